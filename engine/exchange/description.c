@@ -1,4 +1,4 @@
-/* The metadata of a model, written and read: see description.h. */
+/* Writes and reads the metadata of a model; see description.h. */
 #include "exchange/description.h"
 
 #include <jansson.h>
@@ -156,7 +156,7 @@ bool d9_description_names_others(const d9_safetensors *file, const d9_dataset *d
     return others;
 }
 
-/* Copies a text; one that is missing becomes "", unless it is `needed`. */
+/* Copies a metadata row; a missing row becomes "", or an error if `needed`. */
 static d9_status read_text(const reader *reader, const char *key, bool needed, const char **kept) {
     d9_status status = D9_OK;
     const char *text = d9_safetensors_metadata(reader->file, key);
@@ -168,7 +168,7 @@ done:
     return status;
 }
 
-/* A model is one file: a `base:` in its configuration would open files of whoever reads it. */
+/* Rejects `base:` in the configuration: a model is one file and must not open other files of its reader. */
 static d9_status check_config(const reader *reader) {
     d9_status status;
     d9_arena arena = {0};
@@ -184,7 +184,8 @@ static d9_status check_config(const reader *reader) {
                    "names a file in train.from: the configuration of a model names it by its sum"));
 done:
     d9_arena_free(reader->context, &arena);
-    if (status == D9_USAGE) status = reader->context->status = D9_DATA; /* the file is wrong, not the command line */
+    /* the error is in the file, not in the command line */
+    if (status == D9_USAGE) status = reader->context->status = D9_DATA;
     return status;
 }
 
@@ -221,11 +222,11 @@ done:
     return status;
 }
 
-/* ---- a file that says nothing ---- */
+/* ---- files without metadata ---- */
 
-/* What is missing, its size, and what of two sizes there is instead. */
-static d9_status refuse_head(d9_context *context, const char *path, const d9_safetensors *file,
-                             const d9_value *wanted) {
+/* Reports a missing classifier weight, with its size and a matrix that the file has instead. */
+static d9_status report_missing_head(d9_context *context, const char *path, const d9_safetensors *file,
+                                     const d9_value *wanted) {
     char there[D9_NAME_SIZE + D9_SHAPE_TEXT + 16] = "", shape[D9_SHAPE_TEXT];
     for (int i = 0; i < file->tensor_count; i++) {
         const d9_tensor *tensor = &file->tensors[i];
@@ -238,22 +239,22 @@ static d9_status refuse_head(d9_context *context, const char *path, const d9_saf
                    there);
 }
 
-/* The rows that the classifier's weight has in the file. */
+/* Sets the number of classes to the number of rows of the classifier's weight in the file. */
 static d9_status count_classes(d9_context *context, const char *path, const d9_safetensors *file,
                                const d9_config *config, d9_description *made) {
     d9_status status;
     d9_program program = {0};
-    made->classes = 2; /* whatever they are, the weight has the same name */
+    made->classes = 2; /* the weight's name does not depend on the number of classes */
     D9_TRY(d9_description_program(context, made, config, config->train.batch_size, &program));
     const d9_graph *graph = &program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
-    if (classifier == D9_NONE) D9_TRY(d9_fail(context, D9_USAGE, "%s: no linear layer makes the logits", path));
+    if (classifier == D9_NONE) D9_TRY(d9_fail(context, D9_USAGE, "%s: no linear layer computes the logits", path));
     const d9_value *wanted = &graph->values[graph->nodes[classifier].inputs[1]];
     const d9_tensor *weight = d9_safetensors_find(file, wanted->name);
     if (weight && weight->shape.rank == 2 && weight->shape.d[0] > 0)
         made->classes = weight->shape.d[0];
     else
-        D9_TRY(refuse_head(context, path, file, wanted));
+        D9_TRY(report_missing_head(context, path, file, wanted));
 done:
     d9_program_free(context, &program);
     return status;

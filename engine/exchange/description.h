@@ -1,13 +1,14 @@
-/* What a model file says about itself, so that nothing else is needed to use it: __metadata__ of model.safetensors. The
- * files of reference cases (verify/reference_case.h) say the same.
+/* Metadata of model.safetensors (__metadata__), which makes the file self-contained. Files of reference cases
+ * (verify/reference_case.h) have the same rows.
  *
  *   dawn9.config                  the effective configuration, YAML (no absolute path)
  *   dawn9.classes                 JSON list of names; entry i is class i
- *   dawn9.image_size              JSON list, height and width: what images are resized to
- *   dawn9.mean, dawn9.std         JSON lists per channel, of pixels in 0..1: x = (pixel / 255 - mean) / std
- *   dawn9.version, dawn9.commit   of the build that wrote it; may be absent
- *   dawn9.graph                   the network node by node (exchange/network.h); may be absent
- *   format                        "pt", which other tools look for; may be absent */
+ *   dawn9.image_size              JSON list, height and width: the size to which images are resized
+ *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
+ *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
+ *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
+ *   format                        optional: "pt", which other tools look for
+ */
 #ifndef D9_EXCHANGE_DESCRIPTION_H
 #define D9_EXCHANGE_DESCRIPTION_H
 
@@ -16,7 +17,7 @@
 
 enum { D9_DESCRIPTION_ROWS = 9 };
 
-/* The rows for what the session trains, `count` of them; their texts live in `arena`. */
+/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
                                           d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 
@@ -25,32 +26,32 @@ typedef struct d9_description {
     const char *config; /* YAML, for d9_config_parse */
     int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
-    double mean[4], std[4];         /* per channel, byte units as in d9_dataset */
-    const char *version, *commit;   /* "" where the file does not say */
+    double mean[4], std[4];         /* per channel, in byte units as in d9_dataset */
+    const char *version, *commit;   /* "" if missing */
 } d9_description;
 
-/* A row that is missing or makes no sense: D9_DATA naming file and row. */
+/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
-/* The normalisation of a loaded dataset becomes the model's. Other classes or another size of image: D9_DATA. */
+/* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
-/* Whether the file names its classes, and not as the dataset does: others, or in another order. */
+/* True if the file names its classes differently from the dataset, or in another order. */
 bool d9_description_names_others(const d9_safetensors *file, const d9_dataset *dataset);
-/* d9_description_read of a file that was read before; `path` is for messages. */
+/* d9_description_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);
-/* Of a file without metadata, torchvision's for example: size and normalisation as `config` promises them, as many
- * classes as the last layer of its network has rows in the file. They have numbers for names, unless the promised
- * dataset has as many. */
+/* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
+ * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
+ * `config` has the same number of classes. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
-/* A run of `config` over images and classes as described, a batch in all. */
+/* Sizes of a run of `config` with the described images and classes and with one batch of images. */
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
-/* The program, in f32, of such a run. */
+/* Builds the program of such a run in f32. */
 D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,
                                              const d9_config *config, int64_t batch, d9_program *program);
-/* A dataset as described, the same `count` black images of class 0 for training and evaluation. The description must
- * outlive it. */
+/* Makes a dataset as described, with `count` black images of class 0 that serve as training and as test set. The
+ * description must outlive it. */
 D9_MUST_USE d9_status d9_description_dataset(d9_context *context, const d9_description *description, const char *name,
                                              int64_t count, d9_dataset **dataset);
 void d9_description_free(d9_context *context, d9_description *description);

@@ -1,4 +1,4 @@
-/* Layout conversion at the boundary: see exchange.h. */
+/* Converts between the engine's layout and that of files; see exchange.h. */
 #include "exchange/exchange.h"
 #include "core/system.h"
 
@@ -22,7 +22,7 @@ const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEX
     return text;
 }
 
-/* How the value lies inside: (O, H, W, I), of the weight of a linear layer that reads images, too. */
+/* Shape of the value in the engine: (O, H, W, I) also for the weight of a linear layer that reads images. */
 static d9_shape inside_shape(const d9_graph *graph, const d9_value *value) {
     for (int n = 0; value->kind == D9_VALUE_PARAMETER && n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
@@ -35,7 +35,7 @@ static d9_shape inside_shape(const d9_graph *graph, const d9_value *value) {
     return value->shape;
 }
 
-/* Where the outside element k lies inside: (o, i, h, w) at (o, h, w, i). */
+/* Index in the engine's layout of element k of the file's layout: (o, i, h, w) is at (o, h, w, i). */
 static int64_t inside_index(const d9_shape *shape, int64_t k) {
     const int64_t *d = shape->d;
     if (shape->rank != 4) return k;

@@ -1,4 +1,4 @@
-/* Features of images as a file: see features.h. */
+/* Writes features of images to a file; see features.h. */
 #include "exchange/features.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NPY_HEADER = 128 /* a multiple of 64, as the format asks */ };
+enum { NPY_HEADER = 128 /* a multiple of 64, as the format requires */ };
 
 d9_status d9_features_check(d9_context *context, const char *path) {
     if (d9_text_ends_in(path, ".npy") || d9_text_ends_in(path, ".safetensors")) return D9_OK;
     return d9_fail(context, D9_USAGE, "--features %s: must end in .npy or .safetensors", path);
 }
 
-/* numpy/lib/format.py, version 1.0: magic, length of the header, a Python dictionary, a line's end. */
+/* Format: numpy/lib/format.py, version 1.0: magic, length of the header, a Python dictionary, a newline. */
 static d9_status write_npy(d9_context *context, const char *path, const d9_features *features) {
     d9_status status;
     static const char magic[] = "\x93NUMPY\x01\x00\x76\x00"; /* 0x76: 128 - 10 */

@@ -1,7 +1,7 @@
-/* Logits and the images they belong to, for a comparison with another framework: see model.h. */
+/* Writes logits and their images, for comparisons with another framework; see model.h. */
 #include "exchange/model.h"
 
-/* (count, H, W, C) to (count, C, H, W) */
+/* Converts (count, H, W, C) to (count, C, H, W). */
 static void planes(const d9_dataset *data, uint8_t *out) {
     const int64_t pixels = data->height * data->width, channels = data->channels;
     for (int64_t i = 0; i < data->test.count; i++)

@@ -1,27 +1,27 @@
-/* What a session leaves to other programs: its model, and logits to compare with. */
+/* Files that a session writes for other programs: its model, and logits for comparison. */
 #ifndef D9_EXCHANGE_MODEL_H
 #define D9_EXCHANGE_MODEL_H
 
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
-/* The evaluated state for other tools: conv weights O,I,H,W, statistics averaged over ghost groups; its
- * metadata says the rest (exchange/description.h). */
+/* Writes the evaluated state: convolution weights as O,I,H,W, statistics averaged over ghost groups. Metadata:
+ * exchange/description.h. */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
-/* The same file in memory, which the caller frees with d9_release; `path` is for messages. */
+/* Encodes the same file in memory, to be freed with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into STATE and its averages. Nothing else need be initialised to evaluate. A tensor that is
- * missing, too many or of another shape: D9_USAGE naming it, what is there and what would be right. A file of
- * torchvision's does as well, where a network has its names here. */
+/* Loads a model's weights into STATE and its averages; evaluation needs no other initialisation. Returns D9_USAGE, with
+ * the tensor, its shape and the right one, if a tensor is missing, unknown or of another shape. A file from torchvision
+ * works if the network uses its names. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* The same into an initialised state, to train on: where the file knows other classes, by number or by name, the last
- * layer stays as it is, and the log says so. */
+/* Loads a model's weights into an initialised state as a start of training: if the file has other classes, by number or
+ * name, the last layer is not loaded, which is logged. */
 D9_MUST_USE d9_status d9_model_start(d9_session *session, const char *path);
-/* The same from a file that was read before; `path` is for messages. */
+/* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 
-/* Safetensors for other frameworks: `logits` of the plain view and `logits_tta` over the
- * configuration's, f32 (eval_images, classes); `images` u8 (eval_images, C, H, W); `labels` i32. */
+/* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation, f32
+ * (eval_images, classes); `images` u8 (eval_images, C, H, W); `labels` i32. */
 D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Trained models as safetensors for other tools: see model.h, exchange.h and description.h. */
+/* Trained models as safetensors files; see model.h, exchange.h and description.h. */
 #include "core/system.h"
 #include "core/text.h"
 #include "exchange/description.h"
@@ -9,7 +9,7 @@
 
 d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size) {
     d9_status status;
-    const d9_graph *graph = &session->program.eval; /* what evaluation reads */
+    const d9_graph *graph = &session->program.eval; /* holds the values that evaluation reads */
     d9_arena arena = {0};
     d9_metadata metadata[D9_DESCRIPTION_ROWS];
     d9_tensor *tensors;
@@ -47,12 +47,13 @@ typedef struct source { /* a file being loaded */
     d9_session *session;
     const char *path;
     const d9_safetensors *file;
-    bool replaces_head;    /* the last layer stays as it is where the classes differ */
-    int64_t other_classes; /* the file's, where they differ: then its last layer is not taken; 0: they do not */
+    bool replaces_head;    /* keep the initialised last layer if the classes differ */
+    int64_t other_classes; /* number of classes in the file if they differ, whose last layer is then skipped; 0: they do
+                              not */
     double *state;
 } source;
 
-/* Whether a parameter belongs to the layer that makes the logits: to the last linear one, or what follows it. */
+/* True if the parameter belongs to the last linear layer or to a node after it. */
 static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     for (d9_node_id n = classifier; n != D9_NONE && n <= graph->values[graph->logits].producer; n++)
@@ -61,8 +62,8 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* The classes of the file's last layer, where it is of other classes: by what the file says, or its weight would do for
- * another number of them; else 0. */
+/* Number of classes in the file if they differ from the session's, by name or because the last layer's weight has
+ * another number of rows; otherwise 0. */
 static int64_t find_other_classes(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
@@ -76,8 +77,9 @@ static int64_t find_other_classes(const source *self) {
     return d9_shape_equal(&shape, &tensor->shape) ? shape.d[0] : 0;
 }
 
-/* `wanted`: what it has to be, `where`. */
-static d9_status refuse_shape(const source *self, const d9_tensor *tensor, const d9_shape *wanted, const char *where) {
+/* `wanted`: the right shape; `where`: text before it. */
+static d9_status report_wrong_shape(const source *self, const d9_tensor *tensor, const d9_shape *wanted,
+                                    const char *where) {
     char here[D9_SHAPE_TEXT], there[D9_SHAPE_TEXT];
     return d9_fail(self->session->context, D9_USAGE, "%s: %s is %s, %s %s", self->path, tensor->name,
                    d9_exchange_shape_text(&tensor->shape, there), where, d9_exchange_shape_text(wanted, here));
@@ -96,8 +98,8 @@ static d9_status import_value(source *self, const d9_value *value) {
                        value->name, d9_exchange_shape_text(&shape, text));
     if (left) shape.d[0] = self->other_classes;
     if (!d9_shape_equal(&tensor->shape, &shape))
-        return refuse_shape(self, tensor, &shape,
-                            left ? "beside its last layer's weight" : "in this configuration's network");
+        return report_wrong_shape(self, tensor, &shape,
+                                  left ? "beside its last layer's weight" : "in this configuration's network");
     if (left) return D9_OK;
     if (tensor->type != D9_TENSOR_F32)
         return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32", self->path, value->name,
@@ -111,7 +113,7 @@ done:
     return status;
 }
 
-/* PyTorch counts the batches that a norm has seen; nothing reads it. */
+/* Rejects tensors that the network does not have, except PyTorch's num_batches_tracked, which is not used. */
 static d9_status check_others(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     char text[D9_SHAPE_TEXT];

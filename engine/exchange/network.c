@@ -1,4 +1,4 @@
-/* The evaluation graph as JSON: see network.h. */
+/* Writes the evaluation graph as JSON; see network.h. */
 #include "exchange/network.h"
 #include "exchange/description.h"
 #include "graph/onnx.h"
@@ -12,11 +12,11 @@
 #define GRAPH_ROW "dawn9.graph"
 
 typedef struct writer {
-    d9_onnx_writer base; /* what the records of operations see */
+    d9_onnx_writer base; /* interface for the operations' records */
     json_t *nodes, *constants, *node;
 } writer;
 
-static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* its first member */
+static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* `base` is the first member */
 
 static void begin_node(d9_onnx_writer *base, const char *op, const char *name, const char *const *inputs,
                        const char *output) {
@@ -69,9 +69,9 @@ static json_t *describe_views(const d9_views *views) {
     return list;
 }
 
-/* False: a node has no form there. */
+/* False if a node cannot be exported. */
 static bool put_nodes(writer *self) {
-    d9_context quiet; /* whoever wants to know which node it is, exports the model */
+    d9_context quiet; /* its message is not needed: exporting to ONNX reports the node */
     d9_context_init(&quiet);
     for (int n = 0; n < self->base.graph->node_count; n++) {
         const d9_node *node = &self->base.graph->nodes[n];
@@ -103,7 +103,8 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
     d9_program program = {0};
     writer self = {.nodes = json_array(), .constants = json_object()};
     *text = NULL;
-    D9_TRY(d9_program_build(context, config, extent, d9_precision_find("f32"), &options, &program)); /* no casts */
+    /* f32: the graph has no casts */
+    D9_TRY(d9_program_build(context, config, extent, d9_precision_find("f32"), &options, &program));
     self.base = (d9_onnx_writer){.graph = &program.eval,
                                  .mean = extent->mean,
                                  .std = extent->std,

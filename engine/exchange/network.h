@@ -1,11 +1,11 @@
-/* The network in a model file, node by node, so that another program can build it: the row dawn9.graph of its
- * metadata. The nodes are those of the ONNX model (exchange/onnx.h), for both are written by the records of the
- * operations; tools/load_in_pytorch.py makes a module of them. JSON:
+/* The network in a model file, node by node, so that another program can build it: metadata row dawn9.graph. The nodes
+ * are those of the ONNX model (exchange/onnx.h); the operations' records write both. tools/load_in_pytorch.py builds a
+ * module from them. JSON:
  *
  *   nodes      a list of {"op": "Conv", "name": "stem.conv", "inputs": ["image", "stem.conv.weight"],
- *              "output": "stem.conv.out", "attributes": {"strides": [1, 1], ...}}, in the order in which they run. An
- *              input is "images" (bytes, N,C,H,W), an earlier output, a tensor of the file or a constant
- *   constants  {"mean": [...], ...}: one value a channel, a number, or the axes of an Unsqueeze
+ *              "output": "stem.conv.out", "attributes": {"strides": [1, 1], ...}}, in execution order. An input is
+ *              "images" (bytes, N,C,H,W), an earlier output, a tensor of the file or a constant
+ *   constants  {"mean": [...], ...}: one number per channel, a scalar, or the axes of an Unsqueeze
  *   views      a list of {"weight", "mirror", "dy", "dx"}, over which evaluation averages logits
  *
  * The last output is "logits". */
@@ -14,11 +14,12 @@
 
 #include "build/build.h"
 
-/* In `arena`; NULL where a node has no form there: such a model is used by dawn9 alone. `extent`: of a session, or as
- * the model's description has it. */
+/* Describes the network; *text is in `arena`, or NULL if a node cannot be exported: only dawn9 can then use the model.
+ * `extent`: from a session or from the model's description. */
 D9_MUST_USE d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent,
                                           d9_arena *arena, const char **text);
-/* Writes the model file again, with this row: one of earlier versions has none. D9_USAGE: a node has no form there. */
+/* Writes a copy of the model file with this row, which files of earlier versions lack. Returns D9_USAGE if a node
+ * cannot be exported. */
 D9_MUST_USE d9_status d9_network_add(d9_context *context, const char *model, const char *path);
 
 #endif

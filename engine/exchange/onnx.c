@@ -1,4 +1,4 @@
-/* The evaluation graph as ONNX: see onnx.h. Activations are N,C,H,W there, weights as in model.safetensors. */
+/* Writes the evaluation graph as ONNX; see onnx.h. Activations are N,C,H,W in ONNX, weights as in model.safetensors. */
 #include "exchange/onnx.h"
 #include "core/system.h"
 #include "exchange/description.h"
@@ -8,7 +8,7 @@
 #include "record/message.h"
 #include "record/record.h"
 
-/* Field numbers of onnx.proto. */
+/* Field numbers of onnx.proto, and values of enums. */
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_METADATA = 14 };
 enum { OPSET_VERSION = 2, METADATA_KEY = 1, METADATA_VALUE = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
@@ -21,25 +21,25 @@ enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2 };
 enum { IR_VERSION = 8, OPSET = 17 };
 
 typedef struct writer {
-    d9_onnx_writer base; /* what the records of operations see */
+    d9_onnx_writer base; /* interface for the operations' records */
     d9_context *context;
-    const char *path; /* of the model, for messages */
+    const char *path; /* path of the model, for messages */
     const d9_description *about;
     const d9_safetensors *file;
     d9_message message;
-    size_t node; /* where the open one began */
+    size_t node; /* start of the node being written */
 } writer;
 
-/* ---- pieces ---- */
+/* ---- tensors ---- */
 
-/* A weight or statistic of the file, as it lies there. */
+/* Writes a weight or statistic of the file, unchanged. */
 static d9_status put_tensor(writer *self, const d9_value *value) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
     const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
     double *wide = NULL;
     if (!tensor || tensor->type != D9_TENSOR_F32 || !d9_shape_equal(&tensor->shape, &shape))
-        return d9_fail(self->context, D9_DATA, "%s: %s is missing, or not as its configuration has it", self->path,
+        return d9_fail(self->context, D9_DATA, "%s: %s is missing or does not fit its configuration", self->path,
                        value->name);
     D9_TRY(D9_ALLOCATE(self->context, d9_shape_count(&shape), value->name, &wide));
     d9_tensor_to_doubles(tensor, wide);
@@ -55,9 +55,9 @@ done:
     return status;
 }
 
-/* ---- what the records of operations write with (graph/onnx.h) ---- */
+/* ---- functions of d9_onnx_writer (graph/onnx.h) ---- */
 
-static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* its first member */
+static writer *writer_of(d9_onnx_writer *base) { return (writer *)(void *)base; } /* `base` is the first member */
 
 static void begin_node(d9_onnx_writer *base, const char *op, const char *name, const char *const *inputs,
                        const char *output) {
@@ -100,7 +100,7 @@ static void put_real(d9_onnx_writer *base, const char *name, double value) {
     end_attribute(&writer_of(base)->message, begin, TYPE_FLOAT);
 }
 
-/* An initializer of one value a channel, (C, 1, 1), or of rank 0. */
+/* Writes an initializer: one number per channel, (C, 1, 1), or a scalar of rank 0. */
 static void put_constant(d9_onnx_writer *base, const char *name, const double *values, int64_t count) {
     d9_message *message = &writer_of(base)->message;
     float narrow[4];
@@ -133,7 +133,7 @@ static d9_status put_node(writer *self, const d9_node *node) {
 
 /* ---- the model ---- */
 
-/* dims: 0 is the batch, whose size the caller of the network chooses. */
+/* Writes an input or output of the graph. A dimension of 0 is the batch, whose size the user of the model chooses. */
 static void put_end(writer *self, int field, const char *name, const int64_t *dims, int rank) {
     d9_message *m = &self->message;
     const size_t value = d9_message_begin(m, field);
@@ -211,7 +211,8 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     D9_TRY(d9_config_parse(context, model, about->config, NULL, &config));
     self.about = about;
     self.file = file;
-    D9_TRY(d9_description_program(context, about, config, config->train.batch_size, &program)); /* f32: no node casts */
+    /* f32: the graph has no casts */
+    D9_TRY(d9_description_program(context, about, config, config->train.batch_size, &program));
     self.base = (d9_onnx_writer){.graph = &program.eval,
                                  .mean = about->mean,
                                  .std = about->std,

@@ -1,8 +1,8 @@
-/* A trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17), encoded by hand: the evaluation graph, node by
- * node, so that a new model or trick that edits the graph travels as it is.
+/* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node, so
+ * that networks edited by new models or tricks are exported without further code.
  *
  *   images   float (N, C, H, W), pixels 0 to 255: the graph normalises them
- *   logits   float (N, classes), of the plain view
+ *   logits   float (N, classes), without test-time augmentation
  *
  * Metadata: dawn9.config, dawn9.classes (JSON list), dawn9.version, as in model.safetensors. */
 #ifndef D9_EXCHANGE_ONNX_H
@@ -10,8 +10,8 @@
 
 #include "core/context.h"
 
-/* `model`: a model.safetensors that says what it is (exchange/description.h); neither dataset nor backend is needed. A
- * node that has no form in ONNX here: D9_USAGE naming it. */
+/* `model`: a model.safetensors with metadata (exchange/description.h); neither dataset nor backend is needed. Returns
+ * D9_USAGE, with the node, if a node cannot be exported. */
 D9_MUST_USE d9_status d9_onnx_write(d9_context *context, const char *model, const char *path);
 
 #endif

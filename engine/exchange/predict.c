@@ -1,4 +1,4 @@
-/* Predictions: a session over a dataset of one empty batch, whose images are written anew for each run. */
+/* Predictions: a session over a dataset of one empty batch, whose images are overwritten for each run. */
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -34,7 +34,7 @@ done:
     return status;
 }
 
-/* Of a configuration beside a model that says what it is. */
+/* Rejects a configuration whose image size differs from that in the model's metadata. */
 static d9_status check_size(d9_context *context, const char *path, const d9_description *made,
                             const d9_config *config) {
     d9_status status;
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-/* Whether the configuration makes a network of this batch. */
+/* True if the configuration can build a network with this batch size. */
 static bool fits(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
     d9_context quiet;
@@ -60,8 +60,8 @@ static bool fits(const d9_predictor *predictor, int64_t batch) {
     return true;
 }
 
-/* The training batch is larger than a few pictures need, and a trick may refuse a smaller one (ghost groups must divide
- * it): the smallest that holds the images, or 64 of them, and that the tricks accept. */
+/* The smallest batch size that holds all images, or 64 of them, and that the tricks accept (ghost groups must divide
+ * it); at most the training batch size. */
 static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
     const int64_t whole = predictor->config->train.batch_size, least = images < BATCH_WANTED ? images : BATCH_WANTED;
     for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
@@ -112,7 +112,7 @@ void d9_predictor_close(d9_predictor *predictor) {
 
 /* ---- running ---- */
 
-/* False where the logits are not finite. */
+/* Returns false if the logits are not finite. */
 static bool softmax(const double *logits, int64_t classes, double *probabilities) {
     double largest = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++) largest = fmax(largest, logits[c]);

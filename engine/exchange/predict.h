@@ -1,40 +1,41 @@
-/* Using a saved model: bytes of images in, probabilities out. Everything but the weights' numbers comes from the
- * model's own description (exchange/description.h): configuration, views, class names, normalisation.
+/* Predictions with a saved model: from bytes of images to probabilities. Configuration, views, class names and
+ * normalisation come from the model's metadata (exchange/description.h).
  *
  *   d9_predictor_open(context, &options, &predictor)
- *   d9_predictor_run(&predictor, pixels, count, probabilities)      as often as wanted
- *   d9_predictor_close(&predictor) */
+ *   d9_predictor_run(&predictor, pixels, count, probabilities, features)      any number of times
+ *   d9_predictor_close(&predictor)
+ */
 #ifndef D9_EXCHANGE_PREDICT_H
 #define D9_EXCHANGE_PREDICT_H
 
 #include "exchange/description.h"
 
 typedef struct d9_predictor_options {
-    const char *model;               /* path of a model.safetensors */
-    const d9_safetensors *file;      /* what was read from there before; NULL: it is read now */
-    /* YAML instead of the model's configuration; NULL: its own. A file without metadata needs one, and is taken as
-     * d9_description_assume says. */
+    const char *model;          /* path of a model.safetensors */
+    const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
+    /* YAML that replaces the model's configuration; NULL: the model's own. Required for a file without metadata, see
+     * d9_description_assume. */
     const char *config;
-    const char *backend, *precision; /* instead of the model's configuration; NULL: its own */
-    const char *threads;             /* likewise, in digits */
-    int64_t images;                  /* how many there will be, about: sizes the batch */
-    bool features;                   /* d9_predictor_run gives them, too */
+    const char *backend, *precision; /* replace those of the model's configuration; NULL: unchanged */
+    const char *threads;             /* number of threads as text, likewise */
+    int64_t images;                  /* approximate number of images, for choosing the batch size */
+    bool features;                   /* d9_predictor_run also returns features */
 } d9_predictor_options;
 
 typedef struct d9_predictor {
     d9_context *context;
-    d9_config *config;           /* of the model, with the batch of predictions */
-    d9_description *description; /* sizes and class names: classes, height, width */
+    d9_config *config;           /* of the model, with the batch size for predictions */
+    d9_description *description; /* image size, and number and names of classes */
     d9_session session;
-    int64_t features; /* numbers an image; 0: not asked for */
+    int64_t features; /* features per image; 0: not requested */
 } d9_predictor;
 
-/* D9_DATA: not a model, or one of another kind; D9_USAGE: weights that its configuration does not have. */
+/* Returns D9_DATA if the file is not a model of this kind, D9_USAGE if its weights do not fit its configuration. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
 /* pixels: (count, height, width, 3) RGB; probabilities: (count, classes), the softmax of the logits averaged over the
- * configuration's views. Those of one image do not depend on the others. features: (count, predictor->features), what
- * the last linear layer reads, flattened, averaged over the same views; NULL: not wanted. */
+ * configuration's views. Images do not influence each other. features: (count, predictor->features), the flattened
+ * input of the last linear layer, averaged over the same views; NULL: not wanted. */
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);

@@ -1,5 +1,5 @@
-/* The run of a case: a training case through the trainer's own session and step program, with the case's batch in every
- * step; an augmentation case through the node that makes a batch alone, with the random draws of the file. */
+/* Runs a reference case. A training case runs through the trainer's session and step program, with the case's batch in
+ * every step. An augmentation case runs only the node that makes a batch, with the random draws of the file. */
 #include "verify/case_run.h"
 #include "core/system.h"
 #include "exchange/exchange.h"
@@ -10,7 +10,8 @@
 
 /* ---- the session ---- */
 
-/* A session over the case's batch; what `session_options` says beyond data set and configuration stands. */
+/* Opens a session with the case's batch as dataset and with the case's configuration; other fields of `session_options`
+ * are kept. */
 static d9_status open_session(d9_context *context, const d9_reference_case *reference,
                               const d9_case_run_options *options, d9_session_options *session_options,
                               d9_config *config, d9_session *session) {
@@ -20,7 +21,7 @@ static d9_status open_session(d9_context *context, const d9_reference_case *refe
     config->backend = options->backend;
     config->precision = options->precision;
     config->threads = options->threads;
-    config->backend_options.tune = D9_TUNE_OFF; /* the same plan every time */
+    config->backend_options.tune = D9_TUNE_OFF; /* always the same plan */
     session_options->config = config;
     session_options->seed = 1;
     session_options->program.keep_all = true;
@@ -38,7 +39,7 @@ static void perturb(double *values, int64_t count, const d9_case_run_options *op
     }
 }
 
-/* One parameter, from the file into `state`. */
+/* Copies one parameter from the file to `state`. */
 static d9_status load_parameter(d9_session *session, const d9_reference_case *reference,
                                 const d9_case_run_options *options, const d9_value *value, double *state) {
     d9_status status;
@@ -95,7 +96,7 @@ typedef struct run {
     d9_recorded_tensors *recorded;
 } run;
 
-/* A value in the layout of the file. */
+/* Records a value in the layout of the file. */
 static d9_status record(run *self, const char *prefix, const char *name, const d9_value *value, d9_buffer buffer) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
@@ -118,7 +119,7 @@ done:
     return status;
 }
 
-/* Parameters and statistics from STATE or an average of it; from GRADIENT the parameters that have one. */
+/* Records parameters and statistics from STATE or an average of it; from GRADIENT only parameters with a gradient. */
 static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
     d9_status status = D9_OK;
     const d9_graph *graph = &self->session->program.train;
@@ -168,9 +169,10 @@ done:
 
 /* ---- an augmentation case ---- */
 
-/* Puts the file's draws where evaluation finds the draws of its views. */
+/* Writes the file's draws to the buffer from which evaluation reads the draws of its views. */
 static d9_status write_draws(d9_session *session, const d9_reference_case *reference) {
-    static const char *const slots[] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"}; /* jitter has no case */
+    /* no case file has draws of the jitter */
+    static const char *const slots[] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"};
     enum { SLOTS = sizeof slots / sizeof *slots };
     d9_status status;
     const d9_program *program = &session->program;
@@ -202,14 +204,13 @@ done:
     return status;
 }
 
-/* The evaluation list, cut down to the node that makes its batch; the configuration's tricks say what is augmented and
- * by how much. */
+/* Runs the evaluation graph cut to the node that makes its batch; the configuration's tricks set the augmentation. */
 static d9_status run_augmentation(d9_context *context, const d9_reference_case *reference,
                                   const d9_case_run_options *options, d9_recorded_tensors *recorded) {
     d9_status status;
     d9_config config;
     d9_session session = {0};
-    d9_session_options session_options = {.no_eval = true}; /* its plan is made here */
+    d9_session_options session_options = {.no_eval = true}; /* the plan is made below */
     d9_graph *graph = &session.program.eval;
     D9_TRY(open_session(context, reference, options, &session_options, &config, &session));
     const d9_value *image = &graph->values[graph->image];

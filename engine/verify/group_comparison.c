@@ -1,6 +1,6 @@
-/* Tensor groups against the file, or in half precision against the reference backend, which rounds at the same places.
- * Relative error is L2. A state's error is taken relative to how far training moved it, so that an optimizer that does
- * nothing scores 1. See verify.h for what a row beyond its limit is held against. */
+/* Compares groups of tensors with the case file or, in half precision, with the reference backend, which rounds at the
+ * same places. Relative errors are L2 norms. The error of a state is relative to the change that training made to it,
+ * so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
 #include "verify/group_comparison.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -12,15 +12,15 @@
 
 typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure;
 
-typedef struct group {                  /* one row of the table: the tensors whose names begin so */
-    const char *name, *prefix, *suffix; /* suffix: NULL, or what the name ends in */
+typedef struct group {                  /* a row of the table: tensors whose names have this prefix and suffix */
+    const char *name, *prefix, *suffix; /* suffix NULL: any */
     measure measure;
-    double f64, f32, half; /* limits */
-    bool cosine;           /* half precision and tf32: a cosine of at least 0.999 as well */
+    double f64, f32, half; /* limits of the error */
+    bool cosine;           /* in half precision and tf32, also require a cosine of at least 0.999 */
 } group;
 
-/* tests/golden/README.md, "Tolerance". The files were computed in f64 but hold their initial weights in f32. What that
- * rounding does to a case is its sensitivity in f64. */
+/* Limits of tests/golden/README.md, "Tolerance". The files were computed in f64 but store their initial weights in f32;
+ * the effect of that rounding on a case is its sensitivity in f64. */
 static const group groups[] = {
     {"loss", "step", "/loss", RELATIVE, 1e-6, 1e-5, 2e-3, false},
     {"logits", "step", "/logits", RELATIVE, 1e-6, 1e-5, 2e-3, false},
@@ -79,8 +79,7 @@ static bool belongs(const group *g, const char *name) {
     return strncmp(name, g->prefix, strlen(g->prefix)) == 0 && (!g->suffix || d9_text_ends_in(name, g->suffix));
 }
 
-/* tf32 has the limits of half precision, except for what is compared absolutely: an augmented batch, in which nothing
- * is convolved. */
+/* tf32 has the limits of half precision, except for an augmented batch (ABSOLUTE), which involves no convolution. */
 static double limit_of(const d9_verification *self, const group *g) {
     if (d9_verification_is_half(self) || (self->precision->tf32 && g->measure != ABSOLUTE)) return g->half;
     return self->precision->compute == D9_F64 ? g->f64 : g->f32;
@@ -88,7 +87,7 @@ static double limit_of(const d9_verification *self, const group *g) {
 
 /* ---- the error of one tensor ---- */
 
-/* Where a tensor of the final state started: the file's initial values, or 0 and 1 for running statistics. */
+/* Initial values of a tensor of the final state: from the file, or 0 and 1 for running means and variances. */
 static d9_status read_initial(d9_verification *self, const char *name, int64_t count, double *values) {
     const char *parameter = strchr(name, '/') + 1;
     const bool variance = d9_text_ends_in(parameter, "running_var");
@@ -102,9 +101,9 @@ static d9_status read_initial(d9_verification *self, const char *name, int64_t c
 }
 
 typedef struct tensor_error {
-    double error;   /* by the group's measure */
-    double cosine;  /* NaN: the group has none, or a tensor is all zeros */
-    double storage; /* as much of it may come from storing the file in f32 */
+    double error;   /* as defined by the group's measure */
+    double cosine;  /* NaN if the group has no cosine or a tensor is all zeros */
+    double storage; /* largest part of the error that storing the file in f32 can cause */
 } tensor_error;
 
 static d9_status measure_error(d9_verification *self, const group *g, const d9_recorded_tensor *got, const double *want,
@@ -126,7 +125,7 @@ done:
     return status;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
 static d9_status compare_tensor(d9_verification *self, const group *g, const d9_recorded_tensor *want,
                                 const d9_recorded_tensors *recorded, d9_verify_row *row) {
@@ -153,8 +152,8 @@ done:
     return status;
 }
 
-/* Whether the file should hold a tensor of the run and does not. A value that no step changes may stand
- * there once, without a prefix. */
+/* True if the file should hold this tensor of the run but does not. A value that no step changes may be stored once,
+ * without a prefix. */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
     if (!belongs(g, name) || d9_recorded_tensors_find(expected, name)) return false;
@@ -163,22 +162,23 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 
 /* ---- the case's own sensitivity ---- */
 
-/* f64: what the file's weights were rounded by. f32: what sums of products in f32 differ by, which in rms is 0.4 to
- * 2.3e-6 for the convolutions there are. Half precisions: a thirty-second of their rounding, so that three weights in a
- * hundred round differently. tf32: all of its rounding, which the reference in f32 does not do. */
+/* Exponent of the perturbation of the weights. f64: the rounding of the file's weights. f32: the error of sums of
+ * products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/32 of their rounding, so
+ * that three in a hundred weights round differently. tf32: its full rounding, which the reference in f32 does not
+ * do. */
 static int perturbation_exponent(const d9_precision *precision) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};
     return precision->tf32 ? -11 : of_type[precision->compute];
 }
 
-/* The case on the reference backend; `perturbation` 0: from the weights in the file. */
+/* Runs the case on the reference backend unless it already did; `perturbation` 0: with the weights in the file. */
 static d9_status run_reference(d9_verification *self, int perturbation, d9_recorded_tensors *recorded) {
     const d9_case_run_options options = {"reference", d9_verification_reference_precision(self), self->options->threads,
                                          perturbation, perturbation_exponent(self->precision)};
     return recorded->count ? D9_OK : d9_case_run(self->context, &self->reference, &options, recorded);
 }
 
-/* What a perturbation does to the group: the largest error and the smallest cosine of its tensors, and those so far. */
+/* Updates the largest error and the smallest cosine that a perturbation causes in the group's tensors. */
 static d9_status add_sensitivity(d9_verification *self, const group *g, const d9_recorded_tensors *perturbed,
                                  double *error, double *cosine) {
     d9_status status = D9_OK;
@@ -188,16 +188,16 @@ static d9_status add_sensitivity(d9_verification *self, const group *g, const d9
         tensor_error made;
         if (!belongs(g, want->name) || !got) continue;
         D9_TRY(measure_error(self, g, got, want->values, &made));
-        if (isfinite(made.error)) *error = fmax(*error, made.error); /* infinite: no step moves it */
+        if (isfinite(made.error)) *error = fmax(*error, made.error); /* infinite: no step changes the tensor */
         *cosine = fmin(*cosine, made.cosine);                        /* fmin ignores NaN */
     }
 done:
     return status;
 }
 
-/* A row beyond its limit passes within twice what perturbations alone do to the group. No more of them run than are
+/* Lets a row beyond its limit pass if its error is within twice the sensitivity. Runs only as many perturbations as
  * needed. */
-static d9_status judge_by_sensitivity(d9_verification *self, const group *g, d9_verify_row *row) {
+static d9_status compare_with_sensitivity(d9_verification *self, const group *g, d9_verify_row *row) {
     d9_status status = D9_OK;
     double error = 0, cosine = 1;
     const bool comparable = g->measure != ABSOLUTE && isfinite(row->error) && row->compared > 0;
@@ -232,8 +232,8 @@ static d9_status compare_group(d9_verification *self, const group *g, const d9_r
         snprintf(row.note, sizeof row.note, "%.70s is not in the file", recorded->rows[i].name);
         tensors++;
     }
-    if (tensors == 0) return D9_OK; /* the case has none of these */
-    D9_TRY(judge_by_sensitivity(self, g, &row));
+    if (tensors == 0) return D9_OK; /* the case has no tensor of this group */
+    D9_TRY(compare_with_sensitivity(self, g, &row));
     d9_verification_report(self, &row);
 done:
     return status;

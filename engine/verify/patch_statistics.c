@@ -1,4 +1,4 @@
-/* Covariance and eigenvalues of the patches of the first images of a data set: see patch_statistics.h. */
+/* Compares covariance and eigenvalues of image patches of a dataset; see patch_statistics.h. */
 #include "step/patches.h"
 #include "core/system.h"
 #include "verify/patch_statistics.h"
@@ -10,7 +10,7 @@
 enum { BYTES = 256 };
 static const double limit = 1e-6;
 
-static void report_absence(d9_verification *self, const char *dataset) {
+static void report_missing_data(d9_verification *self, const char *dataset) {
     d9_verify_row row = d9_verification_row(self, self->reference.patches.covariance, limit);
     row.skipped = true;
     row.error = NAN;
@@ -50,13 +50,13 @@ d9_status d9_patch_statistics_compare(d9_verification *self) {
     const d9_dataset_options wanted = {
         .name = config->data.dataset, .path = self->options->data, .image_size = self->reference.description->height};
     d9_dataset *data = NULL;
-    d9_context quiet = *self->context; /* absence is no failure */
+    d9_context quiet = *self->context; /* a missing dataset is not an error */
     quiet.status = D9_OK;
     if (!self->reference.patches.covariance) return D9_OK;
     if (d9_dataset_load(&quiet, &wanted, &data) == D9_OK)
         D9_TRY(compare_with(self, data));
     else
-        report_absence(self, config->data.dataset);
+        report_missing_data(self, config->data.dataset);
 done:
     d9_dataset_free(self->context, data);
     return status;

@@ -1,11 +1,11 @@
-/* Statistics of image patches that a case file holds, against those of the data set itself. */
+/* Compares the statistics of image patches in a case file with those of the dataset. */
 #ifndef D9_VERIFY_PATCH_STATISTICS_H
 #define D9_VERIFY_PATCH_STATISTICS_H
 
 #include "verify/group_comparison.h"
 
-/* A row each for covariance and eigenvalues; one that says so where the data set is not there; none for a file without
- * such statistics. */
+/* Reports a row each for covariance and eigenvalues, or a skipped row if the dataset is missing; none if the file has
+ * no such statistics. */
 D9_MUST_USE d9_status d9_patch_statistics_compare(d9_verification *self);
 
 #endif

@@ -1,4 +1,4 @@
-/* The list of tensors that a run leaves: see recorded_tensors.h. */
+/* The list of tensors recorded by a run; see recorded_tensors.h. */
 #include "verify/recorded_tensors.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the run of a reference case leaves: named tensors in the names and layout of a case file, "step2/loss",
+/* Tensors recorded by the run of a reference case, in the names and layout of a case file: "step2/loss",
  * "grad/layer1.conv.weight", "eval/logits". */
 #ifndef D9_VERIFY_RECORDED_TENSORS_H
 #define D9_VERIFY_RECORDED_TENSORS_H
@@ -11,16 +11,17 @@ typedef struct d9_recorded_tensor {
     int64_t count;
 } d9_recorded_tensor;
 
-typedef struct d9_recorded_tensors { /* zeroed: empty */
+typedef struct d9_recorded_tensors { /* all zero: empty */
     d9_arena arena;
     d9_recorded_tensor *rows;
     int count, capacity;
 } d9_recorded_tensors;
 
-/* A new row PREFIX NAME, whose `count` values the caller fills. */
+/* Adds a row named PREFIX NAME; the caller fills its `count` values. */
 D9_MUST_USE d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_tensors *self, const char *prefix,
                                               const char *name, int64_t count, double **values);
-const d9_recorded_tensor *d9_recorded_tensors_find(const d9_recorded_tensors *self, const char *name); /* or NULL */
+/* NULL if missing */
+const d9_recorded_tensor *d9_recorded_tensors_find(const d9_recorded_tensors *self, const char *name);
 void d9_recorded_tensors_free(d9_context *context, d9_recorded_tensors *self);
 
 #endif

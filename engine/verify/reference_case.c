@@ -1,4 +1,4 @@
-/* Reading a reference case: see reference_case.h. */
+/* Reads a reference case; see reference_case.h. */
 #include "verify/reference_case.h"
 #include "core/system.h"
 #include "build/build.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGEST_PATCH = 16 }; /* pixels on a side */
+enum { LARGEST_PATCH = 16 }; /* side in pixels */
 
 /* ---- metadata ---- */
 
@@ -15,14 +15,14 @@ static d9_status bad(d9_context *context, const d9_reference_case *self, const c
     return d9_fail(context, D9_DATA, "case %s: %s", self->name, what);
 }
 
-/* A row of the metadata that holds a JSON object; NULL where there is no such row. */
+/* Parses a metadata row that holds a JSON object; NULL if there is no such row. */
 static d9_status read_object(d9_context *context, const d9_reference_case *self, const char *key, json_t **object) {
     const char *text = d9_safetensors_metadata(self->file, key);
     json_error_t error;
     *object = text ? json_loads(text, 0, &error) : NULL;
     return !text || json_is_object(*object)
                ? D9_OK
-               : d9_fail(context, D9_DATA, "case %s: %s in its metadata is no JSON object", self->name, key);
+               : d9_fail(context, D9_DATA, "case %s: %s in its metadata is not a JSON object", self->name, key);
 }
 
 static d9_status read_names(d9_context *context, d9_reference_case *self) {
@@ -57,7 +57,7 @@ done:
     return status;
 }
 
-/* `value` keeps what it is where the settings do not say. */
+/* Reads an optional number; `value` is unchanged if it is missing. */
 static d9_status read_number(d9_context *context, const d9_reference_case *self, const json_t *settings,
                              const char *key, double *value) {
     const json_t *found = json_object_get(settings, key);
@@ -93,7 +93,7 @@ static d9_status read_settings(d9_context *context, d9_reference_case *self) {
     D9_TRY(read_object(context, self, "case", &settings));
     if (!settings && !self->augmentation) D9_TRY(bad(context, self, "its metadata has no settings (case)"));
     if (!self->augmentation) D9_TRY(read_rates(context, self, settings));
-    self->norm_epsilon = 1e-5; /* as d9_graph_norm makes every norm */
+    self->norm_epsilon = 1e-5; /* defaults of d9_graph_norm */
     self->norm_momentum = 0.1;
     D9_TRY(read_number(context, self, settings, "bn_eps", &self->norm_epsilon));
     D9_TRY(read_number(context, self, settings, "bn_momentum", &self->norm_momentum));
@@ -104,8 +104,8 @@ done:
 
 /* ---- configuration ---- */
 
-/* Builds the program once, so that a network or trick that refuses this batch does so before anything is run. */
-static d9_status try_program(d9_context *context, const d9_reference_case *self) {
+/* Builds the program once, so that a network or trick that rejects the batch does so before anything runs. */
+static d9_status check_program(d9_context *context, const d9_reference_case *self) {
     d9_program program;
     d9_status status =
         d9_description_program(context, self->description, self->config, self->config->train.batch_size, &program);
@@ -118,9 +118,9 @@ static d9_status read_config(d9_context *context, const char *path, d9_reference
     char *name;
     D9_TRY(d9_arena_format(context, &self->arena, &name, "%s dawn9.config", path));
     D9_TRY(d9_config_parse(context, name, self->description->config, NULL, &self->config));
-    D9_TRY(try_program(context, self));
+    D9_TRY(check_program(context, self));
 done:
-    if (status == D9_USAGE) status = context->status = D9_DATA; /* the file is wrong, not the command line */
+    if (status == D9_USAGE) status = context->status = D9_DATA; /* the error is in the file, not in the command line */
     return status;
 }
 
@@ -182,7 +182,7 @@ const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const 
 
 /* ---- the batch ---- */
 
-/* (N, C, H, W) to (N, H, W, C) */
+/* Converts (N, C, H, W) to (N, H, W, C). */
 static void copy_pixels(const d9_tensor *images, uint8_t *pixels) {
     const int64_t *d = images->shape.d, plane = d[2] * d[3];
     const uint8_t *bytes = images->bytes;
@@ -219,10 +219,10 @@ d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case
     if (!images || images->type != D9_TENSOR_U8 || images->shape.rank != 4)
         D9_TRY(bad(context, self, "needs images u8 (N, C, H, W)"));
     if (images->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld images for a batch of %lld with as many labels", self->name,
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld images, must be %lld with as many labels", self->name,
                        (long long)images->shape.d[0], (long long)n));
     if (!d9_shape_equal(&images->shape, &wanted))
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: its images are not of %lld channels, %lldx%lld", self->name,
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: its images must have %lld channels, %lldx%lld", self->name,
                        (long long)about->channels, (long long)about->height, (long long)about->width));
     D9_TRY(d9_description_dataset(context, about, "reference case", n, dataset));
     copy_pixels(images, (*dataset)->train.images);

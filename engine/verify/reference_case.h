@@ -1,15 +1,16 @@
-/* A reference case: a safetensors file with one batch, initial weights and what another framework made of them
- * (tests/golden/README.md lists its tensors). Its metadata says all that is needed to run it here:
+/* A reference case: a safetensors file with one batch, initial weights and the results of another framework
+ * (tests/golden/README.md lists its tensors). Its metadata has all that is needed to run it here:
  *
  *   dawn9.config, dawn9.classes, dawn9.image_size, dawn9.mean, dawn9.std   as in a model file (exchange/description.h):
  *                   network and tricks, classes, size of the images, normalisation
  *   case            JSON object of settings: "steps"; "lr", a list with the learning rate of each step, instead of
- *                   the configuration's schedule; "bn_eps" and "bn_momentum" where there are norms
- *   dawn9.names     JSON object, from a name in the file to the engine's name of that value, where the two differ:
- *                   {"prep.conv.weight": "stem.conv.weight"}; may be absent
- *   dawn9.patches   JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
+ *                   the configuration's schedule; "bn_eps" and "bn_momentum" if there are norms
+ *   dawn9.names     optional JSON object that maps names in the file to the engine's names, where they differ:
+ *                   {"prep.conv.weight": "stem.conv.weight"}
+ *   dawn9.patches   optional JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
  *                   "covariance": TENSOR, "eigenvalues": TENSOR}, of the first `images` training images of the
- *                   configuration's data set; may be absent */
+ *                   configuration's dataset
+ */
 #ifndef D9_VERIFY_REFERENCE_CASE_H
 #define D9_VERIFY_REFERENCE_CASE_H
 
@@ -27,34 +28,34 @@ typedef struct d9_patch_settings {
 } d9_patch_settings;
 
 typedef struct d9_reference_case {
-    char name[64]; /* the file's, without folder and ending */
+    char name[64]; /* name of the file, without folder and ending */
     d9_safetensors *file;
     d9_description *description;
     d9_config *config;
-    struct json_t *names; /* dawn9.names; NULL: none */
+    struct json_t *names; /* dawn9.names; NULL if missing */
     /* True: the file holds a batch, the random draws of its augmentation and the augmented batch; no step is run. */
     bool augmentation;
     double *rates; /* (steps) learning rates; NULL in an augmentation case */
     int64_t steps;
-    double norm_epsilon, norm_momentum; /* of its norms; what d9_graph_norm gives where the file is silent */
+    double norm_epsilon, norm_momentum; /* of its norms; defaults of d9_graph_norm if the file has none */
     d9_patch_settings patches;
     d9_arena arena;
 } d9_reference_case;
 
-/* D9_DATA: not a reference case, or one whose parts do not go together; the message names the file and the part. */
+/* Opens a case. Returns D9_DATA, with file and part, if it is not a reference case or its parts are inconsistent. */
 D9_MUST_USE d9_status d9_reference_case_open(d9_context *context, const char *path, d9_reference_case *self);
 void d9_reference_case_close(d9_context *context, d9_reference_case *self);
 
-/* D9_DATA: a norm of this graph has another epsilon or momentum than those of the case. */
+/* Returns D9_DATA if a norm of the graph has another epsilon or momentum than the case. */
 D9_MUST_USE d9_status d9_reference_case_check_norms(d9_context *context, const d9_reference_case *self,
                                                     const d9_graph *graph);
 
-/* What the file calls a value of the engine. */
+/* Name in the file of the engine's value `in_engine`. */
 const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine);
-/* The tensor that a value starts from, by the file's name: init/NAME, or NAME where no step changes the value. NULL:
+/* Initial values of a value, by its name in the file: tensor init/NAME, or NAME if no step changes the value; NULL if
  * the file has neither. */
 const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const char *in_file);
-/* The batch as a data set, for training and evaluation alike. It refers to the case, which must outlive it. */
+/* Makes a dataset of the batch, for training and for evaluation. It refers to the case, which must outlive it. */
 D9_MUST_USE d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self,
                                                 d9_dataset **dataset);
 

@@ -1,4 +1,4 @@
-/* Training steps and evaluations, compared with the reference backend rule by rule: see rule_comparison.h. */
+/* Compares training steps and evaluations with the reference backend, rule by rule; see rule_comparison.h. */
 #include "verify/rule_comparison.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -8,12 +8,12 @@
 #include <stdio.h>
 
 enum { MAX_RULES = 1024, MAX_MOVED = 8 };
-static const double least_cosine = 0.99999; /* of values that were rounded to half precision or tf32 */
+static const double least_cosine = 0.99999; /* for values that were rounded to half precision or tf32 */
 
 typedef struct moved {
     d9_value_id id;
     double *before;
-} moved; /* a state that the rule at hand moves */
+} moved; /* a state that the current rule updates */
 
 typedef struct comparison {
     d9_context *context;
@@ -21,17 +21,18 @@ typedef struct comparison {
     const d9_graph *graph;
     d9_plan *plan; /* of the tested backend */
     int64_t step;
-    bool cut; /* the judge's inputs from other rules are cut to tf32 */
+    bool cut; /* truncate the judge's inputs from other rules to tf32 */
     moved moved[MAX_MOVED];
     int moved_count;
-    d9_node_id begin; /* of the rule at hand */
-    bool in_f32;      /* it rounds nothing between its nodes */
+    d9_node_id begin; /* first node of the current rule */
+    bool in_f32;      /* the current rule does not round between its nodes */
     d9_verify_row row;
 } comparison;
 
-/* ---- buffers and values from one device to the other ---- */
+/* ---- copying buffers and values between devices ---- */
 
-/* Where `cut` is set, each f32 loses its 13 low bits, which tf32 does not have: no tensor core rounds further. */
+/* Copies bytes to the judge. With `cut`, clears the 13 low bits of each f32, which tf32 lacks: no tensor core rounds
+ * more coarsely. */
 static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int64_t bytes) {
     d9_status status;
     uint32_t *values = NULL;
@@ -73,7 +74,7 @@ static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, 
     return false;
 }
 
-/* What a rule reads from other rules: activations and gradients. The judge has its own state and batch. */
+/* Copies the activations and gradients that a rule reads from other rules. The judge has its own state and batch. */
 static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -90,11 +91,11 @@ done:
     return status;
 }
 
-/* ---- the judge runs the same nodes ---- */
+/* ---- running the same nodes on the judge ---- */
 
 static d9_status judge_rule(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status;
-    d9_graph part = *c->graph; /* shares the arrays: only looked at */
+    d9_graph part = *c->graph; /* shares the arrays, which are only read */
     d9_plan *plan = NULL;
     part.nodes += begin;
     part.node_count = end - begin;
@@ -106,7 +107,7 @@ done:
     return status;
 }
 
-/* ---- states that a rule moves ---- */
+/* ---- states that a rule updates ---- */
 
 static bool is_moved(const d9_node *node, int input) {
     if (d9_op_info_of(node->op)->in_place >> input & 1) return true;
@@ -115,7 +116,7 @@ static bool is_moved(const d9_node *node, int input) {
     return false;
 }
 
-static void forget_moved(comparison *c) {
+static void free_moved(comparison *c) {
     while (c->moved_count > 0) d9_release(c->context, c->moved[--c->moved_count].before);
 }
 
@@ -125,7 +126,7 @@ static const double *before_of(const comparison *c, d9_value_id id) {
     return NULL;
 }
 
-/* Keeps what the judge has of them. */
+/* Saves the judge's states that the rule will update. */
 static d9_status keep_moved(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -145,9 +146,9 @@ done:
     return status;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
-/* The narrowest type that the value's numbers were rounded to. */
+/* The narrowest type to which the value's numbers were rounded. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
     if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
         !c->in_f32)
@@ -155,13 +156,13 @@ static d9_type type_of(const comparison *c, const d9_node *node, const d9_value 
     return value->type;
 }
 
-/* Whether the node multiplied numbers that tensor cores may have rounded, which the judge does not do. */
+/* True if the node multiplied factors that tensor cores may have rounded, which the judge does not do. */
 static bool is_tf32(const comparison *c, const d9_node *node) {
     return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution && !c->in_f32;
 }
 
-/* The error, squared, of what the judge rounds before this node where the rule does not: once for each activation and
- * gradient of half precision that the rule's nodes before it make. Uniform to half a unit, in numbers of 1. */
+/* Squared relative error of the roundings that only the judge does before this node: one for each activation and
+ * gradient in half precision written by the rule's earlier nodes, uniform within half a unit in the last place. */
 static double rounded_between(const comparison *c, const d9_node *node) {
     double sum = 0;
     for (const d9_node *n = &c->graph->nodes[c->begin]; c->in_f32 && n < node; n++) {
@@ -192,7 +193,7 @@ static double limit_of_node(const comparison *c, const d9_node *node, d9_value_i
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
-    if (before_of(c, id) && !info->in_place) return 1e-4; /* updates and the tail: of the same gradients and states */
+    if (before_of(c, id) && !info->in_place) return 1e-4; /* updates and the tail have identical inputs */
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
 
@@ -203,10 +204,10 @@ static double limit_of(const comparison *c, const d9_node *node, d9_value_id id)
 
 typedef struct output_error {
     double error, cosine;
-    double storage; /* as much of the error may come from storing a state in f32 */
+    double storage; /* largest part of the error that storing a state in f32 can cause */
 } output_error;
 
-/* `before`: what a state was before the rule moved it; NULL: it is none. */
+/* `before`: value of a state before the rule; NULL: not a state. */
 static output_error error_of(const double *got, const double *want, const double *before, int64_t count) {
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
     const double movement = before ? d9_tensor_difference_of(want, before, count).distance : 0;
@@ -217,7 +218,7 @@ static output_error error_of(const double *got, const double *want, const double
     return made;
 }
 
-/* How far the judge's output `want` moves when the node's inputs are cut to tf32. */
+/* Change of the judge's output `want` when the node's inputs are truncated to tf32. */
 static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
                                   output_error *moved) {
     d9_status status;
@@ -273,7 +274,7 @@ static bool is_active(const comparison *c, const d9_node *node) {
     return d9_when_active(&node->when, c->step, 1, c->tested->program.steps_per_epoch);
 }
 
-/* Whether a node from `end` on wrote over it in this step: what is read now is that node's. */
+/* True if a node from `end` on overwrote the value in this step. */
 static bool is_written_over(const comparison *c, d9_value_id id, d9_node_id end) {
     const d9_value *value = &c->graph->values[id];
     const int64_t size = d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type);
@@ -292,15 +293,15 @@ static bool is_written_over(const comparison *c, d9_value_id id, d9_node_id end)
     return false;
 }
 
-static d9_status compare_if_there(comparison *c, const d9_node *node, d9_value_id id, d9_node_id end,
-                                  bool *written_over) {
+static d9_status compare_unless_overwritten(comparison *c, const d9_node *node, d9_value_id id, d9_node_id end,
+                                            bool *written_over) {
     if (!is_written_over(c, id, end)) return compare_value(c, node, id);
     *written_over = true;
     return D9_OK;
 }
 
-/* Everything the rule's nodes make that others see: outputs, and the state that they move. A state that lookahead set
- * back is seen in its average. */
+/* Compares all results of the rule that other nodes read: outputs, and states that it updates. A state that lookahead
+ * resets is compared by its average. */
 static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end, bool *written_over) {
     d9_status status = D9_OK;
     *written_over = false;
@@ -308,16 +309,16 @@ static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end
         const d9_node *node = &c->graph->nodes[n];
         for (int i = 0; i < node->output_count; i++)
             if (node->outputs[i] != D9_NONE && read_outside(c, node->outputs[i], begin, end))
-                D9_TRY(compare_if_there(c, node, node->outputs[i], end, written_over));
+                D9_TRY(compare_unless_overwritten(c, node, node->outputs[i], end, written_over));
         for (int i = 0; i < node->input_count; i++)
             if (d9_op_info_of(node->op)->in_place >> i & 1)
-                D9_TRY(compare_if_there(c, node, node->inputs[i], end, written_over));
+                D9_TRY(compare_unless_overwritten(c, node, node->inputs[i], end, written_over));
     }
 done:
     return status;
 }
 
-/* The rules of the tested plan that ran in `step`, one after the other. */
+/* Compares all rules of the tested plan that ran in `step`. */
 static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink sink, void *user, int *failed) {
     d9_status status;
     d9_node_time *rules = NULL;
@@ -339,14 +340,14 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
         D9_TRY(judge_rule(c, rules[r].node, rules[r + 1].node));
         bool written_over;
         D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node, &written_over));
-        forget_moved(c);
+        free_moved(c);
         if (c->row.compared == 0 && written_over) continue;
         if (c->row.compared == 0) c->row.passed = false;
         *failed += !c->row.passed;
         sink(user, &c->row);
     }
 done:
-    forget_moved(c);
+    free_moved(c);
     d9_release(c->context, rules);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Distances and angles between tensors: see tensor_difference.h. */
+/* Distances and angles between tensors; see tensor_difference.h. */
 #include "verify/tensor_difference.h"
 
 #include <math.h>
@@ -27,5 +27,5 @@ double d9_relative_error(double distance, double scale) {
 
 bool d9_error_is_worse(double error, double limit, double worst_error, double worst_limit) {
     if (!isfinite(worst_error)) return false;
-    return !(error * worst_limit <= worst_error * limit); /* not error / limit: a limit may be 0 */
+    return !(error * worst_limit <= worst_error * limit); /* not error / limit, because a limit may be 0 */
 }

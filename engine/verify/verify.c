@@ -1,5 +1,5 @@
-/* verify: each reference case of a folder, compared tensor group by tensor group, then rule by rule, then by the patch
- * statistics it may hold. See verify.h. */
+/* verify: compares each reference case of a folder by tensor group, then rule by rule, then by patch statistics. See
+ * verify.h. */
 #include "verify/verify.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void forget_tensors(d9_verification *self) {
+static void free_tensors(d9_verification *self) {
     for (int p = 0; p < D9_PERTURBATIONS; p++) d9_recorded_tensors_free(self->context, &self->perturbed[p]);
     d9_recorded_tensors_free(self->context, &self->unperturbed);
     d9_recorded_tensors_free(self->context, &self->expected);
 }
 
-/* ---- rule by rule: a row that sums up training steps, and one for evaluations ---- */
+/* ---- rule by rule: one row for all training steps, one for evaluations ---- */
 
 static void report_worst(d9_verification *self, const char *group, d9_verify_row *worst) {
     snprintf(worst->name, sizeof worst->name, "%s", self->reference.name);
@@ -27,7 +27,8 @@ static void report_worst(d9_verification *self, const char *group, d9_verify_row
     d9_verification_report(self, worst);
 }
 
-/* Half precision and tf32 are judged by the reference backend. Whether that is right, its own tensors in f64 tell. */
+/* Compares the reference backend in f64 with the file, because it serves as the reference for half precision and
+ * tf32. */
 static d9_status verify_reference(d9_verification *self) {
     d9_status status = D9_OK;
     d9_verify_options options = *self->options;
@@ -43,7 +44,7 @@ static d9_status verify_reference(d9_verification *self) {
     D9_TRY(d9_verification_compare_groups(&by_reference));
     report_worst(self, "its judge, in f64", &worst);
 done:
-    forget_tensors(&by_reference);
+    free_tensors(&by_reference);
     return status;
 }
 
@@ -72,8 +73,8 @@ done:
 
 /* ---- files and folders ---- */
 
-static void forget_case(d9_verification *self) {
-    forget_tensors(self);
+static void close_case(d9_verification *self) {
+    free_tensors(self);
     d9_reference_case_close(self->context, &self->reference);
 }
 
@@ -85,7 +86,7 @@ static d9_status verify_file(d9_verification *self, const char *path) {
     D9_TRY(verify_rules(self));
     D9_TRY(d9_patch_statistics_compare(self));
 done:
-    forget_case(self);
+    close_case(self);
     return status;
 }
 
