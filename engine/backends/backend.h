@@ -1,4 +1,4 @@
-/* A backend: a const struct of functions over one device. Everything above reaches it only through here.
+/* A backend: a const struct of functions for one kind of device. Other code uses devices only through it.
  *
  * Order of calls: open, allocate, plan (any number), write, run..., read, plan_free, close. Not thread-safe. */
 #ifndef D9_BACKENDS_BACKEND_H
@@ -6,82 +6,88 @@
 
 #include "step/program.h"
 
-typedef struct d9_device d9_device; /* each backend's own */
+typedef struct d9_device d9_device; /* defined by each backend */
 typedef struct d9_plan d9_plan;
 
 typedef struct d9_device_info {
-    char name[128];       /* processor or GPU, as people know it */
-    char version[128];    /* of the library underneath */
+    char name[128];       /* common name of the processor or GPU */
+    char version[128];    /* of the vendor's library */
     char isa[32];         /* "avx512-bf16", "amx", "sm_90" */
-    int threads;          /* of the host's part */
-    int64_t memory_bytes; /* what a run may use */
+    int threads;          /* number of CPU threads */
+    int64_t memory_bytes; /* memory that a run may use */
     bool precision[D9_PRECISIONS];
-    int preferred_precision;   /* what precision: auto takes: the fastest that trains */
-    const char *preferred_why; /* and why, for people; "" where there is nothing to choose */
-    bool narrow_gradients; /* a convolution's weight gradient is rounded to the compute type on its way to f32 */
-    int longest_rule;     /* nodes of the longest rule it may place: d9_program_options */
-    bool asynchronous;    /* a step is submitted, not done, when `run` returns: looking at its results waits */
+    int preferred_precision;   /* chosen by precision: auto: the fastest in which training converges */
+    const char *preferred_why; /* reason for this choice, for users; "" if there was no choice */
+    bool narrow_gradients; /* weight gradients of convolutions are rounded to the compute type before they become f32 */
+    int longest_rule;      /* number of nodes of its longest rule: d9_program_options */
+    bool asynchronous;     /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
 
-typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* the order of backend_options.tune */
+typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* in the order of backend_options.tune */
 
 typedef struct d9_backend_options {
-    int threads; /* 0: default */
-    bool fuse;   /* false: only rules of one node */
-    d9_tune tune; /* off: the first choice; auto: as the backend gains from it */
-    const char *cpu_level;  /* instructions not to go beyond, "avx2"; "auto", NULL: the best that runs here */
-    const char *force_plan; /* text of a saved plan; NULL: choose */
-    double loss_scale;        /* fp16; 0: 1 */
-    int64_t loss_scale_every; /* steps without overflow after which it doubles; 0: it stays as it is */
+    int threads;              /* 0: default */
+    bool fuse;                /* false: use only rules of one node */
+    d9_tune tune;             /* off: use the first choice; auto: tune if the backend gains from it */
+    const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
+    const char *force_plan;   /* text of a saved plan; NULL: choose rules freely */
+    double loss_scale;        /* fp16: initial loss scale; 0: 1 */
+    int64_t loss_scale_every; /* steps without overflow after which the loss scale doubles; 0: constant */
 } d9_backend_options;
 
 typedef struct d9_node_time {
-    d9_node_id node;          /* the first it covers; the next row's is the first behind them */
+    d9_node_id node;           /* first node of the rule; the next row's rule begins right after its nodes */
     const char *rule, *choice; /* valid as long as the plan */
-    const char *why;           /* why this choice, for people: "first choice"; "" where there was none */
+    const char *why;           /* reason for the choice, for users: "first choice"; "" if there was no choice */
     double seconds;
     int64_t runs;
-    bool in_f32; /* the rule rounds nothing between its nodes */
+    bool in_f32; /* the rule does not round between its nodes */
 } d9_node_time;
 
-/* One of the ways to compute a rule, timed alone: as the rule runs it, and without what it does around the library's
- * own call (reorders). */
-/* `node`: which of the rule's nodes is computed so, from 0; the rows of one stand together. */
-typedef struct d9_choice_time { char choice[96]; int node; double seconds, bare_seconds; } d9_choice_time;
+/* Time of one algorithm for a node of a rule: `seconds` as the rule runs it; `bare_seconds` only the library's call,
+ * without reorders. `node`: index of the node within the rule; rows of one node are adjacent. */
+typedef struct d9_choice_time {
+    char choice[96];
+    int node;
+    double seconds, bare_seconds;
+} d9_choice_time;
 
-/* What this device can do at all: reading and writing memory, and multiplying large matrices as convolutions do. */
-typedef struct d9_ceilings { double bytes_per_second, operations_per_second; } d9_ceilings;
+/* Measured peak rates of the device: memory traffic, and multiplication of large matrices as in convolutions. */
+typedef struct d9_ceilings {
+    double bytes_per_second, operations_per_second;
+} d9_ceilings;
 
 typedef struct d9_backend {
     const char *name, *doc;
-    d9_status (*probe)(
-        d9_context *context); /* whether a device answers, cheaply; else D9_DEVICE and why. NULL: one does */
+    /* Checks quickly for a device; returns D9_DEVICE, with the reason, if there is none. NULL: there always is one. */
+    d9_status (*probe)(d9_context *context);
     d9_status (*open)(d9_context *context, const d9_backend_options *options, d9_device **device);
     void (*close)(d9_context *context, d9_device *device);
     void (*describe)(const d9_device *device, d9_device_info *info);
 
-    /* Allocates the program's buffers (zeroed), sizes in program->buffer_bytes. Once per device. */
+    /* Allocates the program's buffers, zeroed, of program->buffer_bytes. Called once per device. */
     d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
 
-    /* Chooses a rule for every node of program->train or program->eval. A node that no rule covers: D9_DEVICE
-     * with its name. Slow; may time candidates, and writes numbers of its own into SCRATCH then, and nowhere else. */
+    /* Chooses a rule for every node of program->train or program->eval. Returns D9_DEVICE, with the node, if no rule
+     * covers it. Slow: may time candidates, and then overwrites SCRATCH, but no other buffer. */
     d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                       d9_plan **plan);
     void (*plan_free)(d9_context *context, d9_plan *plan);
     /* One line per rule: "RULE<TAB>ROLE<TAB>CHOICE". Valid as long as the plan. */
     const char *(*plan_text)(const d9_plan *plan);
 
-    /* One step. Nodes whose `when` is not active are passed over. */
+    /* Runs one step. Nodes whose `when` is not active are skipped. */
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
     /* Per-rule times since the last call with `reset`. Returns the number of rows; rows may be NULL. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
-    /* Times every way to compute row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
+    /* Times every algorithm for row `row` of `times`; *count is 0 if there is no choice. Overwrites the rule's
+     * outputs. */
     d9_status (*survey)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
-    /* Measured when called; zeros: not known. NULL: never known. */
+    /* Measures the peak rates; 0: unknown. NULL: not supported. */
     d9_status (*ceilings)(d9_context *context, d9_device *device, const d9_precision *precision, d9_ceilings *ceilings);
 
-    /* D9_BUFFER_ORDER becomes the head of d9_epoch_order's answer, made on the device. NULL: the caller writes it. */
+    /* Computes the first entries of d9_epoch_order on the device, into D9_BUFFER_ORDER. NULL: the caller writes it. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);
@@ -90,16 +96,16 @@ typedef struct d9_backend {
     d9_status (*sync)(d9_context *context, d9_device *device);
 } d9_backend;
 
-/* The table of backends (registry.c), best first: cuda, cpu, onednn, reference. A row whose module cannot be opened is
- * absent: D9_DEVICE, with what would help. `name` "auto": the first that opens and whose device answers. */
+/* The table of backends (registry.c), best first: cuda, cpu, onednn, reference. Returns D9_DEVICE, with advice, if the
+ * backend's module cannot be opened. `name` "auto": the first backend that opens and has a device. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
-/* What the backend runs on here: of a device that is opened for the purpose. `threads` as in d9_backend_options. */
+/* Opens the backend's device for a moment and describes it. `threads` as in d9_backend_options. */
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
-const char *d9_backend_name_at(int index); /* NULL: past the end */
-/* Whether this build brought it; whether it runs here, opening it tells. */
+const char *d9_backend_name_at(int index); /* NULL past the end */
+/* True if this build contains the backend; opening it shows whether it runs here. */
 bool d9_backend_is_built(d9_context *context, int index);
 
-/* "auto": info->preferred_precision. */
+/* Precision named `wanted`; "auto": info->preferred_precision. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
                                            const char *wanted, const d9_precision **precision);
 

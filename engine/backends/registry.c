@@ -1,5 +1,5 @@
-/* The table of backends, best first. A backend whose library is large is a module, opened when it is chosen: so the
- * help text maps no vendor library, and one package serves machines with and without them. */
+/* The table of backends, best first. A backend with a large library is a module that is opened when it is chosen, so
+ * that `dawn9 --help` loads no vendor library and one package serves machines with and without it. */
 #include "backends/backend.h"
 #include "core/installed.h"
 #include "core/text.h"
@@ -13,7 +13,7 @@ extern const d9_installed_module d9_conv_library_file; /* cpu/library.c */
 typedef struct backend_row {
     const char *name;
     const d9_backend *built_in;        /* NULL: the module exports `const d9_backend *d9_backend_module(void)` */
-    const d9_installed_module *module; /* NULL: it needs none */
+    const d9_installed_module *module; /* NULL: no module needed */
 } backend_row;
 
 static const d9_installed_module cuda = {"backend cuda", "dawn9-cuda.so", "d9_backend_module",
@@ -41,12 +41,12 @@ static d9_status open_row(d9_context *context, const backend_row *row, const d9_
     *backend = row->built_in;
     if (row->built_in) return D9_OK;
     if (d9_installed_open(context, row->module, &symbol) != D9_OK) return D9_DEVICE;
-    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     *backend = get();
     return D9_OK;
 }
 
-/* The first whose module opens and whose device answers. */
+/* The first backend whose module opens and which has a device. */
 static d9_status find_best(d9_context *context, const d9_backend **backend) {
     for (int i = 0;; i++) {
         d9_status status = open_row(context, &rows[i], backend);

@@ -87,7 +87,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* The convolution that was pooled, if this file's rule computes it; NULL: another does. */
 static const d9_site *forward_site(const d9_site *site) {
-    const d9_site *maker = d9_site_maker(site, site->nodes[0]->inputs[1]);
+    const d9_site *maker = d9_site_producer(site, site->nodes[0]->inputs[1]);
     return maker && maker->node_count == 2 && maker->nodes[1]->op == D9_OP_POOL ? maker : NULL;
 }
 

@@ -177,7 +177,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* Where the convolution ran forward, if by a rule of this file that noted sums; NULL: elsewhere. */
 static const d9_site *forward_site(const d9_site *site) {
-    const d9_site *maker = d9_site_maker(site, site->nodes[1]->inputs[1]);
+    const d9_site *maker = d9_site_producer(site, site->nodes[1]->inputs[1]);
     if (!maker || maker->node_count < 3 || maker->nodes[0]->op != D9_OP_CONV) return NULL;
     const parts p = parts_of(maker);
     return p.norm->op == D9_OP_NORM && p.conv->outputs[0] == site->nodes[1]->inputs[1] ? maker : NULL;

@@ -1,5 +1,5 @@
-/* A device: memory for the program's buffers, the host's own or the kind's, and whatever the kind of backend keeps
- * beside them. */
+/* A device: memory for the program's buffers, in host memory or allocated by the backend, and the backend's own
+ * data. */
 #include "backends/host/device.h"
 #include "core/system.h"
 

@@ -1,4 +1,4 @@
-/* What a device is made of; private to the backends. */
+/* Definition of a device; private to the backends. */
 #ifndef D9_BACKENDS_HOST_DEVICE_H
 #define D9_BACKENDS_HOST_DEVICE_H
 
@@ -6,15 +6,15 @@
 
 struct d9_device {
     const d9_host_kind *kind;
-    void *backend; /* what kind->open made */
+    void *backend; /* made by kind->open */
     d9_backend_options options;
-    char *force_plan; /* our copy, behind options.force_plan */
+    char *force_plan; /* copy that options.force_plan points to */
     int threads;
     uint8_t *buffers[D9_BUFFER_COUNT];
     int64_t bytes[D9_BUFFER_COUNT];
 };
 
-/* The processor's name as people know it, and the memory that a run may use (cgroup limits respected). */
+/* Common name of the processor, and the memory that a run may use (within cgroup limits). */
 void d9_host_processor(char *name, size_t size);
 int64_t d9_host_memory_bytes(void);
 

@@ -1,5 +1,5 @@
-/* What this process may use of the machine: physical cores within affinity mask and cgroup quota, memory within the
- * cgroup limit. Everything is read from procfs and sysfs; a file that is not there sets no limit. */
+/* Resources that this process may use: physical cores within affinity mask and cgroup quota, memory within the cgroup
+ * limit. Read from procfs and sysfs; a missing file means no limit. */
 #define _GNU_SOURCE /* sched_getaffinity, strsep */
 #include "backends/host/machine.h"
 #include "backends/host/device.h"
@@ -15,7 +15,7 @@
 
 enum { MAX_PROCESSORS = 16384, PATH_BYTES = 1200 };
 
-/* The start of a kernel file, which has no size to ask for; false when it cannot be read. */
+/* Reads the beginning of a kernel file, whose size is unknown; false if it cannot be read. */
 static bool read_start(const char *path, char *text, size_t size) {
     const d9_system *system = d9_system_default();
     size_t used = 0;
@@ -40,7 +40,7 @@ static bool read_number(const char *path, int64_t *number) {
 
 /* ---- cgroups ---- */
 
-/* This process's group under `controller`; "" selects version 2. False where there is none. */
+/* Path of this process's cgroup under `controller`; "": version 2. False if there is none. */
 static bool group_path(const d9_machine *machine, const char *controller, char *group, size_t size) {
     char path[PATH_BYTES], text[4096];
     snprintf(path, sizeof path, "%s/self/cgroup", machine->proc);
@@ -57,7 +57,7 @@ static bool group_path(const d9_machine *machine, const char *controller, char *
     return false;
 }
 
-/* CPUs that the quota of one folder allows; 0: no limit. */
+/* CPU quota of one cgroup folder in processors; 0: no limit. */
 static double folder_quota(const char *folder) {
     char path[PATH_BYTES], text[64], *rest;
     int64_t quota, period;
@@ -73,7 +73,7 @@ static double folder_quota(const char *folder) {
     return read_number(path, &period) && period > 0 ? (double)quota / (double)period : 0;
 }
 
-/* Bytes that one folder allows; 0: no limit. */
+/* Memory limit of one cgroup folder in bytes; 0: no limit. */
 static double folder_memory(const char *folder) {
     char path[PATH_BYTES];
     int64_t limit;
@@ -83,10 +83,10 @@ static double folder_memory(const char *folder) {
     return read_number(path, &limit) && limit > 0 ? (double)limit : 0;
 }
 
-/* The least limit from this process's group up to the root of `mount` (a folder of sysfs). A container may see its own
- * group as the root, so folders that are missing are passed over. 0: no limit. */
-static double least_limit(const d9_machine *machine, const char *mount, const char *controller,
-                          double (*limit_of)(const char *folder)) {
+/* The lowest limit from this process's cgroup up to the root of `mount` (a folder of sysfs); 0: no limit. Missing
+ * folders are skipped, because a container may see its own cgroup as the root. */
+static double lowest_limit(const d9_machine *machine, const char *mount, const char *controller,
+                           double (*limit_of)(const char *folder)) {
     char group[512], folder[PATH_BYTES - 64];
     double least = 0;
     if (!group_path(machine, controller, group, sizeof group)) return 0;
@@ -106,13 +106,13 @@ static double lesser(double a, double b) {
 }
 
 double d9_machine_memory_limit(const d9_machine *machine) {
-    return lesser(least_limit(machine, "fs/cgroup", "", folder_memory),
-                  least_limit(machine, "fs/cgroup/memory", "memory", folder_memory));
+    return lesser(lowest_limit(machine, "fs/cgroup", "", folder_memory),
+                  lowest_limit(machine, "fs/cgroup/memory", "memory", folder_memory));
 }
 
 /* ---- processors ---- */
 
-/* Whether a lower-numbered processor that this process may use sits on the same core as `cpu`. */
+/* True if a lower-numbered processor that this process may use is on the same core as `cpu`. */
 static bool shares_core(const d9_machine *machine, int cpu) {
     char path[PATH_BYTES], list[256];
     snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d/topology/thread_siblings_list", machine->sys, cpu);
@@ -127,18 +127,18 @@ static bool shares_core(const d9_machine *machine, int cpu) {
     return false;
 }
 
-/* Part of a CPU is worth a thread: threads that wait asleep use up a quota of 1.5 together, one would leave a third. */
+/* The quota is rounded up: two threads that sleep while they wait use a quota of 1.5 fully, one would waste a third. */
 int d9_machine_threads(const d9_machine *machine) {
     int cores = 0;
     for (int cpu = 0; cpu < machine->processors; cpu++)
         if (machine->allowed[cpu] && !shares_core(machine, cpu)) cores++;
-    double quota = lesser(least_limit(machine, "fs/cgroup", "", folder_quota),
-                          least_limit(machine, "fs/cgroup/cpu", "cpu", folder_quota));
+    double quota = lesser(lowest_limit(machine, "fs/cgroup", "", folder_quota),
+                          lowest_limit(machine, "fs/cgroup/cpu", "cpu", folder_quota));
     if (quota > 0 && quota < cores) cores = (int)ceil(quota);
     return cores > 0 ? cores : 1;
 }
 
-/* What cpuinfo says under this key, of the first processor: "model name\t: AMD EPYC". "": nothing. */
+/* Value of `key` for the first processor in cpuinfo: "model name\t: AMD EPYC"; "" if missing. */
 static void read_about(const char *about, const char *key, char *value, size_t size) {
     const size_t length = strlen(key);
     snprintf(value, size, "%s", "");
@@ -158,7 +158,7 @@ void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
     read_about(text, "model name", brand, sizeof brand);
     read_about(text, "cpu family", family, sizeof family);
     read_about(text, "model", model, sizeof model);
-    /* A hypervisor may hide the number: then "AMD EPYC" is anything of ten years. */
+    /* A hypervisor may hide the model number, which leaves "AMD EPYC" for processors of ten years. */
     const bool nameless = *brand && !brand[strcspn(brand, "0123456789")] && *family && *model;
     snprintf(name, size, nameless ? "%s family %s model %s" : "%s", *brand ? brand : "processor", family, model);
 }
@@ -184,7 +184,7 @@ void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]) {
 /* ---- this machine ---- */
 
 int d9_host_default_threads(void) {
-    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* the kernel refuses a mask smaller than its own */
+    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* sched_getaffinity fails if the mask is smaller than the kernel's */
     bool allowed[MAX_PROCESSORS];
     if (sched_getaffinity(0, sizeof mask, mask) != 0) return 1;
     for (int cpu = 0; cpu < MAX_PROCESSORS; cpu++) allowed[cpu] = CPU_ISSET_S((size_t)cpu, sizeof mask, mask);

@@ -1,4 +1,4 @@
-/* What this process may use of the machine, from a tree of the kernel's files; private to this folder. */
+/* Resources that this process may use, read from a tree of kernel files; private to this folder. */
 #ifndef D9_BACKENDS_HOST_MACHINE_H
 #define D9_BACKENDS_HOST_MACHINE_H
 
@@ -6,20 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where it is read: the kernel's own files, or in tests a tree that looks like them. */
+/* Root folders of the kernel's files; tests use a tree that imitates them. */
 typedef struct d9_machine {
     const char *proc, *sys; /* "/proc", "/sys" */
-    const bool *allowed;    /* [processors]: this process may run there */
+    const bool *allowed;    /* [processors]: processors on which this process may run */
     int processors;
 } d9_machine;
 
-/* Physical cores: of `allowed`, hyperthreads not counted, at most the least CPU quota of the cgroups, rounded up. */
+/* Number of physical cores among `allowed`, at most the lowest CPU quota of the cgroups, rounded up. */
 int d9_machine_threads(const d9_machine *machine);
-/* The least limit of the cgroups, bytes; 0: none. */
+/* Lowest memory limit of the cgroups in bytes; 0: none. */
 double d9_machine_memory_limit(const d9_machine *machine);
-/* Bytes of the caches that the first processor uses: first level (data), second, third; 0: not known. */
+/* Cache sizes of the first processor in bytes: level 1 data, level 2, level 3; 0: unknown. */
 void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]);
-/* The processor's name as people know it; "processor" where the kernel gives none. */
+/* Common name of the processor; "processor" if unknown. */
 void d9_machine_processor(const d9_machine *machine, char *name, size_t size);
 
 #endif

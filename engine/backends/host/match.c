@@ -1,4 +1,4 @@
-/* Which rules may stand at a place of the node list. */
+/* Decides whether a rule fits at a position of the node list. */
 #include "backends/host/match.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ bool d9_site_internal(const d9_site *site, d9_value_id value) {
     return true;
 }
 
-/* Whether no node but the last makes anything that is wanted outside. */
+/* True if only the last node writes values that are used outside of the site. */
 static bool all_internal(const d9_site *site) {
     for (int n = 0; n + 1 < site->node_count; n++)
         for (int i = 0; i < site->nodes[n]->output_count; i++) {
@@ -65,7 +65,7 @@ static void add_edge(const d9_site *site, d9_value_id value, d9_value_id *edges,
     edges[(*count)++] = value;
 }
 
-/* The last node's outputs are edges even when nobody reads them: the rule writes them. */
+/* The last node's outputs are part of the boundary even if no node reads them, because the rule writes them. */
 static bool edges_overlap(const d9_site *site) {
     d9_value_id edges[MAX_EDGES];
     int count = 0;

@@ -1,9 +1,9 @@
-/* A plan: one rule for every node of a list, longest first, and the walk over them.
+/* A plan assigns a rule to every node of a list, longest rules first, and runs them.
  *
- * The plan's text has one line per rule, in the order of the list: "RULE<TAB>ROLE<TAB>CHOICE", ROLE being the first
- * node's, with "eval:" before it in an evaluation list and "phase1:" in that of the program's first phase. So the texts
- * of all lists can lie in one file. Given as backend_options.force_plan, the lines of a list must cover it exactly; a
- * list of which the text has no line at all is planned freely. */
+ * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
+ * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
+ * can hold the texts of all lists. In backend_options.force_plan, the lines of a list must cover it exactly; a list
+ * without any line is planned freely. */
 #include "backends/host/plan.h"
 #include "backends/host/match.h"
 #include "core/system.h"
@@ -11,24 +11,24 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROLE_SIZE = D9_NAME_SIZE + 16 }; /* with what stands before it */
+enum { ROLE_SIZE = D9_NAME_SIZE + 16 }; /* with the prefix of the list */
 
 typedef struct forced_line {
-    const char *rule; /* its name in the backend's tables */
+    const char *rule; /* name in the backend's tables */
     char role[ROLE_SIZE], choice[96];
-    int number; /* in the text, from 1 */
+    int number; /* line number in the text, from 1 */
     bool used;
 } forced_line;
 
-/* What planning needs and the plan does not keep. */
+/* Data needed only while planning. */
 typedef struct planner {
     d9_context *context;
     d9_plan *plan;
-    forced_line *lines, **followed; /* (node_count): the line that each placed rule follows; NULL: none */
-    int line_count;                 /* of this list; 0: free */
+    forced_line *lines, **followed; /* (node_count): line of each placed rule; NULL: none */
+    int line_count;                 /* lines of this list; 0: plan freely */
 } planner;
 
-/* What stands before the roles of a list: "", "eval:", or a phase's number. */
+/* Prefix of the roles of a list: "", "eval:", or a phase's number. */
 static void list_name(const d9_plan *plan, char name[ROLE_SIZE]) {
     name[0] = 0;
     if (plan->graph == &plan->program->eval) snprintf(name, ROLE_SIZE, "eval:");
@@ -36,7 +36,7 @@ static void list_name(const d9_plan *plan, char name[ROLE_SIZE]) {
         if (plan->graph == &plan->program->phase[p].list) snprintf(name, ROLE_SIZE, "phase%d:", p + 1);
 }
 
-/* No role has a colon. */
+/* Roles contain no colon. */
 static bool is_of_list(const d9_plan *plan, const char *role) {
     char name[ROLE_SIZE];
     list_name(plan, name);
@@ -59,7 +59,7 @@ static bool role_known(const d9_plan *plan, const char *role) {
     return false;
 }
 
-/* The same text in the tables; NULL: it is in none. */
+/* The rule's name as stored in the tables; NULL if there is no such rule. */
 static const char *rule_named(const d9_host_kind *kind, const char *name) {
     for (const d9_rule *const *table = kind->rules; *table; table++)
         for (const d9_rule *rule = *table; rule->name; rule++)
@@ -67,7 +67,7 @@ static const char *rule_named(const d9_host_kind *kind, const char *name) {
     return NULL;
 }
 
-/* One line of the text; lines of other lists are passed over. */
+/* Parses one line; lines of other lists are skipped. */
 static d9_status parse_line(planner *p, const char *text, size_t length, int number) {
     forced_line *line = &p->lines[p->line_count];
     char copy[256], *rest = copy;
@@ -105,7 +105,7 @@ done:
     return status;
 }
 
-/* The first line not yet followed for this rule at this node; NULL: none. */
+/* The first unused line for this rule at this node; NULL: none. */
 static forced_line *find_line(const planner *p, const d9_rule *rule, const d9_node *node) {
     char role[ROLE_SIZE];
     role_text(p->plan, node, role);
@@ -139,7 +139,7 @@ static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
 
-/* A rule that fits at `first` and is longer than `best`, under the forced plan where there is one. */
+/* True if the rule fits at `first`, is longer than `best`, and agrees with the forced plan, if any. */
 static bool is_better(const planner *p, const d9_rule *rule, const d9_rule *best, d9_node_id first, d9_site *site,
                       forced_line **line) {
     const d9_plan *plan = p->plan;
@@ -228,7 +228,7 @@ done:
     return status;
 }
 
-const d9_site *d9_site_maker(const d9_site *site, d9_value_id value) {
+const d9_site *d9_site_producer(const d9_site *site, d9_value_id value) {
     const d9_plan *plan = site->plan;
     for (int p = 0; p < plan->placed_count && &plan->placed[p].site != site; p++)
         if (d9_site_makes(&plan->placed[p].site, value)) return &plan->placed[p].site;
@@ -276,7 +276,8 @@ d9_status d9_host_run(d9_context *context, d9_plan *plan, int64_t step) {
     return D9_OK;
 }
 
-d9_status d9_host_survey(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count) {
+d9_status d9_host_benchmark(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity,
+                            int *count) {
     d9_placed_rule *placed = &plan->placed[row];
     *count = 0;
     memset(rows, 0, (size_t)capacity * sizeof *rows);

@@ -1,4 +1,4 @@
-/* A plan from inside: for host/plan.c, and for a backend that walks its list in another way than node by node. */
+/* Definition of a plan; for host/plan.c and for backends with their own run function. */
 #ifndef D9_BACKENDS_HOST_PLAN_H
 #define D9_BACKENDS_HOST_PLAN_H
 
@@ -17,14 +17,14 @@ struct d9_plan {
     d9_device *device;
     const d9_program *program;
     const d9_graph *graph;
-    int64_t batches;        /* that a step takes */
-    d9_placed_rule *placed; /* (graph->node_count) at most */
+    int64_t batches;        /* batches per step */
+    d9_placed_rule *placed; /* (placed_count) of at most graph->node_count */
     int placed_count, prepared_count;
     d9_text text;
-    void *data; /* the backend's own; NULL from d9_host_plan, its to release before d9_host_plan_free */
+    void *data; /* the backend's own data, NULL at first; the backend frees it before it calls d9_host_plan_free */
 };
 
-/* Whether rule `i` takes part in this step. */
+/* True if rule `i` runs in this step. */
 static inline bool d9_plan_active(const d9_plan *plan, int i, int64_t step) {
     return d9_when_active(&plan->placed[i].site.nodes[0]->when, step, plan->batches, plan->program->steps_per_epoch);
 }

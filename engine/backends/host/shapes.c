@@ -1,4 +1,4 @@
-/* Reading sites: see shapes.h. */
+/* Shapes, types and chains of a site; see shapes.h. */
 #include "backends/host/shapes.h"
 #include "backends/host/match.h"
 
@@ -17,7 +17,7 @@ static bool is_linear(d9_op op) {
     return op == D9_OP_LINEAR || op == D9_OP_LINEAR_BACKWARD_DATA || op == D9_OP_LINEAR_BACKWARD_WEIGHT;
 }
 
-/* Samples are pixels of one image, features are channels. */
+/* Treats a linear layer as a 1 x 1 convolution: samples become pixels of one image, features become channels. */
 static void view_linear(d9_conv_geometry *g) {
     const int64_t samples = g->x.d[0], outputs = g->w.d[0], inputs = g->w.d[1];
     g->x = (d9_shape){4, {1, samples, 1, inputs}};
@@ -55,7 +55,7 @@ static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {
     return d9_site_value(site, a)->type == d9_site_value(site, b)->type;
 }
 
-/* The addition among the site's nodes behind the first. NULL: there is none. */
+/* The site's addition after its first node; NULL: none. */
 static const d9_node *addition(const d9_site *site) {
     for (int n = 1; n < site->node_count; n++)
         if (site->nodes[n]->op == D9_OP_ADD) return site->nodes[n];
@@ -69,7 +69,8 @@ d9_value_id d9_chain_addend(const d9_site *site) {
     return d9_site_makes(site, inputs[0]) ? inputs[1] : d9_site_makes(site, inputs[1]) ? inputs[0] : D9_NONE;
 }
 
-/* Whether act reads what the node before it makes, and add adds to it, all of one type. */
+/* True if node n, an act, reads the output of the node before it or, an add, adds to that output, with one type
+ * throughout. */
 static bool follows(const d9_site *site, int n) {
     const d9_node *node = site->nodes[n];
     const d9_value_id before = site->nodes[n - 1]->outputs[0];

@@ -1,5 +1,5 @@
-/* The batch: draws, augmentation, labels. The order buffer holds a whole epoch; step s of it starts at
- * (s mod steps_per_epoch) * batch, whatever number of batches it takes. */
+/* Operations of the batch: draws, augmentation, labels. The order buffer holds a whole epoch; step s starts at (s mod
+ * steps_per_epoch) * batch, even in phases with several batches per step. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
 #include "kernels/formulas/augment.h"
@@ -10,7 +10,8 @@ _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
                "augment.h and the formulas number mirror rules and draws alike");
 
-/* This step's slice of the order: `count` sample indices from `first` on. An index outside [0, samples): D9_DEVICE. */
+/* The step's part of the order: `count` sample indices, starting at `first`. Returns D9_DEVICE for an index outside [0,
+ * samples). */
 static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t first, int64_t count,
                        int64_t samples, const int32_t **order) {
     *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) + first;
@@ -38,7 +39,7 @@ done:
     return status;
 }
 
-/* One sample: image (H, W, C) bytes -> y (H, W, C), of which H and W may be less, by table (C, 256). */
+/* Augments one sample: image (H, W, C) bytes -> y (H, W, C), whose H and W may be smaller, by table (C, 256). */
 static void augment_sample(const uint8_t *image, const d9_shape *images, const int32_t *draws, const double *table,
                            const d9_augment_attributes *augment, const d9_shape *shape, double *out) {
     const int height = (int)images->d[1], width = (int)images->d[2], channels = (int)images->d[3],

@@ -1,4 +1,4 @@
-/* Operations that know which channel an element is of, or which element it is: bias, concatenation, dropout. */
+/* Operations that depend on an element's channel or index: bias, concatenation, dropout. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/dropout.h"
 

@@ -1,7 +1,8 @@
-/* Convolution by patches. An output pixel p of one image sees a patch of K*K*I inputs (zero outside the image); with
- * the patches as the rows of a matrix (P, K*K*I) and the weights as (O, K*K*I),
+/* Convolution by im2col. Output pixel p of an image depends on a patch of K*K*I inputs (zero outside the image). With
+ * the patches as matrix (P, K*K*I) and the weights as (O, K*K*I),
  *
- *   y = patches * weights^T,   d patches = dy * weights,   d weights = sum over images of dy^T * patches. */
+ *   y = patches * weights^T,   d patches = dy * weights,   d weights = sum over images of dy^T * patches.
+ */
 #include "backends/reference/reference.h"
 
 #include <omp.h>
@@ -11,7 +12,7 @@ typedef struct geometry {
     int64_t images, height, width, in;  /* x (N, H, W, I) */
     int64_t out_height, out_width, out; /* y (N, OH, OW, O) */
     int64_t kernel, stride, pad;
-    int64_t pixels, patch; /* OH * OW; K * K * I */
+    int64_t pixels, patch; /* OH * OW and K * K * I */
 } geometry;
 
 static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
@@ -31,19 +32,19 @@ static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_val
     return g;
 }
 
-/* Where the patch of output pixel p begins: its first row and column, which may be outside. */
+/* First row and column of the patch of output pixel p; may be outside of the image. */
 static void patch_corner(const geometry *g, int64_t p, int64_t *top, int64_t *left) {
     *top = p / g->out_width * g->stride - g->pad;
     *left = p % g->out_width * g->stride - g->pad;
 }
 
-/* Where in an image pixel (h, w) begins; -1: outside. */
+/* Offset of pixel (h, w) in an image; -1: outside. */
 static int64_t pixel_offset(const geometry *g, int64_t h, int64_t w) {
     return h < 0 || h >= g->height || w < 0 || w >= g->width ? -1 : (h * g->width + w) * g->in;
 }
 
-/* image (H, W, I) -> row p of the patches. */
-static void gather_patch(const geometry *g, const double *image, int64_t p, double *row) {
+/* Copies a patch of image (H, W, I) to `row`. */
+static void im2col_patch(const geometry *g, const double *image, int64_t p, double *row) {
     int64_t top, left;
     patch_corner(g, p, &top, &left);
     for (int64_t h = top; h < top + g->kernel; h++)
@@ -56,7 +57,7 @@ static void gather_patch(const geometry *g, const double *image, int64_t p, doub
         }
 }
 
-static void scatter_patch(const geometry *g, const double *row, int64_t p, double *image) {
+static void col2im_patch(const geometry *g, const double *row, int64_t p, double *image) {
     int64_t top, left;
     patch_corner(g, p, &top, &left);
     for (int64_t h = top; h < top + g->kernel; h++)
@@ -80,14 +81,14 @@ d9_status d9_reference_CONV(d9_context *context, const d9_site *site, int64_t st
     D9_TRY(d9_reference_input(context, site, 0, &x));
     D9_TRY(d9_reference_input(context, site, 1, &weight));
     D9_TRY(d9_reference_output(context, site, 0, &y));
-    D9_TRY(d9_reference_room(context, site, 0, g.patch * g.out, &turned));
-    D9_TRY(d9_reference_room(context, site, 1, g.pixels * g.patch * site->threads, &patches));
+    D9_TRY(d9_reference_scratch(context, site, 0, g.patch * g.out, &turned));
+    D9_TRY(d9_reference_scratch(context, site, 1, g.pixels * g.patch * site->threads, &patches));
     transpose(weight, g.out, g.patch, turned);
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++) {
         double *mine = patches + omp_get_thread_num() * g.pixels * g.patch, *out = y + n * g.pixels * g.out;
         for (int64_t p = 0; p < g.pixels; p++)
-            gather_patch(&g, x + n * g.height * g.width * g.in, p, mine + p * g.patch);
+            im2col_patch(&g, x + n * g.height * g.width * g.in, p, mine + p * g.patch);
         memset(out, 0, (size_t)(g.pixels * g.out) * sizeof(double));
         d9_reference_matmul(mine, g.patch, 1, turned, g.pixels, g.patch, g.out, out);
     }
@@ -105,28 +106,28 @@ d9_status d9_reference_CONV_BACKWARD_DATA(d9_context *context, const d9_site *si
     D9_TRY(d9_reference_input(context, site, 0, &dy));
     D9_TRY(d9_reference_input(context, site, 1, &weight));
     D9_TRY(d9_reference_output(context, site, 0, &dx));
-    D9_TRY(d9_reference_room(context, site, 1, g.pixels * g.patch * site->threads, &patches));
+    D9_TRY(d9_reference_scratch(context, site, 1, g.pixels * g.patch * site->threads, &patches));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++) {
         double *mine = patches + omp_get_thread_num() * g.pixels * g.patch, *out = dx + n * g.height * g.width * g.in;
         memset(mine, 0, (size_t)(g.pixels * g.patch) * sizeof(double));
         memset(out, 0, (size_t)(g.height * g.width * g.in) * sizeof(double));
         d9_reference_matmul(dy + n * g.pixels * g.out, g.out, 1, weight, g.pixels, g.out, g.patch, mine);
-        for (int64_t p = 0; p < g.pixels; p++) scatter_patch(&g, mine + p * g.patch, p, out);
+        for (int64_t p = 0; p < g.pixels; p++) col2im_patch(&g, mine + p * g.patch, p, out);
     }
     d9_reference_store(site, 0);
 done:
     return status;
 }
 
-/* Images one after the other; threads share the rows of the weights, so every sum keeps its order. */
+/* Sums over images in order; threads split the rows of the weights, so that every sum keeps its order. */
 static void sum_weight_gradients(const geometry *g, const double *dy, const double *x, int threads, double *patches,
                                  double *dweight) {
 #pragma omp parallel num_threads(threads)
     for (int64_t n = 0; n < g->images; n++) {
 #pragma omp for schedule(static)
         for (int64_t p = 0; p < g->pixels; p++)
-            gather_patch(g, x + n * g->height * g->width * g->in, p, patches + p * g->patch);
+            im2col_patch(g, x + n * g->height * g->width * g->in, p, patches + p * g->patch);
 #pragma omp for schedule(static)
         for (int64_t block = 0; block < (g->out + 7) / 8; block++) {
             int64_t o = block * 8, rows = g->out - o < 8 ? g->out - o : 8;
@@ -145,7 +146,7 @@ d9_status d9_reference_CONV_BACKWARD_WEIGHT(d9_context *context, const d9_site *
     D9_TRY(d9_reference_input(context, site, 0, &dy));
     D9_TRY(d9_reference_input(context, site, 1, &x));
     D9_TRY(d9_reference_output(context, site, 0, &dweight));
-    D9_TRY(d9_reference_room(context, site, 1, g.pixels * g.patch, &patches));
+    D9_TRY(d9_reference_scratch(context, site, 1, g.pixels * g.patch, &patches));
     memset(dweight, 0, (size_t)(g.out * g.patch) * sizeof(double));
     sum_weight_gradients(&g, dy, x, site->threads, patches, dweight);
     d9_reference_store(site, 0);

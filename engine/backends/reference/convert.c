@@ -1,4 +1,4 @@
-/* Values to doubles and back: the one place where the reference backend rounds. A thread converts a part at a time. */
+/* Converts values to doubles and back; the only code of the reference backend that rounds. Threads convert in parts. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/half.h"
 

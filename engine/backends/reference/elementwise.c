@@ -1,4 +1,4 @@
-/* Operations that treat every element alike: cast, activation, addition, scale, and the updates and the tail. */
+/* Elementwise operations: cast, activation, addition, scale, updates, and the tail of a step. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/activation.h"
@@ -80,7 +80,7 @@ done:
     return status;
 }
 
-/* The weights and the state are replaced; each element reads its own numbers before it writes. */
+/* Weights and state are updated in place; each element is read before it is written. */
 d9_status d9_reference_UPDATE(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_update_attributes *update = &site->nodes[0]->as.update;

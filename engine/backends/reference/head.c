@@ -65,7 +65,7 @@ done:
 
 /* ---- loss ---- */
 
-/* The labels of an image and of its partner, what its own has of the target, and what the image counts. */
+/* Labels of an image and its mixing partner, the share of its own label in the target, and its weight in the loss. */
 typedef struct target {
     int32_t label, other;
     double share, weight;
@@ -93,7 +93,7 @@ static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *lo
                                 (double)classes, how->smoothing};
 }
 
-/* The label's index must lie in [0, classes), else D9_DEVICE. */
+/* Returns D9_DEVICE for a label outside of [0, classes). */
 static d9_status check_labels(d9_context *context, const d9_site *site, const int32_t *labels, int64_t images,
                               int64_t classes) {
     for (int64_t n = 0; n < images; n++)
@@ -146,7 +146,7 @@ done:
     return status;
 }
 
-/* ---- metrics: f64 (4), added to in place ---- */
+/* ---- metrics: f64 (4), updated in place ---- */
 
 static int64_t first_maximum(const double *row, int64_t count) {
     int64_t best = 0;

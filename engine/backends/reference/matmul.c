@@ -1,11 +1,11 @@
-/* The one hot loop of the reference backend: rows of c gather multiples of rows of b. No sum is
- * reordered and nothing is contracted. */
+/* Matrix product, the hot loop of the reference backend: rows of c accumulate multiples of rows of b. Sums are not
+ * reordered and operations are not contracted. */
 #include "backends/reference/reference.h"
 
-enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* of b: 128 KB, which stays in the second cache while rows pass */
+enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* block of b: 128 KB, which stay in the level 2 cache */
 
-/* UBSan leaves it out: sums of doubles cannot be undefined, and AddressSanitizer still sees each access. With it,
- * unit.tricks_pairs took 39 s instead of 29 (two cores of an AMD EPYC, Zen 4). */
+/* UBSan is disabled: sums of doubles have no undefined behaviour, and AddressSanitizer still checks each access. With
+ * it, unit.tricks_pairs took 39 s instead of 29 (two cores of an AMD EPYC, Zen 4). */
 D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void
 add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride, int64_t depth, int64_t columns,
               double *restrict c) {

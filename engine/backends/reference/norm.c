@@ -1,5 +1,5 @@
-/* Batch normalisation over ghost groups. Group g of G holds the images g, g + G, g + 2G, ...; statistics are
- * per group and channel, sums run over its images in order and over their pixels in order. */
+/* Batch norm over ghost groups. Group g of G has the images g, g + G, g + 2G, ...; statistics are per group and
+ * channel, and sums run over images, then pixels, in order. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/norm.h"
@@ -19,7 +19,7 @@ static double per_group(const geometry *g) {
     return (double)(images * g->pixels);
 }
 
-/* sum over group `group`, channel c, of (x - shift), or of its square. */
+/* Sum over group `group` and channel c of (x - shift)^power. */
 static double sum_of(const geometry *g, const double *x, int64_t group, int64_t c, double shift, int power) {
     double sum = 0;
     for (int64_t n = group; n < g->images; n += g->groups)
@@ -30,7 +30,7 @@ static double sum_of(const geometry *g, const double *x, int64_t group, int64_t 
     return sum;
 }
 
-/* mean, variance (biased) and inv_std, each (G, C). */
+/* Computes mean, biased variance and inv_std, each (G, C). */
 static void find_statistics(const geometry *g, const double *x, double epsilon, int threads, double *mean,
                             double *variance, double *inv_std) {
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -51,9 +51,10 @@ static void apply(const geometry *g, const double *x, const double *mean, const 
         }
 }
 
-/* The running statistics are inputs that move: mean by the mean, variance by the unbiased variance. */
-static void move_running(const d9_site *site, const geometry *g, const double *mean, const double *variance,
-                         const double *running_mean, const double *running_var, double *moved) {
+/* Updates the running statistics, which are inputs, in place: mean from the mean, variance from the unbiased
+ * variance. */
+static void update_running(const d9_site *site, const geometry *g, const double *mean, const double *variance,
+                           const double *running_mean, const double *running_var, double *moved) {
     const double momentum = site->nodes[0]->as.norm.momentum;
     const int64_t count = g->groups * g->channels;
     for (int64_t i = 0; i < count; i++) moved[i] = d9_norm_running_double(running_mean[i], mean[i], momentum);
@@ -69,25 +70,25 @@ d9_status d9_reference_NORM(d9_context *context, const d9_site *site, int64_t st
     const geometry g = geometry_of(d9_reference_in(site, 0), d9_node_groups(site->graph, site->nodes[0]));
     const int64_t count = g.groups * g.channels;
     const double *in[5]; /* x, scale, bias, running_mean, running_var */
-    double *y, *mean, *inv_std, *room;
+    double *y, *mean, *inv_std, *scratch;
     (void)step;
     for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
     D9_TRY(d9_reference_output(context, site, 0, &y));
     D9_TRY(d9_reference_output(context, site, 1, &mean));
     D9_TRY(d9_reference_output(context, site, 2, &inv_std));
-    D9_TRY(d9_reference_room(context, site, 0, 4 * count, &room));
-    double *variance = room, *moved = room + count;
-    if (!mean) mean = room + 2 * count;
-    if (!inv_std) inv_std = room + 3 * count;
+    D9_TRY(d9_reference_scratch(context, site, 0, 4 * count, &scratch));
+    double *variance = scratch, *moved = scratch + count;
+    if (!mean) mean = scratch + 2 * count;
+    if (!inv_std) inv_std = scratch + 3 * count;
     find_statistics(&g, in[0], norm->epsilon, site->threads, mean, variance, inv_std);
     apply(&g, in[0], mean, inv_std, in[1], in[2], site->threads, y);
-    move_running(site, &g, mean, variance, in[3], in[4], moved);
+    update_running(site, &g, mean, variance, in[3], in[4], moved);
     for (int i = 0; i < 3; i++) d9_reference_store(site, i);
 done:
     return status;
 }
 
-/* One group's statistics in evaluation: the running ones, averaged over the groups. */
+/* Evaluation uses the running statistics averaged over the groups. */
 d9_status d9_reference_NORM_EVAL(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const int64_t groups = d9_reference_in(site, 3)->shape.d[0];
@@ -97,7 +98,7 @@ d9_status d9_reference_NORM_EVAL(d9_context *context, const d9_site *site, int64
     (void)step;
     for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
     D9_TRY(d9_reference_output(context, site, 0, &y));
-    D9_TRY(d9_reference_room(context, site, 0, 2 * g.channels, &mean));
+    D9_TRY(d9_reference_scratch(context, site, 0, 2 * g.channels, &mean));
     double *inv_std = mean + g.channels;
     for (int64_t c = 0; c < g.channels; c++) {
         double mean_sum = 0, var_sum = 0;
@@ -114,7 +115,7 @@ done:
     return status;
 }
 
-/* Per group and channel: sum of dy, and of dy * xh. */
+/* Sums of dy and of dy * xh per group and channel. */
 static void backward_sums(const geometry *g, const double *dy, const double *x, const double *mean,
                           const double *inv_std, int threads, double *sum_dy, double *sum_dy_xh) {
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -146,7 +147,7 @@ d9_status d9_reference_NORM_BACKWARD(d9_context *context, const d9_site *site, i
     (void)step;
     for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
     for (int i = 0; i < 3; i++) D9_TRY(d9_reference_output(context, site, i, &out[i]));
-    D9_TRY(d9_reference_room(context, site, 0, 2 * g.groups * g.channels, &sums));
+    D9_TRY(d9_reference_scratch(context, site, 0, 2 * g.groups * g.channels, &sums));
     double *sum_dy = sums, *sum_dy_xh = sums + g.groups * g.channels, inv_count = 1 / per_group(&g);
     backward_sums(&g, in[0], in[1], in[2], in[3], site->threads, sum_dy, sum_dy_xh);
     sum_groups(&g, sum_dy_xh, out[1]);

@@ -1,4 +1,4 @@
-/* The update of a filter by a nearly orthogonal matrix: kernels/formulas/orthogonal.h, by plain products. */
+/* Update of a filter by a nearly orthogonal matrix (kernels/formulas/orthogonal.h), with plain matrix products. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/orthogonal.h"
@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct matrices {
-    int64_t rows, columns, side; /* side: the shorter of the two */
+    int64_t rows, columns, side; /* side: the smaller of rows and columns */
     double *x, *next;            /* (rows, columns) */
     double *a, *b;               /* (side, side) */
 } matrices;
@@ -23,7 +23,7 @@ static void round_to(d9_type type, int64_t count, double *x, void *narrow) {
     d9_reference_widen(type, narrow, count, 1, x);
 }
 
-/* A of X, B of A, and the next X. */
+/* One iteration: A from X, B from A, and the next X. */
 static void iterate(matrices *s, const double *by, d9_type type) {
     const int64_t count = s->rows * s->columns, square = s->side * s->side;
     const bool wide = s->rows <= s->columns;
@@ -50,14 +50,14 @@ static void iterate(matrices *s, const double *by, d9_type type) {
     round_to(type, count, s->x, s->next);
 }
 
-static d9_status make_room(d9_context *context, const d9_site *site, matrices *s) {
+static d9_status allocate_scratch(d9_context *context, const d9_site *site, matrices *s) {
     d9_status status;
     const d9_shape *filter = &d9_reference_in(site, 0)->shape;
     s->rows = filter->d[0];
     s->columns = d9_shape_count(filter) / s->rows;
     s->side = s->rows < s->columns ? s->rows : s->columns;
-    D9_TRY(d9_reference_room(context, site, 0, 2 * s->rows * s->columns, &s->x));
-    D9_TRY(d9_reference_room(context, site, 1, 2 * s->side * s->side, &s->a));
+    D9_TRY(d9_reference_scratch(context, site, 0, 2 * s->rows * s->columns, &s->x));
+    D9_TRY(d9_reference_scratch(context, site, 1, 2 * s->side * s->side, &s->a));
     s->next = s->x + s->rows * s->columns;
     s->b = s->a + s->side * s->side;
 done:
@@ -77,7 +77,7 @@ d9_status d9_reference_ORTHOGONAL_UPDATE(d9_context *context, const d9_site *sit
     D9_TRY(d9_reference_input(context, site, 2, &v));
     D9_TRY(d9_reference_output(context, site, 0, &w_out));
     D9_TRY(d9_reference_output(context, site, 1, &v_out));
-    D9_TRY(make_room(context, site, &s));
+    D9_TRY(allocate_scratch(context, site, &s));
     const int64_t count = s.rows * s.columns;
     for (int64_t i = 0; i < count; i++) {
         double kept = v[i];

@@ -1,5 +1,5 @@
-/* Pooling. A window's maximum is its first maximum in row-major order; a NaN wins over every number, and the last
- * NaN over the earlier ones, as in PyTorch. Rows and columns that no window covers get no gradient. */
+/* Pooling. The maximum of a window is the first one in row-major order; NaN exceeds every number, and the last NaN
+ * counts, as in PyTorch. Rows and columns outside of all windows have zero gradient. */
 #include "backends/reference/reference.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 typedef struct geometry {
     int64_t height, width, channels, out_height, out_width, kernel, stride, pad;
-    int64_t images, inputs, outputs; /* elements of an image before and behind the pool */
+    int64_t images, inputs, outputs; /* elements per image of x and y */
 } geometry;
 
 static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
@@ -25,7 +25,7 @@ static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_val
                       d9_shape_count(&y->shape) / y->shape.d[0]};
 }
 
-/* Index into the image x (H, W, C) of what window (oh, ow) takes in channel c. */
+/* Index into image x (H, W, C) of the maximum of window (oh, ow) in channel c. */
 static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, int64_t ow, int64_t c) {
     int64_t best = -1, top = oh * g->stride - g->pad, left = ow * g->stride - g->pad;
     for (int64_t h = top; h < top + g->kernel; h++)
@@ -80,7 +80,7 @@ done:
     return status;
 }
 
-/* Index into the image of place k, row by row, of the window that makes output i. Without padding. */
+/* Index into the image of element k, in row-major order, of output i's window. Without padding. */
 static int64_t place_of(const geometry *g, int64_t i, int64_t k) {
     const int64_t pixel = i / g->channels, h = pixel / g->out_width * g->stride + k / g->kernel,
                   w = pixel % g->out_width * g->stride + k % g->kernel;

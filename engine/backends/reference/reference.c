@@ -1,13 +1,13 @@
-/* The reference backend's table, and what its operations read and write: doubles, whatever the values are. */
+/* Rules and workspace of the reference backend. All operations read and write doubles, whatever the values' types. */
 #include "backends/reference/reference.h"
 #include "core/system.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the workspace: one area per input, output and room, grown on demand ---- */
+/* ---- workspace: one area for each input, output and scratch array, grown on demand ---- */
 
-enum { ROOMS = 2, AREAS = D9_MAX_INPUTS + D9_MAX_OUTPUTS + ROOMS };
+enum { SCRATCH_AREAS = 2, AREAS = D9_MAX_INPUTS + D9_MAX_OUTPUTS + SCRATCH_AREAS };
 
 typedef struct workspace {
     double *area[AREAS];
@@ -39,7 +39,7 @@ done:
     return status;
 }
 
-/* ---- what an operation reads and writes ---- */
+/* ---- inputs and outputs of an operation ---- */
 
 d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x) {
     d9_status status = D9_OK;
@@ -70,8 +70,8 @@ d9_status d9_reference_output(d9_context *context, const d9_site *site, int i, d
     return reserve(context, site->backend, D9_MAX_INPUTS + i, d9_shape_count(&value->shape), y);
 }
 
-d9_status d9_reference_room(d9_context *context, const d9_site *site, int which, int64_t count, double **room) {
-    return reserve(context, site->backend, D9_MAX_INPUTS + D9_MAX_OUTPUTS + which, count, room);
+d9_status d9_reference_scratch(d9_context *context, const d9_site *site, int which, int64_t count, double **scratch) {
+    return reserve(context, site->backend, D9_MAX_INPUTS + D9_MAX_OUTPUTS + which, count, scratch);
 }
 
 void d9_reference_write(const d9_site *site, d9_value_id id, const double *doubles) {
@@ -100,7 +100,8 @@ static void describe(const void *backend, d9_device_info *info) {
     (void)backend;
     snprintf(info->version, sizeof info->version, "dawn9 reference");
     snprintf(info->isa, sizeof info->isa, "plain");
-    for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32; /* half by rounding */
+    /* half precisions by rounding */
+    for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32;
 }
 
 static const d9_rule *const tables[] = {rules, NULL};
