@@ -53,9 +53,9 @@ typedef struct d9_choice_time {
 } d9_choice_time;
 
 /* Measured peak rates of the device: memory traffic, and multiplication of large matrices as in convolutions. */
-typedef struct d9_ceilings {
+typedef struct d9_peak_rates {
     double bytes_per_second, operations_per_second;
-} d9_ceilings;
+} d9_peak_rates;
 
 typedef struct d9_backend {
     const char *name, *doc;
@@ -83,9 +83,10 @@ typedef struct d9_backend {
 
     /* Times every algorithm for row `row` of `times`; *count is 0 if there is no choice. Overwrites the rule's
      * outputs. */
-    d9_status (*survey)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
+    d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
     /* Measures the peak rates; 0: unknown. NULL: not supported. */
-    d9_status (*ceilings)(d9_context *context, d9_device *device, const d9_precision *precision, d9_ceilings *ceilings);
+    d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
+                            d9_peak_rates *peak_rates);
 
     /* Computes the first entries of d9_epoch_order on the device, into D9_BUFFER_ORDER. NULL: the caller writes it. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);

@@ -73,17 +73,17 @@ static double step_operations(const d9_measurement *m) {
     return operations;
 }
 
-static void print_ceilings(d9_cli *cli, const d9_measurement *m) {
+static void print_peak_rates(d9_cli *cli, const d9_measurement *m) {
     const double seconds = d9_measured_step_seconds(m), rate = step_operations(m) / seconds;
-    if (m->ceilings.operations_per_second <= 0) return;
+    if (m->peak_rates.operations_per_second <= 0) return;
     d9_cli_print(
         cli,
         "beside: over a large matrix product here, %.0f GFLOP/s, or a large copy, %.1f GB/s (read and written)\n"
         "        above 1: operations that Winograd saves are counted, and caches are faster than memory\n",
-        1e-9 * m->ceilings.operations_per_second, 1e-9 * m->ceilings.bytes_per_second);
+        1e-9 * m->peak_rates.operations_per_second, 1e-9 * m->peak_rates.bytes_per_second);
     if (rate > 0)
         d9_cli_print(cli, "step %.0f GFLOP/s, %.2f of the matrix product's rate\n", 1e-9 * rate,
-                     rate / m->ceilings.operations_per_second);
+                     rate / m->peak_rates.operations_per_second);
 }
 
 static void print_table(d9_cli *cli, const d9_measurement *m) {
@@ -94,7 +94,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
     d9_cli_print(cli, "%-22s %-24s %-*s %10s %7s %17s %6s\n", "node", "role", width, "rule", "ms/step", "share", "rate",
                  "beside");
     for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
-    print_ceilings(cli, m);
+    print_peak_rates(cli, m);
     d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
@@ -135,8 +135,8 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
                      session->info.name, "threads", session->info.threads, "batch_size",
                      (json_int_t)d9_measured_images(m), "steps", (json_int_t)m->steps, "images_per_second",
                      (double)d9_measured_images(m) / seconds, "step_seconds", seconds, "peak_bytes",
-                     (json_int_t)m->peak_bytes, "matrix_gflop_per_second", 1e-9 * m->ceilings.operations_per_second,
-                     "copy_gigabytes_per_second", 1e-9 * m->ceilings.bytes_per_second);
+                     (json_int_t)m->peak_bytes, "matrix_gflop_per_second", 1e-9 * m->peak_rates.operations_per_second,
+                     "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
 }
 
 static void print_json(d9_cli *cli, const d9_measurement *m, const char *what) {

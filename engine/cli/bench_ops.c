@@ -78,8 +78,8 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
     if (!json) d9_bench_head(cli, m);
     for (int row = 0; row < m->row_count; row++) {
         int count = 0;
-        if (session->backend->survey)
-            D9_TRY(session->backend->survey(session->context, m->plan, row, ways, MAX_WAYS, &count));
+        if (session->backend->benchmark)
+            D9_TRY(session->backend->benchmark(session->context, m->plan, row, ways, MAX_WAYS, &count));
         if (count > 0) s.in_step += m->rows[row].seconds / (double)m->steps;
         for (int at = 0, length; at < count; at += length) {
             length = ways_of_node(ways + at, count - at);

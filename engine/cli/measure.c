@@ -62,7 +62,7 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
     const double operations = d9_measured_operations(m, row);
     const double work = operations > 0 ? operations : d9_measured_bytes(m, row);
     return (d9_rate){.per_second = time->seconds > 0 ? work * (double)time->runs / time->seconds : 0,
-                     .ceiling = operations > 0 ? m->ceilings.operations_per_second : m->ceilings.bytes_per_second,
+                     .ceiling = operations > 0 ? m->peak_rates.operations_per_second : m->peak_rates.bytes_per_second,
                      .operations = operations > 0};
 }
 
@@ -100,8 +100,8 @@ d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, 
     m->seconds = d9_clock_now() - start;
     m->peak_bytes = d9_this_process_peak_bytes();
     backend->times(plan, m->rows, m->row_count, false);
-    if (backend->ceilings)
-        D9_TRY(backend->ceilings(session->context, session->device, session->program.precision, &m->ceilings));
+    if (backend->peak_rates)
+        D9_TRY(backend->peak_rates(session->context, session->device, session->program.precision, &m->peak_rates));
 done:
     return status;
 }

@@ -11,13 +11,13 @@ typedef struct d9_measurement {
     const d9_graph *graph;
     d9_node_time *rows;
     int row_count;
-    int64_t steps, batches; /* timed; that each takes */
-    double seconds;         /* of all timed steps, on the wall */
-    int64_t peak_bytes;     /* of the process, after the steps */
-    d9_ceilings ceilings;   /* measured after the steps; zeros: the backend does not know */
+    int64_t steps, batches;   /* timed; that each takes */
+    double seconds;           /* of all timed steps, on the wall */
+    int64_t peak_bytes;       /* of the process, after the steps */
+    d9_peak_rates peak_rates; /* measured after the steps; zeros: the backend does not know */
 } d9_measurement;
 
-/* Three steps to warm up, then `steps` timed ones (the trainer's own loop), then the ceilings. Of the session's
+/* Three steps to warm up, then `steps` timed ones (the trainer's own loop), then the peak rates. Of the session's
  * eval_plan a step is a batch of evaluation. */
 D9_MUST_USE d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
                                  d9_measurement *measurement);

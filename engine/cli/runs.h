@@ -39,11 +39,11 @@ typedef struct d9_runs {
     const char *out;
     int64_t count;
     d9_work_options work;
-    d9_live_line live;       /* of the runs at hand */
-    double began;            /* when training began, CLOCK_MONOTONIC */
-    d9_runs_board *board;    /* what the workers of this command say of themselves, in memory that they share */
-    int64_t ended;           /* runs that had ended when `open` was read from the disk; -1: never yet */
-    bool *open;              /* per run: to be trained by this command, and neither done nor failed */
+    d9_live_line live;    /* of the runs at hand */
+    double began;         /* when training began, CLOCK_MONOTONIC */
+    d9_runs_board *board; /* what the workers of this command say of themselves, in memory that they share */
+    int64_t ended;        /* runs that had ended when `open` was read from the disk; -1: never yet */
+    bool *open;           /* per run: to be trained by this command, and neither done nor failed */
 } d9_runs;
 
 /* runs_show.c */

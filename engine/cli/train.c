@@ -290,11 +290,12 @@ static d9_observer observer(d9_cli *cli, const train_options *options, const d9_
 /* Before training, and no part of its time: how fast a large matrix product is here. */
 static d9_status measure_product(void *user, d9_session *session) {
     d9_progress *progress = user;
-    d9_ceilings ceilings = {0};
+    d9_peak_rates peak_rates = {0};
     d9_status status = D9_OK;
-    if (session->backend->ceilings)
-        status = session->backend->ceilings(session->context, session->device, session->program.precision, &ceilings);
-    progress->product = ceilings.operations_per_second;
+    if (session->backend->peak_rates)
+        status =
+            session->backend->peak_rates(session->context, session->device, session->program.precision, &peak_rates);
+    progress->product = peak_rates.operations_per_second;
     return status;
 }
 

@@ -1,4 +1,4 @@
-# dawn9 bench on the CPU backends: rates beside ceilings, and every way to convolve beside the one in the plan.
+# dawn9 bench on the CPU backends: rates beside peak_rates, and every way to convolve beside the one in the plan.
 . "$(dirname "$0")/lib.sh"
 for backend in $(cpu_backends); do
     cat >tiny.yaml <<Y
@@ -17,7 +17,7 @@ Y
     says '^the whole run at this rate, its evaluations included: 0:0[0-9]$'
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
-    # The best of the nodes beside the ceilings, wide enough to ask for units and not for speed: small arrays stay in the
+    # The best of the nodes beside the peak_rates, wide enough to ask for units and not for speed: small arrays stay in the
     # cache, so the copy's is passed; Winograd counts four times what it multiplies; neighbours may take most of either.
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40'
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'

@@ -440,7 +440,7 @@ TEST(timing_the_ways_moves_no_statistics) {
     rival_run(&k.c, f->r.backend, &f->r.fused, running_mean, f->r.b);
     op_open(&live, &k.c, f->r.backend, &timed);
     const int row = f->r.backend->times(live.plan, NULL, 0, false) - 1; /* norm+act is the last rule */
-    op_ok(&f->context, f->r.backend->survey(&f->context, live.plan, row, rows, 4, &count));
+    op_ok(&f->context, f->r.backend->benchmark(&f->context, live.plan, row, rows, 4, &count));
     assert_int_equal(count, 4);
     assert_string_equal(rows[0].choice, "two passes");
     for (int i = 1; i < count; i++) assert_non_null(strstr(rows[i].choice, "one pass, "));

@@ -134,7 +134,7 @@ static int survey(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
     op_live live;
     op_open(&live, c, f->cpu, &unfused);
     const double began = d9_clock_now();
-    op_ok(&f->context, f->cpu->survey(&f->context, live.plan, 0, rows, capacity, &count));
+    op_ok(&f->context, f->cpu->benchmark(&f->context, live.plan, 0, rows, capacity, &count));
     const double took = d9_clock_now() - began; /* each way was timed in it, once or more */
     op_close(&live);
     for (int i = 0; i < count; i++)

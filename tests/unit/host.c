@@ -83,7 +83,7 @@ static d9_status prepare_asking(d9_context *context, d9_site *site) {
     snprintf(site->choice, sizeof site->choice, d9_site_wanted(site, site->nodes[0]->outputs[0]) ? "wanted" : "unread");
     return D9_OK;
 }
-static bool spares_all(const d9_site *site, d9_value_id value) {
+static bool recomputes_all(const d9_site *site, d9_value_id value) {
     (void)site, (void)value;
     return true;
 }
@@ -101,7 +101,7 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
 #define SCALE_RULE                                                                                                     \
     {                                                                                                                  \
         .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale,                  \
-        .release = release, .survey = survey                                                                           \
+        .release = release, .benchmark = survey                                                                           \
     }
 #define FUSED_RULE(fits, runs)                                                                                         \
     { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }
@@ -113,7 +113,7 @@ static const d9_rule asking_rules[] = {
     {.name = NULL}};
 static const d9_rule sparing_rules[] = {
     {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale},
-    {.name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .spares = spares_all, .run = run_add},
+    {.name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .recomputes = recomputes_all, .run = run_add},
     {.name = NULL}};
 static const d9_rule *const asking_tables[] = {asking_rules, NULL}, *const sparing_tables[] = {sparing_rules, NULL};
 static const d9_host_kind asking_kind = {

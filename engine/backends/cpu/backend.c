@@ -1,5 +1,5 @@
-/* The CPU backend: its tables of rules, what it opens, and what it says of the machine. `cpu` and `onednn` differ in
- * one thing: whose convolutions come first. */
+/* The CPU backend: its tables of rules, its device, and its description of the machine. The backends `cpu` and `onednn`
+ * differ only in whether our own convolutions or oneDNN's come first. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
 #include "core/system.h"
@@ -37,7 +37,7 @@ static void close_backend(d9_context *context, void *data) {
     d9_release(context, device);
 }
 
-/* Our own kernels do without a library; the backend onednn does not. One that is there must open. */
+/* Opens the library if it is installed; the backend cpu works without it, the backend onednn requires it. */
 static d9_status open_library(d9_context *context, d9_cpu_device *device) {
     d9_status status = d9_conv_library_find(context, &device->library);
     if (status != D9_OK && !device->library_first) {
@@ -75,7 +75,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return open_with(context, options, true, data);
 }
 
-/* Which of f32 and bf16 trains faster. */
+/* Sets the precision, f32 or bf16, that trains faster. */
 static void prefer(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)
@@ -88,7 +88,7 @@ static void prefer(const d9_cpu_device *device, bool native, d9_device_info *inf
         info->preferred_why = "the same products as in f32, and half the bytes";
 }
 
-/* Our own kernels take bf16 anywhere; the backend onednn only what its library multiplies. */
+/* Our own kernels support bf16 on every processor, oneDNN only with native instructions. */
 static void describe(const void *data, d9_device_info *info) {
     const d9_cpu_device *device = data;
     const bool native = strcmp(device->cpu.loops->level, "v4bf16") == 0;
@@ -107,10 +107,10 @@ static const d9_rule *const tables[] = {d9_cpu_moments_rules,
                                         d9_cpu_conv_pool_rules,
                                         d9_cpu_conv_rules,
                                         d9_cpu_layer_rules,
-                                        d9_cpu_ends_rules,
+                                        d9_cpu_batch_and_update_rules,
                                         NULL};
-static const d9_host_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_ceilings, NULL};
-static const d9_host_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_ceilings, NULL};
+static const d9_host_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_peak_rates, NULL};
+static const d9_host_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_peak_rates, NULL};
 
 static d9_status open_device_cpu(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind_cpu, options, device);

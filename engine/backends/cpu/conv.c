@@ -1,4 +1,4 @@
-/* A convolution and its gradients, by a kernel of ours or by the library. */
+/* Convolutions and their gradients, computed by one of our kernels or by the library. */
 #include "backends/cpu/conv.h"
 
 #include <omp.h>
@@ -26,33 +26,34 @@ d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site) {
                                .pad = g.pad};
 }
 
-/* ---- ways ---- */
+/* ---- algorithms ---- */
 
-static void add_way(d9_conv_way *ways, int *count, const char *source, const char *name) {
-    if (*count < D9_CONV_WAYS) snprintf(ways[(*count)++].text, sizeof ways->text, "%s %s", source, name);
+static void add_algorithm(d9_conv_algorithm *algorithms, int *count, const char *source, const char *name) {
+    if (*count < D9_CONV_ALGORITHMS)
+        snprintf(algorithms[(*count)++].text, sizeof algorithms->text, "%s %s", source, name);
 }
 
-int d9_conv_ways(const d9_site *site, d9_conv_way ways[D9_CONV_WAYS]) {
+int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
     const d9_conv_library *library = d9_cpu_device_of(site)->library;
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
-    const char *names[D9_LIBRARY_WAYS];
+    const char *names[D9_LIBRARY_ALGORITHMS];
     int count = 0;
-    const int theirs = library ? library->ways(site, names) : 0;
-    for (int i = 0; i < theirs; i++) add_way(ways, &count, library->name, names[i]);
+    const int theirs = library ? library->algorithms(site, names) : 0;
+    for (int i = 0; i < theirs; i++) add_algorithm(algorithms, &count, library->name, names[i]);
     for (const d9_cpu_conv_kernel *const *kernel = d9_cpu_conv_kernels; *kernel; kernel++)
-        if ((*kernel)->fits(d9_cpu_of(site), &shape)) add_way(ways, &count, own, (*kernel)->name);
+        if ((*kernel)->fits(d9_cpu_of(site), &shape)) add_algorithm(algorithms, &count, own, (*kernel)->name);
     return count;
 }
 
-bool d9_conv_way_is(const d9_conv_way *way, const char *choice) {
-    const size_t length = strlen(way->text);
-    return strncmp(choice, way->text, length) == 0 && (choice[length] == 0 || choice[length] == ' ');
+bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice) {
+    const size_t length = strlen(algorithm->text);
+    return strncmp(choice, algorithm->text, length) == 0 && (choice[length] == 0 || choice[length] == ' ');
 }
 
-/* What follows the source's name; NULL: it is another source. */
-static const char *name_within(const char *way, const char *source) {
+/* Part of an algorithm's name after its source; NULL if it comes from another source. */
+static const char *name_within(const char *algorithm, const char *source) {
     const size_t length = strlen(source);
-    return strncmp(way, source, length) == 0 && way[length] == ' ' ? way + length + 1 : NULL;
+    return strncmp(algorithm, source, length) == 0 && algorithm[length] == ' ' ? algorithm + length + 1 : NULL;
 }
 
 const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice) {
@@ -74,15 +75,16 @@ static d9_status build_own(d9_context *context, const d9_site *site, d9_conv *c,
     return d9_cpu_reserve(context, d9_cpu_device_of(site), c->kernel->scratch_bytes(d9_cpu_of(site), &c->shape));
 }
 
-d9_status d9_conv_build(d9_context *context, const d9_site *site, const d9_conv_way *way, d9_conv *c, bool *built) {
+d9_status d9_conv_build(d9_context *context, const d9_site *site, const d9_conv_algorithm *algorithm, d9_conv *c,
+                        bool *built) {
     d9_status status;
     const d9_conv_library *library = d9_cpu_device_of(site)->library;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    *c = (d9_conv){.shape = d9_conv_shape_of(site), .kernel = d9_conv_own_kernel(way->text)};
+    *c = (d9_conv){.shape = d9_conv_shape_of(site), .kernel = d9_conv_own_kernel(algorithm->text)};
     memcpy(c->value, g.value, sizeof c->value);
     *built = false;
     if (c->kernel) return build_own(context, site, c, built);
-    D9_TRY(library->build(context, site, name_within(way->text, library->name), &c->library));
+    D9_TRY(library->build(context, site, name_within(algorithm->text, library->name), &c->library));
     *built = c->library != NULL;
     if (c->library) snprintf(c->choice, sizeof c->choice, "%s %s", library->name, library->choice(c->library));
 done:

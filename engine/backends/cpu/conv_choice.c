@@ -1,4 +1,4 @@
-/* Which way a convolution is computed: a first choice by rule, every way timed, or what a plan says. */
+/* Chooses the algorithm of a convolution: the first choice by rules of thumb, the fastest of all, or the plan's. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -12,29 +12,29 @@ static bool match(const d9_site *site) {
     return d9_conv_typed(site, &g);
 }
 
-/* ---- the rule of thumb ---- */
+/* ---- rules of thumb ---- */
 
-/* The first choice where nothing else is asked for: the first row that the convolution meets and that fits; behind them
- * the library's own first choice, then our kernels in the order of their list. Measured as the rows say. */
+/* The first choice, unless tuned or given by a plan, is the first row whose conditions hold and whose algorithm fits;
+ * after these come the library's first choice, then our kernels in list order. Each row says where it was measured. */
 typedef struct preference {
     d9_kernel_store store;
-    unsigned passes;                     /* a bit for each pass */
+    unsigned passes;                     /* one bit per pass */
     int stride;                          /* 0: any */
-    int64_t least_width, least_channels; /* of the image; on either side */
-    bool before_tiles;                   /* even before what the library does on AMX tiles */
-    const char *way;
+    int64_t least_width, least_channels; /* minimum width of the image; minimum channels of input and of output */
+    bool before_tiles;                   /* preferred even to the library on AMX tiles */
+    const char *algorithm;
 } preference;
 
 enum { EVERY_PASS = 7, WEIGHT = 1 << D9_CPU_CONV_BACKWARD_WEIGHT };
 
 static const preference preferences[] = {
-    /* The synthetic network at batch 64 on 2 cores with AVX-512: 0.3 to 0.9 of oneDNN's time from 16 channels on. */
+    /* Synthetic network, batch 64, 2 cores with AVX-512: 0.3 to 0.9 of oneDNN's time from 16 channels on. */
     {D9_KERNEL_F32, EVERY_PASS, 1, 4, 16, true, "own winograd"},
-    /* ResNet-18 at batch 128 on 2 cores of a Zen 5: 0.7 to 1.05 of oneDNN's time from 32 channels on; at 16 up to 2. */
+    /* ResNet-18, batch 128, 2 cores of a Zen 5: 0.7 to 1.05 of oneDNN's time from 32 channels on; at 16 up to 2. */
     {D9_KERNEL_F32, EVERY_PASS, 2, 4, 32, true, "own winograd"},
-    /* dawn94 at batch 512 on 2 cores with AMX: the fastest from 8 x 8 on; at 4 x 4 oneDNN's 16 images across. */
+    /* dawn94, batch 512, 2 cores with AMX: the fastest from 8 x 8 on; at 4 x 4 oneDNN's x16 is. */
     {D9_KERNEL_BF16, WEIGHT, 0, 8, 1, true, "own amx"},
-    /* dawn94 at batch 512 on 2 cores of a Zen 5 with AVX512_BF16: 0.6 of oneDNN's time. */
+    /* dawn94, batch 512, 2 cores of a Zen 5 with AVX512_BF16: 0.6 of oneDNN's time. */
     {D9_KERNEL_BF16, EVERY_PASS, 1, 4, 16, false, "own winograd"},
     {D9_KERNEL_BF16, EVERY_PASS, 2, 4, 32, false, "own winograd"},
 };
@@ -46,41 +46,41 @@ static bool meets(const d9_cpu_device *device, const d9_cpu_conv_shape *s, const
            s->width >= p->least_width && channels >= p->least_channels;
 }
 
-/* Brings the way that `choice` names to the front. False: there is none. */
-static bool prefer_named(d9_conv_way *ways, int count, const char *choice) {
+/* Moves the algorithm that `choice` names to the front; false if there is none. */
+static bool prefer_named(d9_conv_algorithm *algorithms, int count, const char *choice) {
     for (int i = 0; i < count; i++) {
-        const d9_conv_way preferred = ways[i];
-        if (!d9_conv_way_is(&preferred, choice)) continue;
-        memmove(ways + 1, ways, (size_t)i * sizeof *ways);
-        ways[0] = preferred;
+        const d9_conv_algorithm preferred = algorithms[i];
+        if (!d9_conv_algorithm_is(&preferred, choice)) continue;
+        memmove(algorithms + 1, algorithms, (size_t)i * sizeof *algorithms);
+        algorithms[0] = preferred;
         return true;
     }
     return false;
 }
 
-/* The ways that fit, the first choice first. */
-static int ways_in_order(const d9_site *site, d9_conv_way ways[D9_CONV_WAYS]) {
+/* Lists the algorithms that fit, the first choice first. */
+static int algorithms_in_order(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]) {
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
-    const int count = d9_conv_ways(site, ways);
+    const int count = d9_conv_algorithms(site, algorithms);
     const d9_cpu_device *device = d9_cpu_device_of(site);
     if (device->library_first) return count;
     for (size_t p = 0; p < sizeof preferences / sizeof *preferences; p++)
-        if (meets(device, &shape, &preferences[p]) && prefer_named(ways, count, preferences[p].way)) break;
+        if (meets(device, &shape, &preferences[p]) && prefer_named(algorithms, count, preferences[p].algorithm)) break;
     return count;
 }
 
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site) {
-    d9_conv_way ways[D9_CONV_WAYS];
-    if (!match(site) || ways_in_order(site, ways) == 0) return NULL;
-    const d9_cpu_conv_kernel *kernel = d9_conv_own_kernel(ways[0].text);
+    d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
+    if (!match(site) || algorithms_in_order(site, algorithms) == 0) return NULL;
+    const d9_cpu_conv_kernel *kernel = d9_conv_own_kernel(algorithms[0].text);
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
     return kernel && kernel->pools && kernel->pools(&shape) ? kernel : NULL;
 }
 
 /* ---- timing ---- */
 
-/* The best of three runs after one to warm up, whole and bare. */
-static d9_status time_way(d9_context *context, const d9_site *site, const d9_conv *c, d9_choice_time *row) {
+/* Shortest of three runs after a warm-up, in total and of the library's call alone. */
+static d9_status time_algorithm(d9_context *context, const d9_site *site, const d9_conv *c, d9_choice_time *row) {
     d9_status status;
     row->seconds = row->bare_seconds = 1e30;
     D9_TRY(d9_conv_run(context, site, c, false));
@@ -97,21 +97,21 @@ done:
     return status;
 }
 
-/* Every way that fits, timed, in the order of ways_in_order; at most `capacity` rows. */
-static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+/* Times every algorithm that fits, in the order of algorithms_in_order; at most `capacity` rows. */
+static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
-    d9_conv_way ways[D9_CONV_WAYS];
-    const int way_count = ways_in_order(site, ways);
+    d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
+    const int algorithm_count = algorithms_in_order(site, algorithms);
     *count = 0;
-    for (int i = 0; i < way_count && *count < capacity; i++) {
+    for (int i = 0; i < algorithm_count && *count < capacity; i++) {
         d9_conv c;
         bool built;
-        D9_TRY(d9_conv_build(context, site, &ways[i], &c, &built));
+        D9_TRY(d9_conv_build(context, site, &algorithms[i], &c, &built));
         if (!built) continue;
         d9_choice_time *row = &rows[(*count)++];
         *row = (d9_choice_time){.node = 0};
         snprintf(row->choice, sizeof row->choice, "%s", c.choice);
-        status = time_way(context, site, &c, row);
+        status = time_algorithm(context, site, &c, row);
         d9_conv_destroy(context, site, &c);
         if (status != D9_OK) goto done;
     }
@@ -119,15 +119,14 @@ done:
     return status;
 }
 
-/* Of every convolution within a longer rule. */
-d9_status d9_conv_survey_parts(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+d9_status d9_conv_benchmark_parts(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
     *count = 0;
     for (int n = 0; n < site->node_count; n++) {
         int found = 0;
         d9_site part = d9_site_part(site, n, 1);
         if (d9_op_info_of(part.nodes[0]->op)->convolution)
-            D9_TRY(survey(context, &part, rows + *count, capacity - *count, &found));
+            D9_TRY(benchmark(context, &part, rows + *count, capacity - *count, &found));
         for (int i = *count; i < *count + found; i++) rows[i].node = n;
         *count += found;
     }
@@ -142,25 +141,25 @@ static double operations(const d9_cpu_conv_shape *s) {
            (double)(s->kernel * s->kernel * s->inputs);
 }
 
-/* With tune: on. `auto` takes the first choice: timing 24 convolutions costs some 10 s and has gained nothing
- * measurable over it on AMX (docs/performance.md).
+/* Chooses the fastest algorithm, for tune: on. `auto` uses the first choice, because timing 24 convolutions takes some
+ * 10 s and gained nothing measurable on AMX (docs/performance.md).
  *
- * For a convolution of some milliseconds. Another way than the first must save a quarter of its time: noise must not
- * decide, for another way may mean other bits. The backend onednn stays with its library. */
-static d9_status tune(d9_context *context, d9_site *site, d9_conv_way *ways, int way_count) {
+ * Only for convolutions of several milliseconds. An algorithm must save a quarter of the first choice's time, so that
+ * noise does not decide: other algorithms may give other bits. The backend onednn uses only its library. */
+static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *algorithms, int algorithm_count) {
     d9_status status = D9_OK;
-    d9_choice_time rows[D9_CONV_WAYS];
+    d9_choice_time rows[D9_CONV_ALGORITHMS];
     int count, best = 0;
     const d9_cpu_conv_shape shape = d9_conv_shape_of(site);
     if (operations(&shape) < 4e9) return D9_OK;
-    D9_TRY(survey(context, site, rows, D9_CONV_WAYS, &count));
+    D9_TRY(benchmark(context, site, rows, D9_CONV_ALGORITHMS, &count));
     if (count == 0) return D9_OK;
     const bool library_only = d9_cpu_device_of(site)->library_first && !d9_conv_own_kernel(rows[0].choice);
     for (int i = 1; i < count; i++)
         if (rows[i].seconds < rows[best].seconds && !(library_only && d9_conv_own_kernel(rows[i].choice))) best = i;
     const double first = 1e3 * rows[0].seconds, least = 1e3 * rows[best].seconds;
     if (least < 0.75 * first) {
-        prefer_named(ways, way_count, rows[best].choice);
+        prefer_named(algorithms, algorithm_count, rows[best].choice);
         snprintf(site->why, sizeof site->why, "timed: %.1f ms, the first choice %.1f ms", least, first);
     } else
         snprintf(site->why, sizeof site->why, "first choice; timed: %.1f ms, the fastest %.1f ms", first, least);
@@ -171,18 +170,18 @@ done:
 static d9_status prepare(d9_context *context, d9_site *site) {
     d9_status status;
     d9_conv *made;
-    d9_conv_way ways[D9_CONV_WAYS];
+    d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
     bool built = false;
-    const int count = ways_in_order(site, ways);
+    const int count = algorithms_in_order(site, algorithms);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
-    snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only way");
+    snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only algorithm");
     if (site->choice[0]) {
-        prefer_named(ways, count, site->choice); /* if there is none, the plan finds that the choice is another */
-        snprintf(site->why, sizeof site->why, "as the plan says");
+        prefer_named(algorithms, count, site->choice); /* if there is none, the plan reports the mismatch */
+        snprintf(site->why, sizeof site->why, "from the plan");
     } else if (site->options->tune == D9_TUNE_ON)
-        D9_TRY(tune(context, site, ways, count));
-    for (int i = 0; i < count && !built; i++) D9_TRY(d9_conv_build(context, site, &ways[i], made, &built));
+        D9_TRY(tune(context, site, algorithms, count));
+    for (int i = 0; i < count && !built; i++) D9_TRY(d9_conv_build(context, site, &algorithms[i], made, &built));
     if (!built) D9_TRY(d9_fail(context, D9_DEVICE, "%s: no kernel for this convolution", site->nodes[0]->role));
     snprintf(site->choice, sizeof site->choice, "%s", made->choice);
 done:
@@ -206,7 +205,7 @@ static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
 #define CONV(rule_op, rule_name)                                                                                       \
     {                                                                                                                  \
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = match, .prepare = prepare, .run = run,          \
-        .release = release, .survey = survey                                                                           \
+        .release = release, .benchmark = benchmark                                                                     \
     }
 
 const d9_rule d9_cpu_conv_rules[] = {

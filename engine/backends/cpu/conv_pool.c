@@ -1,7 +1,7 @@
-/* The rules of a convolution whose output is pooled at once by 2 x 2 maxima, where a kernel takes both in one pass
- * (kernels/cpu/conv.h). The output itself is written only where somebody wants it. Backwards nobody does: a byte for
- * each maximum says where its gradient belongs, and the convolution's gradients read both. Results have the bits of the
- * single rules. The backend onednn does without, for it is there to compare. */
+/* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h). The
+ * convolution's output is written only if another rule reads it. The backward rules do not: a byte per maximum stores
+ * its position, and the convolution's gradients are computed from both. The results are identical to those of the
+ * single rules. The backend onednn does not use these rules, so that oneDNN's own speed can be compared. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 
@@ -9,11 +9,11 @@
 
 typedef struct conv_pool {
     const d9_cpu_conv_kernel *kernel;
-    uint8_t *places; /* NULL: no gradient follows */
-    bool whole;      /* the output is wanted, too */
-} conv_pool;         /* of the forward rule, which the backward ones read */
+    uint8_t *places;    /* positions of the maxima; NULL: there is no backward pass */
+    bool writes_output; /* another rule reads the convolution's output */
+} conv_pool;            /* data of the forward rule, also read by the backward rules */
 
-/* The convolution's own rule asks for the type of what is pooled. */
+/* The types of the convolution itself are checked by its own rule. */
 static bool pools_by_two(const d9_site *site, const d9_node *pool) {
     return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 && pool->as.pool.pad == 0 &&
            d9_site_value(site, pool->inputs[0])->type == d9_site_value(site, pool->outputs[0])->type;
@@ -58,7 +58,7 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     conv_pool *made;
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
-    *made = (conv_pool){.kernel = kernel_of(site, 0), .whole = d9_site_wanted(site, y)};
+    *made = (conv_pool){.kernel = kernel_of(site, 0), .writes_output = d9_site_wanted(site, y)};
     if (!d9_site_internal(site, y))
         D9_TRY(
             D9_ALLOCATE(context, d9_site_count(site, site->nodes[1]->outputs[0]), "places of maxima", &made->places));
@@ -78,29 +78,29 @@ static void forward_release(d9_context *context, d9_site *site) {
 static d9_status run_forward(d9_context *context, const d9_site *site, int64_t step) {
     const conv_pool *made = site->data;
     (void)context, (void)step;
-    run_conv(site, 0, made, made->whole ? d9_site_data(site, site->nodes[0]->outputs[0]) : NULL,
+    run_conv(site, 0, made, made->writes_output ? d9_site_data(site, site->nodes[0]->outputs[0]) : NULL,
              site->nodes[1]->outputs[0]);
     return D9_OK;
 }
 
 /* ---- backward ---- */
 
-/* The convolution that was pooled, if this file's rule computes it; NULL: another does. */
+/* The site that computed the pooled convolution by the forward rule of this file; NULL: another rule did. */
 static const d9_site *forward_site(const d9_site *site) {
-    const d9_site *maker = d9_site_producer(site, site->nodes[0]->inputs[1]);
-    return maker && maker->node_count == 2 && maker->nodes[1]->op == D9_OP_POOL ? maker : NULL;
+    const d9_site *producer = d9_site_producer(site, site->nodes[0]->inputs[1]);
+    return producer && producer->node_count == 2 && producer->nodes[1]->op == D9_OP_POOL ? producer : NULL;
 }
 
 static bool backward_match(const d9_site *site) {
     const d9_node *pool = site->nodes[0];
     if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
-    const d9_cpu_conv_kernel *kernel = kernel_of(forward_site(site), 0); /* it knows what the places mean */
+    const d9_cpu_conv_kernel *kernel = kernel_of(forward_site(site), 0); /* it defines the meaning of the positions */
     for (int i = 1; i < site->node_count; i++)
         if (site->nodes[i]->inputs[0] != pool->outputs[0] || kernel_of(site, i) != kernel) return false;
     return true;
 }
 
-static bool spares(const d9_site *site, d9_value_id value) { return value == site->nodes[0]->inputs[1]; }
+static bool recomputes(const d9_site *site, d9_value_id value) { return value == site->nodes[0]->inputs[1]; }
 
 static d9_status backward_prepare(d9_context *context, d9_site *site) {
     d9_status status = D9_OK;
@@ -122,7 +122,8 @@ static d9_status run_backward(d9_context *context, const d9_site *site, int64_t 
 #define BACKWARD(rule_name, count, ...)                                                                                \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {D9_OP_POOL_BACKWARD, __VA_ARGS__}, .match = backward_match,    \
-        .spares = spares, .prepare = backward_prepare, .run = run_backward, .survey = d9_conv_survey_parts             \
+        .recomputes = recomputes, .prepare = backward_prepare, .run = run_backward,                                    \
+        .benchmark = d9_conv_benchmark_parts                                                                           \
     }
 
 const d9_rule d9_cpu_conv_pool_rules[] = {
@@ -133,7 +134,7 @@ const d9_rule d9_cpu_conv_pool_rules[] = {
      .prepare = forward_prepare,
      .run = run_forward,
      .release = forward_release,
-     .survey = d9_conv_survey_parts},
+     .benchmark = d9_conv_benchmark_parts},
     BACKWARD("pool_backward+conv_backward_weight", 2, D9_OP_CONV_BACKWARD_WEIGHT),
     BACKWARD("pool_backward+conv_backward_weight+conv_backward_data", 3, D9_OP_CONV_BACKWARD_WEIGHT,
              D9_OP_CONV_BACKWARD_DATA),

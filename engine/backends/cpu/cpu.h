@@ -1,6 +1,6 @@
-/* The CPU backend from inside: everything by kernels/cpu, behind tables of rules, and a convolution by whichever source
- * is the faster: our own kernels, or a library (library.h) where there is one. Activations stay (N, H, W, C) in the
- * graph's buffers, weights (O, KH, KW, I). */
+/* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions are computed by our own kernels or
+ * by a library (library.h), whichever is faster. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH,
+ * KW, I). */
 #ifndef D9_BACKENDS_CPU_H
 #define D9_BACKENDS_CPU_H
 
@@ -10,21 +10,21 @@
 
 typedef struct d9_cpu_device {
     d9_cpu cpu;
-    const char *isa;                /* as level.h calls it */
-    const d9_conv_library *library; /* NULL: there is none here */
-    void *library_state;            /* what its open made */
-    bool library_first;             /* the backend onednn: our own kernels only where the library has none */
-    void *scratch; /* shared by all rules, each within its own run; grown while planning: never keep the pointer */
+    const char *isa;                /* instruction set, as named in level.h */
+    const d9_conv_library *library; /* NULL: not available */
+    void *library_state;            /* made by the library's open */
+    bool library_first; /* true in the backend onednn: our own kernels are used only if the library has none */
+    void *scratch;      /* shared by all rules during their run; may move while planning: do not keep the pointer */
     int64_t scratch_bytes;
 } d9_cpu_device;
 
 static inline d9_cpu_device *d9_cpu_device_of(const d9_site *site) { return site->backend; }
 static inline const d9_cpu *d9_cpu_of(const d9_site *site) { return &d9_cpu_device_of(site)->cpu; }
 
-/* Makes the shared scratch at least this large. For prepare only. */
+/* Enlarges the shared scratch memory to at least `bytes`. Only for prepare functions. */
 D9_MUST_USE d9_status d9_cpu_reserve(d9_context *context, d9_cpu_device *device, int64_t bytes);
 
-/* ---- values as the kernels take them ---- */
+/* ---- values in the kernels' format ---- */
 static inline d9_kernel_store d9_cpu_store(const d9_site *site, d9_value_id id) {
     return d9_site_value(site, id)->type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
 }
@@ -36,15 +36,16 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
     return (d9_kernel_out){d9_site_data(site, id), d9_cpu_store(site, id)};
 }
 
-/* Matches: all floating values f32 or bf16; and those the kernels want f32 alone. */
+/* Match functions: true if all floating-point values are f32 or bf16, or if all are f32. */
 bool d9_cpu_any(const d9_site *site);
 bool d9_cpu_f32(const d9_site *site);
 
-/* ---- the tables of rules, each at the foot of its file ---- */
-extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[],
-    d9_cpu_moments_rules[], d9_cpu_layer_rules[], d9_cpu_ends_rules[];
+/* ---- tables of rules, at the end of their files ---- */
+extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
+    d9_cpu_layer_rules[], d9_cpu_batch_and_update_rules[];
 
-/* How fast large matrices of the type are multiplied, and how fast memory is copied (bytes read and written). */
-d9_status d9_cpu_ceilings(d9_context *context, void *device, const d9_precision *precision, d9_ceilings *ceilings);
+/* Measures the peak rates: products of large matrices of the type, and bytes read and written by a copy. */
+d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,
+                            d9_peak_rates *peak_rates);
 
 #endif

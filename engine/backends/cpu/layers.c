@@ -1,4 +1,4 @@
-/* The rules of one node that need no plan: each hands its values to a CPU kernel. */
+/* Rules of one node that need no plan: each calls a CPU kernel. */
 #include "backends/host/shapes.h"
 #include "backends/cpu/cpu.h"
 
@@ -9,7 +9,7 @@ static d9_kernel_in in(const d9_site *site, int i) { return d9_cpu_in(site, inpu
 static d9_kernel_out out(const d9_site *site) { return d9_cpu_out(site, output(site, 0)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
-/* A rule that is one call: RULE(name, the kernel, its other arguments). */
+/* A rule that consists of one call: RULE(name, kernel, the kernel's arguments). */
 #define RULE(name, kernel, ...)                                                                                        \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)context, (void)step;                                                                                     \
@@ -53,7 +53,7 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
     return D9_OK;
 }
 
-/* Bytes of a pixel's channels. */
+/* Bytes per pixel, over all channels. */
 static int64_t pixel_bytes(const d9_site *site, d9_value_id id) {
     return d9_shape_channels(&d9_site_value(site, id)->shape) * d9_kernel_store_bytes(d9_cpu_store(site, id));
 }
@@ -84,7 +84,7 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
 
 /* ---- the classifier ---- */
 
-/* From the weight's shape (O, I) and input 0, which has the samples first. */
+/* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
 static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_kernel_linear *linear) {
     const d9_shape *w = &d9_site_value(site, weight)->shape;
     *linear = (d9_kernel_linear){d9_site_value(site, input(site, 0))->shape.d[0], w->d[1], w->d[0]};
@@ -138,7 +138,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- the table ---- */
 
-/* The metrics themselves are f64 everywhere. */
+/* The metrics are always f64. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }

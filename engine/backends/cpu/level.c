@@ -1,10 +1,10 @@
-/* Which loops and whether tiles: a row for each instruction set, and the other words for it. */
+/* The kernel loops and use of AMX tiles for each instruction set, and its names. */
 #include "backends/cpu/level.h"
 
 #include <string.h>
 
 typedef struct level_row {
-    const char *isa, *loops; /* the loops are named by x86-64 level, which is also a word for it */
+    const char *isa, *loops; /* loops: x86-64 level of the kernel loops, also accepted as a name */
     bool tiles;
 } level_row;
 
@@ -17,14 +17,14 @@ static bool runs_here(const level_row *row) {
 }
 
 d9_status d9_cpu_level_choose(d9_context *context, const char *level, d9_cpu *cpu, const char **isa) {
-    const level_row *best = &rows[0], *row = NULL; /* every processor runs the first */
+    const level_row *best = &rows[0], *row = NULL; /* every processor runs the first row */
     for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
-    for (int i = ROWS - 1; i >= 0 && level; i--) /* "v4bf16" is the one without tiles */
+    for (int i = ROWS - 1; i >= 0 && level; i--) /* so "v4bf16" finds the row without tiles */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];
     if (!level || strcmp(level, "auto") == 0) row = best;
     if (!row || !runs_here(row))
-        return d9_fail(context, D9_DEVICE, "cpu_level %s: this processor does not run it (the best it runs is %s)",
+        return d9_fail(context, D9_DEVICE, "cpu_level %s: this processor does not support it (its best level is %s)",
                        level, best->isa);
     cpu->loops = d9_cpu_loops_find(row->loops);
     cpu->tiles = row->tiles;

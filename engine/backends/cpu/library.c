@@ -1,4 +1,4 @@
-/* Finding oneDNN's convolutions, and saying why there are none. */
+/* Finds oneDNN's convolutions, and explains if they are missing. */
 #include "backends/cpu/library.h"
 #include "core/installed.h"
 
@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const d9_installed_module d9_conv_library_file; /* for registry.c, too */
+extern const d9_installed_module d9_conv_library_file; /* also used by registry.c */
 const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onednn.so", "d9_conv_library_module",
                                                   "libdnnl-dev"};
 
-/* The module is there and does not open: most often it was built against another version than this machine has. */
-static d9_status say_why(d9_context *context) {
+/* Improves the message for a module that does not load, usually because it was built against another version of
+ * oneDNN. */
+static d9_status explain_failure(d9_context *context) {
     static const char *const versions[] = {"libdnnl.so.2", "libdnnl.so.3"};
     char reason[sizeof context->message];
     if (!strstr(context->message, "libdnnl.so")) return D9_DEVICE;
@@ -31,8 +32,8 @@ d9_status d9_conv_library_find(d9_context *context, const d9_conv_library **libr
     const d9_conv_library *(*get)(void) = NULL;
     void *symbol;
     *library = NULL;
-    if (d9_installed_open(context, &d9_conv_library_file, &symbol) != D9_OK) return say_why(context);
-    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+    if (d9_installed_open(context, &d9_conv_library_file, &symbol) != D9_OK) return explain_failure(context);
+    memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     *library = get();
     return D9_OK;
 }

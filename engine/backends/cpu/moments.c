@@ -1,13 +1,15 @@
-/* The rules of a convolution of few inputs with its norm and activation, in closed form (kernels/cpu/moments.h).
+/* Rules that fuse a convolution of few input channels with its norm and activation, in closed form
+ * (kernels/cpu/moments.h).
  *
- * Backwards the convolution's output is not read: it follows from the image and the weights. So where this rule stands
- * at both ends, the forward one does not write it. The backend onednn does without, for it is there to compare. */
+ * The backward rule recomputes the convolution's output from the image and the weights, so the forward rule need not
+ * write it if the backward rule follows. The backend onednn does not use these rules, so that oneDNN's own speed can be
+ * compared. */
 #include "backends/cpu/conv.h"
 #include "kernels/cpu/moments.h"
 
 static bool is_f32(d9_type type) { return type == D9_F32; }
 
-/* The convolution at `index` of the site, with the ghost groups of the norm. */
+/* The convolution at `index` of the site, with the ghost groups of its norm. */
 static d9_cpu_moments shape_of(const d9_site *site, int index, int64_t groups) {
     const d9_site part = d9_site_part(site, index, 1);
     d9_cpu_moments shape = {d9_conv_shape_of(&part), groups};
@@ -40,7 +42,7 @@ static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shap
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_moments_scratch_bytes(&shape));
 }
 
-/* The site's data: where the convolution goes; NULL: nobody wants it. */
+/* The site's data is the address of the convolution's output, or NULL if no other rule reads it. */
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
     const d9_value_id conv = site->nodes[0]->outputs[0];
     site->data = d9_site_wanted(site, conv) ? d9_site_data(site, conv) : NULL;
@@ -60,7 +62,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* The convolution whose output the norm had; NULL: another operation made it, or from another image. */
+/* The convolution before the norm; NULL if another operation precedes it or the convolution reads another image. */
 static const d9_node *forward_conv(const d9_site *site) {
     const d9_node_id producer = d9_site_value(site, site->nodes[1]->inputs[1])->producer;
     if (producer == D9_NONE) return NULL;
@@ -81,7 +83,7 @@ static bool backward_match(const d9_site *site) {
            d9_chain_norm_backward_fits(&chain, is_f32) && forward_conv(site);
 }
 
-static bool spares(const d9_site *site, d9_value_id value) { return value == site->nodes[1]->inputs[1]; }
+static bool recomputes(const d9_site *site, d9_value_id value) { return value == site->nodes[1]->inputs[1]; }
 
 static d9_status backward_prepare(d9_context *context, d9_site *site) {
     return reserve(context, site, backward_shape(site));
@@ -107,7 +109,7 @@ static d9_status run_backward(d9_context *context, const d9_site *site, int64_t 
 #define FORWARD(rule_name, norm)                                                                                       \
     {                                                                                                                  \
         .name = rule_name, .node_count = 3, .ops = {D9_OP_CONV, norm, D9_OP_ACT}, .match = forward_match,              \
-        .prepare = forward_prepare, .run = run_forward, .survey = d9_conv_survey_parts                                 \
+        .prepare = forward_prepare, .run = run_forward, .benchmark = d9_conv_benchmark_parts                           \
     }
 
 const d9_rule d9_cpu_moments_rules[] = {
@@ -117,9 +119,9 @@ const d9_rule d9_cpu_moments_rules[] = {
      .node_count = 3,
      .ops = {D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD, D9_OP_CONV_BACKWARD_WEIGHT},
      .match = backward_match,
-     .spares = spares,
+     .recomputes = recomputes,
      .prepare = backward_prepare,
      .run = run_backward,
-     .survey = d9_conv_survey_parts},
+     .benchmark = d9_conv_benchmark_parts},
     {.name = NULL},
 };

@@ -1,8 +1,8 @@
-/* The rules of norms and of biases: each with what follows it, and its gradient with what precedes that.
+/* Rules of norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
  *
- * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. What is not wanted
- * outside the site is not written: the norm's y always, what lies between the other two where no backward node reads
- * it. The same holds for the gradient of the activation on the way back. */
+ * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. Values that no other
+ * rule reads are not written: the norm's y never, the value between act and add only if a backward node reads it. The
+ * backward rules treat the gradient of the activation likewise. */
 #include "backends/cpu/cpu.h"
 #include "backends/host/shapes.h"
 
@@ -16,7 +16,7 @@ static d9_kernel_out wanted_out(const d9_site *site, d9_value_id id) {
 
 /* ---- forward ---- */
 
-/* What follows the first node, and where the value before the last goes. */
+/* Sets the operations after the first node; `y` receives the value before the last node. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
     d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_node *last = site->nodes[site->node_count - 1];
@@ -57,7 +57,7 @@ static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step
 
 /* ---- backward ---- */
 
-/* What precedes the last node, and where it begins. */
+/* Sets the operations before the last node; `dy` is the first node's gradient. */
 static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
     d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
     *dy = d9_cpu_in(site, site->nodes[0]->inputs[0]);
@@ -75,7 +75,7 @@ static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
     return prologue;
 }
 
-/* The kernel adds only on its way to a dz that it writes. */
+/* The kernel adds only if it also writes dz. */
 static bool norm_backward_match(const d9_site *site) {
     return d9_chain_norm_backward_fits(site, storable) &&
            (site->nodes[0]->op != D9_OP_ADD || !d9_site_internal(site, site->nodes[1]->outputs[0]));
@@ -104,7 +104,7 @@ static bool bias_backward_match(const d9_site *site) {
            d9_site_value(site, site->nodes[site->node_count - 1]->outputs[0])->type == D9_F32;
 }
 
-/* Of a bias or its gradient: (rows, channels) of input 0. */
+/* Channels of a bias node or its gradient: the last dimension of input 0. */
 static int64_t channels_of(const d9_site *site, const d9_node *bias) {
     return d9_shape_channels(&d9_site_value(site, bias->inputs[0])->shape);
 }
@@ -139,10 +139,10 @@ static d9_status run_bias_backward(d9_context *context, const d9_site *site, int
 
 /* ---- the table ---- */
 
-#define CHAIN(rule_name, what, way, count, ...)                                                                        \
+#define CHAIN(rule_name, what, direction, count, ...)                                                                  \
     {                                                                                                                  \
-        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = what##way##_match,                      \
-        .prepare = prepare_##what, .run = run_##what##way                                                              \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = what##direction##_match,                \
+        .prepare = prepare_##what, .run = run_##what##direction                                                        \
     }
 
 const d9_rule d9_cpu_norm_rules[] = {

@@ -365,15 +365,16 @@ static d9_status copy_once(d9_context *context, void *what) {
     return error ? d9_fail(context, D9_DEVICE, "copying: %s", cuda->driver->error(error)) : D9_OK;
 }
 
-d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings) {
+d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
+                             d9_peak_rates *peak_rates) {
     d9_status status;
     d9_cuda *cuda = backend;
     double seconds;
     D9_TRY(d9_cuda_borrow(context, cuda, 2 * (int64_t)COPY_BYTES));
     D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, INFINITY, &seconds));
-    ceilings->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
+    peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->ceiling)
-        D9_TRY(cuda->convolver->ceiling(context, cuda, precision, &ceilings->operations_per_second));
+        D9_TRY(cuda->convolver->ceiling(context, cuda, precision, &peak_rates->operations_per_second));
     D9_TRY(d9_cuda_trim(context, cuda));
 done:
     return status;

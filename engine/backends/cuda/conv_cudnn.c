@@ -399,7 +399,7 @@ static void release(d9_context *context, d9_site *site) {
 /* ---- measuring ---- */
 
 /* All of them; the plan in use is made again at the end. */
-static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
     job j = job_of(site);
@@ -493,6 +493,6 @@ const d9_cuda_convolver d9_cuda_cudnn = {
     .prepare = prepare,
     .run = run,
     .release = release,
-    .survey = survey,
+    .benchmark = benchmark,
     .ceiling = ceiling,
 };

@@ -19,7 +19,7 @@ typedef struct d9_cuda_convolver {
     d9_status (*prepare)(d9_context *context, d9_site *site);
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site);
-    d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+    d9_status (*benchmark)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
     /* Operations per second of a large product; may be NULL. */
     d9_status (*ceiling)(d9_context *context, void *backend, const d9_precision *precision,
                          double *operations_per_second);
@@ -69,7 +69,8 @@ D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *dr
                                    const d9_cuda_convolver *convolver, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
-d9_status d9_cuda_ceilings(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
+d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
+                             d9_peak_rates *peak_rates);
 extern const d9_host_memory d9_cuda_memory;
 extern const d9_rule *const d9_cuda_tables[];
 extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
@@ -123,7 +124,7 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 #define D9_CUDA_KIND(open_function, describe_function)                                                                 \
     {                                                                                                                  \
         .rules = d9_cuda_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,         \
-        .ceilings = d9_cuda_ceilings, .memory = &d9_cuda_memory                                                        \
+        .peak_rates = d9_cuda_peak_rates, .memory = &d9_cuda_memory                                                    \
     }
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
     {                                                                                                                  \
@@ -199,6 +200,6 @@ bool d9_cuda_norm_match(const d9_site *site);
 bool d9_cuda_norm_backward_match(const d9_site *site);
 d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site);
 void d9_cuda_norm_release(d9_context *context, d9_site *site);
-d9_status d9_cuda_norm_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 
 #endif

@@ -198,7 +198,7 @@ static bool backward_match(const d9_site *site) {
 }
 
 /* The convolution's output, and what the first one of two makes. */
-static bool spares(const d9_site *site, d9_value_id value) {
+static bool recomputes(const d9_site *site, d9_value_id value) {
     const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
     return value == site->nodes[1]->inputs[1] || is_image;
 }
@@ -243,7 +243,7 @@ const d9_rule d9_cuda_moments_rules[] = {
      .ops = {D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD, D9_OP_CONV_BACKWARD_WEIGHT},
      .in_f32 = true,
      .match = backward_match,
-     .spares = spares,
+     .recomputes = recomputes,
      .run = run_backward},
     {.name = NULL},
 };

@@ -2,11 +2,11 @@
  * precedes it and the pool's gradient behind. What is not wanted outside the site is not written: norm's y always,
  * act's y where no backward node takes its slope there.
  *
- * There are several ways: in passes over memory, with a pool by itself, and in one pass that keeps on chip what it has
- * read, with the work divided in one of the ways that the device can run (kernels/cuda/norm_ways.cu). Tuning times the
- * best of them and keeps the choice as that of convolutions (choices.h); `tune: off` takes the first; a saved plan
- * names one. The device has said that it runs each way. If a launch fails all the same, in a trial or in the first
- * step, the passes over memory take its place: they always run. */
+ * There are several algorithms: in passes over memory, with a pool by itself, and in one pass that keeps on chip what
+ * it has read, with the work divided in one of the algorithms that the device can run (kernels/cuda/norm_ways.cu).
+ * Tuning times the best of them and keeps the choice as that of convolutions (choices.h); `tune: off` takes the first;
+ * a saved plan names one. The device has said that it runs each algorithm. If a launch fails all the same, in a trial
+ * or in the first step, the passes over memory take its place: they always run. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -18,9 +18,9 @@
 enum { MOST_WAYS = 4, TIMED_RUNS = 2 }; /* that are tried, beside the passes */
 
 typedef struct norm_site {
-    d9_cuda_residence way; /* runs 0: passes over memory */
-    bool trial;            /* a measurement: running statistics go to scratch */
-    d9_cuda_own tickets;   /* backward in one pass */
+    d9_cuda_residence algorithm; /* runs 0: passes over memory */
+    bool trial;                  /* a measurement: running statistics go to scratch */
+    d9_cuda_own tickets;         /* backward in one pass */
 } norm_site;
 
 static const d9_cuda_residence passes = {.runs = 0};
@@ -99,14 +99,16 @@ static bool are_even(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* All ways in one pass, best first. None where the device does not answer: two passes ask it nothing. */
-static void list_ways(d9_context *context, const d9_site *site, d9_cuda_residence ways[D9_CUDA_NORM_WAYS], int *count) {
+/* All algorithms in one pass, best first. None where the device does not answer: two passes ask it nothing. */
+static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
+                            int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
     if (p.norm->op == D9_OP_NORM_EVAL || !are_even(site, &p)) return;
-    const int error = d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, ways, D9_CUDA_NORM_WAYS, count);
+    const int error =
+        d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, algorithms, D9_CUDA_NORM_WAYS, count);
     if (error)
         d9_log(context, D9_LOG_WARNING, "%s: the device's room: %s", site->nodes[0]->role,
                d9_cuda_of(site)->driver->error(error));
@@ -188,15 +190,15 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
     return state;
 }
 
-/* Whether the passes over memory are to run: they were chosen, or the launch of another way failed. A failure is known
- * in the first run of a site, which is never recorded. */
+/* Whether the passes over memory are to run: they were chosen, or the launch of another algorithm failed. A failure is
+ * known in the first run of a site, which is never recorded. */
 static bool falls_back(d9_context *context, const d9_site *site, int error) {
     norm_site *own = site->data;
-    if (!own->way.runs) return true;
+    if (!own->algorithm.runs) return true;
     if (own->trial) return false;
     d9_log(context, D9_LOG_WARNING, "%s: '%s' does not run here (%s): two passes instead", site->nodes[0]->role,
            site->choice, d9_cuda_of(site)->driver->error(error));
-    own->way = passes;
+    own->algorithm = passes;
     return true;
 }
 
@@ -205,12 +207,12 @@ static int run_forward_once(const d9_site *site, const parts *p, const d9_kernel
     const norm_site *own = site->data;
     const d9_kernel_out none = {NULL, D9_KERNEL_F32};
     if (!p->pool)
-        return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->way, NULL, d9_cuda_input(site, x_of(p)),
-                                     none, state, after, y);
+        return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->algorithm, NULL,
+                                     d9_cuda_input(site, x_of(p)), none, state, after, y);
     const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
     const d9_kernel_out pooled = d9_site_internal(site, x_of(p)) ? none : d9_cuda_output(site, x_of(p));
-    return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->way, &window, d9_cuda_input(site, whole_of(p)),
-                                 pooled, state, after, y);
+    return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->algorithm, &window,
+                                 d9_cuda_input(site, whole_of(p)), pooled, state, after, y);
 }
 
 static int run_forward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
@@ -234,12 +236,12 @@ D9_CUDA_RUN(norm) {
     const d9_kernel_epilogue after = epilogue_of(site, &p, &y);
     (void)step;
     int error = 1;
-    if (own->way.runs) error = run_forward_once(site, &p, &shape, &state, &after, y);
+    if (own->algorithm.runs) error = run_forward_once(site, &p, &shape, &state, &after, y);
     if (error && falls_back(context, site, error)) error = run_forward_passes(site, &p, &shape, &state, &after, y);
     return d9_cuda_check(context, site, error);
 }
 
-typedef struct gradient { /* what either way backward is given */
+typedef struct gradient { /* what either algorithm backward is given */
     d9_kernel_in dy;
     d9_cuda_prologue before;
     const float *mean, *inv_std, *scale;
@@ -267,8 +269,8 @@ static int run_backward_once(const d9_site *site, const parts *p, const d9_kerne
     d9_kernel_window window = {.kernel = 0};
     if (p->pool) window = d9_cuda_window_of(site, p->pool);
     if (p->pool) g.out.dx = d9_cuda_output(site, p->pool->outputs[0]);
-    return d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), shape, &own->way, p->pool ? &window : NULL, g.dy,
-                                          &g.before, d9_cuda_input(site, p->pool ? whole_of(p) : x_of(p)), g.mean,
+    return d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), shape, &own->algorithm, p->pool ? &window : NULL,
+                                          g.dy, &g.before, d9_cuda_input(site, p->pool ? whole_of(p) : x_of(p)), g.mean,
                                           g.inv_std, g.scale, d9_cuda_of(site)->scratch, own->tickets.data, &g.out);
 }
 
@@ -289,7 +291,7 @@ D9_CUDA_RUN(norm_backward) {
     const gradient g = gradient_of(site, &p);
     (void)step;
     int error = 1;
-    if (own->way.runs) error = run_backward_once(site, &p, &shape, g);
+    if (own->algorithm.runs) error = run_backward_once(site, &p, &shape, g);
     if (error && falls_back(context, site, error)) error = run_backward_passes(site, &p, &shape, &g);
     return d9_cuda_check(context, site, error);
 }
@@ -302,42 +304,42 @@ static d9_status run_trial(d9_context *context, void *what) {
     return is_backward(&p) ? d9_cuda_run_norm_backward(context, site, 0) : d9_cuda_run_norm(context, site, 0);
 }
 
-static void name_way(const d9_cuda_residence *way, char *name, size_t size) {
-    if (!way->runs)
+static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_t size) {
+    if (!algorithm->runs)
         snprintf(name, size, "two passes");
     else
-        snprintf(name, size, "one pass, %d blocks of %lld KiB for %d channels%s", way->blocks,
-                 (long long)(way->block_bytes >> 10), 8 * way->runs, way->keeps_x ? "" : ", x twice");
+        snprintf(name, size, "one pass, %d blocks of %lld KiB for %d channels%s", algorithm->blocks,
+                 (long long)(algorithm->block_bytes >> 10), 8 * algorithm->runs, algorithm->keeps_x ? "" : ", x twice");
 }
 
-/* The way of that name; false: not here. */
-static bool find_way(const char *name, const d9_cuda_residence *ways, int count, d9_cuda_residence *found) {
+/* The algorithm of that name; false: not here. */
+static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms, int count, d9_cuda_residence *found) {
     char text[sizeof((d9_site *)NULL)->choice];
     for (int w = -1; w < count; w++) {
-        const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
-        name_way(way, text, sizeof text);
+        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        name_algorithm(algorithm, text, sizeof text);
         if (strcmp(text, name) != 0) continue;
-        *found = *way;
+        *found = *algorithm;
         return true;
     }
     return false;
 }
 
-/* Seconds of a way. *ran false: the device does not run it after all, and is well. */
-static d9_status time_way(d9_context *context, d9_site *site, const d9_cuda_residence *way, double give_up, bool *ran,
-                          double *seconds) {
+/* Seconds of a algorithm. *ran false: the device does not run it after all, and is well. */
+static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cuda_residence *algorithm, double give_up,
+                                bool *ran, double *seconds) {
     norm_site *own = site->data;
-    const d9_cuda_residence kept = own->way;
+    const d9_cuda_residence kept = own->algorithm;
     own->trial = true;
-    own->way = *way;
+    own->algorithm = *algorithm;
     const d9_status status =
         d9_cuda_try_time(context, d9_cuda_of(site), run_trial, site, TIMED_RUNS, give_up, ran, seconds);
     own->trial = false;
-    own->way = kept;
+    own->algorithm = kept;
     return status;
 }
 
-static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_residence *ways, int count,
+static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_residence *algorithms, int count,
                               d9_cuda_residence *best) {
     d9_status status = D9_OK;
     double least = INFINITY;
@@ -345,11 +347,11 @@ static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_
     for (int w = -1; w < count && w < MOST_WAYS; w++) {
         bool ran;
         double seconds;
-        const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
-        D9_TRY(time_way(context, site, way, 2 * least, &ran, &seconds));
+        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        D9_TRY(time_algorithm(context, site, algorithm, 2 * least, &ran, &seconds));
         if (!ran || !(seconds < least)) continue;
         least = seconds;
-        *best = *way;
+        *best = *algorithm;
     }
 done:
     return status;
@@ -368,24 +370,24 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
-static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_residence *ways, int count,
+static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_residence *algorithms, int count,
                         d9_cuda_residence *chosen) {
     d9_status status = D9_OK;
     char key[D9_CUDA_CHOICE_KEY], name[sizeof site->choice];
     d9_cuda_choices *choices = d9_cuda_of(site)->choices;
     const d9_tune tune = site->options->tune;
     if (site->choice[0]) {
-        if (!find_way(site->choice, ways, count, chosen))
-            return d9_fail(context, D9_DEVICE, "%s: no way '%s' here", site->nodes[0]->role, site->choice);
+        if (!find_algorithm(site->choice, algorithms, count, chosen))
+            return d9_fail(context, D9_DEVICE, "%s: no algorithm '%s' here", site->nodes[0]->role, site->choice);
         return D9_OK;
     }
-    *chosen = count > 0 ? ways[0] : passes;
+    *chosen = count > 0 ? algorithms[0] : passes;
     if (count == 0 || tune == D9_TUNE_OFF) return D9_OK;
     make_key(site, key);
     const char *kept = d9_cuda_choices_find(choices, key, tune == D9_TUNE_ON);
-    if (kept && find_way(kept, ways, count, chosen)) return D9_OK;
-    D9_TRY(find_fastest(context, site, ways, count, chosen));
-    name_way(chosen, name, sizeof name);
+    if (kept && find_algorithm(kept, algorithms, count, chosen)) return D9_OK;
+    D9_TRY(find_fastest(context, site, algorithms, count, chosen));
+    name_algorithm(chosen, name, sizeof name);
     D9_TRY(d9_cuda_choices_add(context, choices, key, name));
 done:
     return status;
@@ -397,17 +399,17 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
-    d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
+    d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
     int count;
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_bytes(&shape)));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
     site->data = own;
-    *own = (norm_site){.way = passes};
-    list_ways(context, site, ways, &count);
+    *own = (norm_site){.algorithm = passes};
+    list_algorithms(context, site, algorithms, &count);
     if (count > 0 && is_backward(&p))
         D9_TRY(d9_cuda_take(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets", &own->tickets));
-    D9_TRY(choose(context, site, ways, count, &own->way));
-    if (p.norm->op != D9_OP_NORM_EVAL) name_way(&own->way, site->choice, sizeof site->choice);
+    D9_TRY(choose(context, site, algorithms, count, &own->algorithm));
+    if (p.norm->op != D9_OP_NORM_EVAL) name_algorithm(&own->algorithm, site->choice, sizeof site->choice);
 done:
     return status;
 }
@@ -422,19 +424,19 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
 }
 
 /* Those that tuning tries, where there is more than one. */
-d9_status d9_cuda_norm_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
-    d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
+    d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
     int found;
     *count = 0;
-    list_ways(context, site, ways, &found);
+    list_algorithms(context, site, algorithms, &found);
     for (int w = -1; found > 0 && w < found && w < MOST_WAYS && *count < capacity; w++) {
         bool ran;
         d9_choice_time *row = &rows[*count];
-        const d9_cuda_residence *way = w < 0 ? &passes : &ways[w];
-        D9_TRY(time_way(context, site, way, INFINITY, &ran, &row->seconds));
+        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        D9_TRY(time_algorithm(context, site, algorithm, INFINITY, &ran, &row->seconds));
         row->bare_seconds = row->seconds;
-        name_way(way, row->choice, sizeof row->choice);
+        name_algorithm(algorithm, row->choice, sizeof row->choice);
         *count += ran;
     }
 done:

@@ -177,8 +177,8 @@ static void conv_release(d9_context *context, d9_site *site) { convolver_of(site
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
     return convolver_of(site)->run(context, site, step);
 }
-static d9_status conv_survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *found) {
-    return convolver_of(site)->survey(context, site, rows, capacity, found);
+static d9_status conv_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *found) {
+    return convolver_of(site)->benchmark(context, site, rows, capacity, found);
 }
 
 /* ---- the table ---- */
@@ -205,7 +205,7 @@ static bool augment_match(const d9_site *site) {
 #define CONV(rule_op, rule_name, matches)                                                                              \
     {                                                                                                                  \
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = conv_prepare,               \
-        .run = conv_run, .release = conv_release, .survey = conv_survey                                                \
+        .run = conv_run, .release = conv_release, .benchmark = conv_benchmark                                             \
     }
 /* Of whatever types, products are f32. */
 #define LINEAR_RULE(rule_op, rule_name, way)                                                                           \
@@ -214,13 +214,13 @@ static bool augment_match(const d9_site *site) {
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_match,                     \
         .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm, .release = d9_cuda_norm_release,                     \
-        .survey = d9_cuda_norm_survey                                                                                  \
+        .benchmark = d9_cuda_norm_benchmark                                                                               \
     }
 #define NORM_BACKWARD(rule_name, count, ...)                                                                           \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_backward_match,            \
         .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm_backward, .release = d9_cuda_norm_release,            \
-        .survey = d9_cuda_norm_survey                                                                                  \
+        .benchmark = d9_cuda_norm_benchmark                                                                               \
     }
 
 #define BIAS(rule_name, count, ...)                                                                                    \

@@ -106,11 +106,11 @@ d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer,
     return D9_OK;
 }
 
-d9_status d9_host_ceilings(d9_context *context, d9_device *device, const d9_precision *precision,
-                           d9_ceilings *ceilings) {
-    *ceilings = (d9_ceilings){0};
-    if (!device->kind->ceilings) return D9_OK;
-    return device->kind->ceilings(context, device->backend, precision, ceilings);
+d9_status d9_host_peak_rates(d9_context *context, d9_device *device, const d9_precision *precision,
+                             d9_peak_rates *peak_rates) {
+    *peak_rates = (d9_peak_rates){0};
+    if (!device->kind->peak_rates) return D9_OK;
+    return device->kind->peak_rates(context, device->backend, precision, peak_rates);
 }
 
 d9_status d9_host_sync(d9_context *context, d9_device *device) {

@@ -37,12 +37,12 @@ typedef struct d9_rule {
                     between them */
     bool (*match)(const d9_site *site); /* NULL: equal ops suffice */
     /* True if the rule does not read `value`, an input of its nodes, because it recomputes it; NULL: it reads all. */
-    bool (*spares)(const d9_site *site, d9_value_id value);
+    bool (*recomputes)(const d9_site *site, d9_value_id value);
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site); /* may be NULL; called even if prepare failed */
     /* Times the available algorithms; may be NULL. */
-    d9_status (*survey)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
+    d9_status (*benchmark)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 } d9_rule;
 
 /* A rule of one operation without a prepare function. `matches` NULL: equal ops suffice. */
@@ -90,14 +90,15 @@ typedef struct d9_host_kind {    /* what distinguishes one backend from another 
      * preferred. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
-    d9_status (*ceilings)(d9_context *context, void *backend, const d9_precision *precision, d9_ceilings *ceilings);
+    d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
+                            d9_peak_rates *peak_rates);
     const d9_host_memory *memory; /* NULL: host memory */
 } d9_host_kind;
 
 /* Entries of d9_backend implemented here; a backend's own `open` calls d9_host_open. */
 #define D9_HOST_ENTRIES                                                                                                \
-    .close = d9_host_close, .describe = d9_host_describe, .plan_text = d9_host_plan_text, .survey = d9_host_benchmark, \
-    .ceilings = d9_host_ceilings, .read = d9_host_read
+    .close = d9_host_close, .describe = d9_host_describe, .plan_text = d9_host_plan_text,                              \
+    .benchmark = d9_host_benchmark, .peak_rates = d9_host_peak_rates, .read = d9_host_read
 /* Additional entries for backends whose device is the host. */
 #define D9_HOST_ENTRIES_ALL                                                                                            \
     D9_HOST_ENTRIES, .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,               \
@@ -119,8 +120,8 @@ d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer
                         int64_t size);
 d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
                        int64_t size);
-d9_status d9_host_ceilings(d9_context *context, d9_device *device, const d9_precision *precision,
-                           d9_ceilings *ceilings);
+d9_status d9_host_peak_rates(d9_context *context, d9_device *device, const d9_precision *precision,
+                             d9_peak_rates *peak_rates);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
 /* Number of physical cores that this process may use, within affinity mask and cgroup quota (rounded up). */

@@ -240,7 +240,7 @@ bool d9_site_wanted(const d9_site *site, d9_value_id value) {
     if (plan->program->keep_all) return true;
     for (int p = 0; p < plan->placed_count; p++) {
         const d9_placed_rule *other = &plan->placed[p];
-        if (&other->site == site || (other->rule->spares && other->rule->spares(&other->site, value))) continue;
+        if (&other->site == site || (other->rule->recomputes && other->rule->recomputes(&other->site, value))) continue;
         for (int n = 0; n < other->site.node_count; n++)
             for (int i = 0; i < other->site.nodes[n]->input_count; i++)
                 if (other->site.nodes[n]->inputs[i] == value) return true;
@@ -281,8 +281,8 @@ d9_status d9_host_benchmark(d9_context *context, d9_plan *plan, int row, d9_choi
     d9_placed_rule *placed = &plan->placed[row];
     *count = 0;
     memset(rows, 0, (size_t)capacity * sizeof *rows);
-    if (!placed->rule->survey) return D9_OK;
-    return placed->rule->survey(context, &placed->site, rows, capacity, count);
+    if (!placed->rule->benchmark) return D9_OK;
+    return placed->rule->benchmark(context, &placed->site, rows, capacity, count);
 }
 
 int d9_host_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset) {

@@ -1,16 +1,17 @@
 /* Convolution and its two gradients as oneDNN primitives on (N, H, W, C) activations.
  *
- * Each run: stage the arguments that the primitive wants laid out otherwise, run, and stage back what it wrote. The
- * weights (O, KH, KW, I) nearly always are. Two ways beyond the plain one, chosen in ways.c:
+ * A run converts the arguments for which the primitive needs another layout, runs the primitive, and converts its
+ * output back. The weights (O, KH, KW, I) almost always need it. Besides the plain algorithm there are (algorithms.c
+ * chooses):
  *
- * "x16", side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. So images may lie side by side
- * with `pad` zero columns between them, where the convolution pads anyway: (N, H, W, C) becomes
- * (N / across, H, across * (W + pad), C), the outputs between images are dropped, and as gradients they are zero.
- * Measured on 2 cores with AMX, batch 512, bf16, 512 -> 512 channels at 4 x 4: forward 45 -> 14 ms, data gradient
- * 61 -> 16, weight gradient 132 -> 21.
+ * "x16", images side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. Several images are
+ * therefore placed side by side, separated by the `pad` zero columns of the padding: (N, H, W, C) becomes (N / across,
+ * H, across * (W + pad), C). The outputs between images are dropped; as gradients they are zero. Measured on 2 cores
+ * with AMX, batch 512, bf16, 512 -> 512 channels at 4 x 4: forward 45 -> 14 ms, data gradient 61 -> 16, weight gradient
+ * 132 -> 21.
  *
  * "winograd", F(4x4, 3x3) in f32: a quarter of the multiplications, on activations in oneDNN's blocked layout. oneDNN 2
- * has it with AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x 16: forward
+ * has it for AVX-512, oneDNN 3.7 does not. Measured on those cores, batch 512, 128 -> 128 channels at 16 x 16: forward
  * 100 -> 42 ms, data gradient 106 -> 42, weight gradient 102 -> 45, before the reorders. */
 #include "backends/onednn/conv.h"
 #include "backends/onednn/dnnl.h"
@@ -33,7 +34,7 @@ static const dnnl_query_t argument_queries[][ARGUMENTS] = {
 static const dnnl_prop_kind_t pass_kinds[] = {[D9_CONV_FORWARD] = dnnl_forward_training,
                                               [D9_CONV_BACKWARD_DATA] = dnnl_backward_data,
                                               [D9_CONV_BACKWARD_WEIGHT] = dnnl_backward_weights};
-/* Which argument a pass writes. */
+/* Argument that each pass writes. */
 static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
                               [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
                               [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
@@ -44,7 +45,7 @@ static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
 
 static dnnl_data_type_t data_type(d9_type type) { return type == D9_BF16 ? dnnl_bf16 : dnnl_f32; }
 
-/* (N, H, W, C) as oneDNN's logical (N, C, H, W), images side by side where there is a strip. */
+/* (N, H, W, C) in oneDNN's logical order (N, C, H, W), with images side by side if the strip says so. */
 static d9_dnnl_array activation(const d9_cpu_strip *s, d9_type type, dnnl_format_tag_t tag) {
     const int64_t width = s->across == 1 ? s->width : s->across * (s->width + s->gap);
     return (d9_dnnl_array){4, {s->images / s->across, s->channels, s->height, width}, data_type(type), tag};
@@ -55,20 +56,21 @@ static d9_dnnl_array weights(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_
     return (d9_dnnl_array){4, {g->w.d[0], g->w.d[3], g->w.d[1], g->w.d[2]}, data_type(type), tag};
 }
 
-/* An argument of the convolution as it lies in the graph's buffers. */
+/* Layout of an argument in the graph's buffers. */
 static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
     if (argument == D9_CONV_WEIGHTS) return weights(&c->g, c->g.pass, dnnl_ohwi);
     return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
-/* The primitive's description; a backward pass needs the forward one as a hint. *description NULL: oneDNN has none. */
+/* Describes the primitive; a backward pass needs the forward description as a hint. *description is NULL if oneDNN has
+ * no such primitive. */
 static d9_status describe(d9_context *context, const d9_site *site, const d9_onednn_conv *c, d9_conv_pass pass,
                           const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
     d9_status status;
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
-    const dnnl_format_tag_t tag = c->way->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->way->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint may be direct */
+    const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
+    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint may be direct */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),
@@ -90,14 +92,14 @@ done:
     return status;
 }
 
-/* Places `bytes` in the shared scratch, after what is there. */
+/* Reserves `bytes` at the end of the shared scratch memory; returns the offset. */
 static int64_t place(d9_onednn_conv *c, int64_t bytes) {
     const int64_t at = c->scratch_bytes;
     c->scratch_bytes += (bytes + 63) / 64 * 64;
     return at;
 }
 
-/* An argument that the primitive wants laid out otherwise gets a reorder; the one it writes, a reorder back. */
+/* Makes a reorder for an argument that the primitive needs in another layout; for the output, a reorder back. */
 static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onednn_conv *c, int argument) {
     d9_status status;
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
@@ -112,7 +114,7 @@ done:
     return status;
 }
 
-/* What the description says of an argument, as a memory. */
+/* Makes a memory with the layout that the primitive requires of an argument. */
 static d9_status make_memory(d9_context *context, const d9_site *site, const_dnnl_primitive_desc_t description,
                              dnnl_query_t query, dnnl_memory_t *memory) {
     return d9_onednn_check(context, site,
@@ -120,12 +122,12 @@ static d9_status make_memory(d9_context *context, const d9_site *site, const_dnn
                                               d9_onednn_of(site)->engine, DNNL_MEMORY_NONE));
 }
 
-/* Memories of the arguments, their reorders, and room for all in the shared scratch. */
+/* Makes the memories of the arguments and their reorders, and reserves scratch memory for them. */
 static d9_status lay_out(d9_context *context, const d9_site *site, d9_onednn_conv *c,
                          const_dnnl_primitive_desc_t description) {
     d9_status status;
     for (int a = 0; a < ARGUMENTS; a++) {
-        const bool strip = a != D9_CONV_WEIGHTS && c->way->across > 1;
+        const bool strip = a != D9_CONV_WEIGHTS && c->algorithm->across > 1;
         D9_TRY(make_memory(context, site, description, argument_queries[c->g.pass][a], &c->memory[a]));
         if (!strip) D9_TRY(make_reorder(context, site, c, a));
         if (strip || c->reorder[a]) c->staged_at[a] = place(c, (int64_t)d9_dnnl_memory_bytes(c->memory[a]));
@@ -137,8 +139,8 @@ done:
     return status;
 }
 
-/* oneDNN 2.6's jit_1x1:avx2 adds what its scratch held before to the weight gradient, on two threads and more, where it
- * gathers a strided image of fewer channels than a vector has: errors as large as the sums, found with 1 to 5. */
+/* oneDNN 2.6's jit_1x1:avx2 adds stale scratch contents to the weight gradient on two or more threads if a strided
+ * image has fewer channels than a vector: the errors are as large as the sums. Found with 1 to 5 channels. */
 static bool is_wrong(const d9_conv_geometry *g, const char *implementation) {
     return g->pass == D9_CONV_BACKWARD_WEIGHT && g->stride > 1 && g->x.d[3] < 8 &&
            strcmp(implementation, "jit_1x1:avx2") == 0;
@@ -155,17 +157,17 @@ void d9_onednn_conv_destroy(d9_onednn_conv *c) {
     memset(c, 0, sizeof *c);
 }
 
-d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d9_onednn_way *way, d9_onednn_conv *c,
-                               bool *built) {
+d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d9_onednn_algorithm *algorithm,
+                               d9_onednn_conv *c, bool *built) {
     d9_status status;
     const char *implementation = "";
     dnnl_primitive_desc_t forward = NULL, backward = NULL;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    *c = (d9_onednn_conv){.g = g, .way = way};
+    *c = (d9_onednn_conv){.g = g, .algorithm = algorithm};
     *built = false;
-    c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], way->across, g.pad};
-    c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], way->across, g.pad};
-    omp_set_num_threads(site->threads); /* oneDNN asks OpenMP, here and when it runs */
+    c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], algorithm->across, g.pad};
+    c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], algorithm->across, g.pad};
+    omp_set_num_threads(site->threads); /* oneDNN uses OpenMP's setting, when building and when running */
     D9_TRY(describe(context, site, c, D9_CONV_FORWARD, NULL, &forward));
     if (forward && g.pass != D9_CONV_FORWARD) D9_TRY(describe(context, site, c, g.pass, forward, &backward));
     const_dnnl_primitive_desc_t description = g.pass == D9_CONV_FORWARD ? forward : backward;
@@ -173,7 +175,7 @@ d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d
     DNNL_TRY(dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, (void *)&implementation));
     if (is_wrong(&g, implementation)) goto done;
     DNNL_TRY(dnnl_primitive_create(&c->primitive, description));
-    snprintf(c->choice, sizeof c->choice, "%s %s", way->name, implementation);
+    snprintf(c->choice, sizeof c->choice, "%s %s", algorithm->name, implementation);
     D9_TRY(lay_out(context, site, c, description));
     *built = true;
 done:
@@ -186,10 +188,10 @@ done:
 /* ---- running ---- */
 
 static bool staged(const d9_onednn_conv *c, int argument) {
-    return c->reorder[argument] || (argument != D9_CONV_WEIGHTS && c->way->across > 1);
+    return c->reorder[argument] || (argument != D9_CONV_WEIGHTS && c->algorithm->across > 1);
 }
 
-/* Where an argument's bytes are while the primitive runs. */
+/* Address of an argument's data while the primitive runs. */
 static void *argument_data(const d9_site *site, const d9_onednn_conv *c, int argument) {
     char *scratch = d9_cpu_device_of(site)->scratch;
     return staged(c, argument) ? scratch + c->staged_at[argument] : d9_site_data(site, c->g.value[argument]);
@@ -206,7 +208,7 @@ done:
     return status;
 }
 
-/* Brings an argument into its staged place, or what was written there back. */
+/* Converts an argument to the primitive's layout, or the output back. */
 static d9_status stage(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);

@@ -1,4 +1,4 @@
-/* One convolution pass as an oneDNN primitive; private to conv.c (building, running), ways.c (what fits) and
+/* A convolution pass as an oneDNN primitive; private to conv.c (building, running), algorithms.c (choice) and
  * module.c. */
 #ifndef D9_BACKENDS_ONEDNN_CONV_H
 #define D9_BACKENDS_ONEDNN_CONV_H
@@ -6,33 +6,33 @@
 #include "backends/onednn/onednn.h"
 
 typedef enum d9_onednn_layout { D9_ONEDNN_PLAIN, D9_ONEDNN_BLOCKED, D9_ONEDNN_WINOGRAD } d9_onednn_layout;
-typedef struct d9_onednn_way {
+typedef struct d9_onednn_algorithm {
     const char *name;
-    d9_onednn_layout layout; /* "x1": (N, H, W, C); "blocked": as oneDNN likes it; "winograd": blocked as well */
-    int across;              /* "x16": images side by side, plain layout only; 1: as they lie */
-} d9_onednn_way;
+    d9_onednn_layout layout; /* "x1": (N, H, W, C); "blocked" and "winograd": oneDNN's blocked layout */
+    int across;              /* "x16": number of images side by side, plain layout only; 1: unchanged */
+} d9_onednn_algorithm;
 
 typedef struct d9_library_conv {
     d9_conv_geometry g;
-    const d9_onednn_way *way;
-    d9_cpu_strip strip[D9_CONV_ARGUMENTS];         /* of IMAGE and OUTPUT */
-    dnnl_primitive_t primitive, reorder[D9_CONV_ARGUMENTS]; /* reorder NULL: taken as it lies, or as a strip */
+    const d9_onednn_algorithm *algorithm;
+    d9_cpu_strip strip[D9_CONV_ARGUMENTS];                  /* for IMAGE and OUTPUT */
+    dnnl_primitive_t primitive, reorder[D9_CONV_ARGUMENTS]; /* reorder NULL: no conversion, or by a strip */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* in the shared scratch */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the shared scratch memory */
     char choice[64];
 } d9_onednn_conv;
 
-/* The ways that fit a convolution, the first choice first. */
-int d9_onednn_ways(const d9_site *site, const char *ways[D9_LIBRARY_WAYS]);
-/* The way that the first word of `text` names; NULL: none that fits. */
-const d9_onednn_way *d9_onednn_way_named(const d9_site *site, const char *text);
+/* Lists the algorithms that fit a convolution, the first choice first; returns their number. */
+int d9_onednn_algorithms(const d9_site *site, const char *algorithms[D9_LIBRARY_ALGORITHMS]);
+/* The fitting algorithm that the first word of `text` names; NULL: none. */
+const d9_onednn_algorithm *d9_onednn_algorithm_named(const d9_site *site, const char *text);
 
-/* *built false: oneDNN has no implementation of this way. Grows the device's scratch. */
-D9_MUST_USE d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d9_onednn_way *way,
-                                           d9_onednn_conv *conv, bool *built);
+/* *built is false if oneDNN has no implementation of the algorithm. May enlarge the device's scratch memory. */
+D9_MUST_USE d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site,
+                                           const d9_onednn_algorithm *algorithm, d9_onednn_conv *conv, bool *built);
 void d9_onednn_conv_destroy(d9_onednn_conv *conv);
 
-/* Stages, runs, stages back; d9_onednn_conv_run_primitive only runs, on what was staged last. */
+/* Converts arguments, runs, converts back; d9_onednn_conv_run_primitive only runs, on the arguments converted last. */
 D9_MUST_USE d9_status d9_onednn_conv_run(d9_context *context, const d9_site *site, const d9_onednn_conv *conv);
 D9_MUST_USE d9_status d9_onednn_conv_run_primitive(d9_context *context, const d9_site *site,
                                                    const d9_onednn_conv *conv);

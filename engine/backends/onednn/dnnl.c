@@ -1,5 +1,5 @@
-/* Version 2 describes an array by a value and a primitive by a value of its own kind; version 3 describes an array by
- * an object that has to be destroyed, and a primitive at once. The two blocks below have the same functions. */
+/* oneDNN 2 describes arrays and primitives by values; oneDNN 3 describes arrays by objects that must be destroyed, and
+ * primitives directly. The two blocks below define the same functions. */
 #include "backends/onednn/dnnl.h"
 
 #if DNNL_VERSION_MAJOR == 2
@@ -110,7 +110,7 @@ static layout_view layout_of(const_dnnl_memory_t memory) {
 
 size_t d9_dnnl_memory_bytes(const_dnnl_memory_t memory) { return dnnl_memory_desc_get_size(layout_of(memory)); }
 
-bool d9_dnnl_memories_alike(const_dnnl_memory_t a, const_dnnl_memory_t b) {
+bool d9_dnnl_memories_equal(const_dnnl_memory_t a, const_dnnl_memory_t b) {
     return dnnl_memory_desc_equal(layout_of(a), layout_of(b));
 }
 

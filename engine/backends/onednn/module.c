@@ -1,4 +1,4 @@
-/* What the module exports: oneDNN's convolutions as a library of backends/cpu. */
+/* The module's exported interface: oneDNN's convolutions as a library for backends/cpu. */
 #include "backends/onednn/conv.h"
 #include "core/system.h"
 
@@ -24,7 +24,7 @@ static d9_status open_library(d9_context *context, const char *isa, void **state
     d9_status status;
     d9_onednn *library = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "oneDNN", &library));
-    D9_TRY(d9_onednn_hold(context, isa));
+    D9_TRY(d9_onednn_limit_isa(context, isa));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_engine_create(&library->engine, dnnl_cpu, 0)));
     D9_TRY(d9_onednn_check(context, NULL, dnnl_stream_create(&library->stream, library->engine, dnnl_stream_in_order)));
     *state = library;
@@ -46,13 +46,13 @@ static void destroy(d9_context *context, d9_library_conv *conv) {
 
 static d9_status build(d9_context *context, const d9_site *site, const char *text, d9_library_conv **conv) {
     d9_status status = D9_OK;
-    const d9_onednn_way *way = d9_onednn_way_named(site, text);
+    const d9_onednn_algorithm *algorithm = d9_onednn_algorithm_named(site, text);
     d9_library_conv *made = NULL;
     bool built;
     *conv = NULL;
-    if (!way) return D9_OK;
+    if (!algorithm) return D9_OK;
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
-    D9_TRY(d9_onednn_conv_build(context, site, way, made, &built));
+    D9_TRY(d9_onednn_conv_build(context, site, algorithm, made, &built));
     if (!built) goto done;
     *conv = made;
     made = NULL;
@@ -67,7 +67,7 @@ static const d9_conv_library library = {.name = "onednn",
                                         .open = open_library,
                                         .close = close_library,
                                         .version = version,
-                                        .ways = d9_onednn_ways,
+                                        .algorithms = d9_onednn_algorithms,
                                         .build = build,
                                         .choice = choice,
                                         .run = d9_onednn_conv_run,

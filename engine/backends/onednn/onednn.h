@@ -1,5 +1,5 @@
-/* oneDNN as a library of convolutions (backends/cpu/library.h), from inside. The weights (O, KH, KW, I) are reordered
- * inside a convolution's run into whatever its implementation wants. */
+/* Internals of the oneDNN module, a library of convolutions (backends/cpu/library.h). A convolution's run reorders the
+ * weights (O, KH, KW, I) as its implementation requires. */
 #ifndef D9_BACKENDS_ONEDNN_H
 #define D9_BACKENDS_ONEDNN_H
 
@@ -14,14 +14,14 @@ typedef struct d9_onednn {
 
 static inline d9_onednn *d9_onednn_of(const d9_site *site) { return d9_cpu_device_of(site)->library_state; }
 
-/* D9_OK, or D9_DEVICE naming the node and oneDNN's complaint. */
+/* Returns D9_DEVICE with the node and oneDNN's error, unless `result` is success. */
 D9_MUST_USE d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result);
 
-/* Holds oneDNN to an instruction set of backends/cpu/level.h. To be called before anything else of oneDNN, which takes
- * one only once a process; where it already runs beyond: D9_DEVICE. */
-D9_MUST_USE d9_status d9_onednn_hold(d9_context *context, const char *isa);
+/* Limits oneDNN to an instruction set of backends/cpu/level.h. Must be the first call into oneDNN, which accepts one
+ * limit per process; returns D9_DEVICE if it already uses a higher level. */
+D9_MUST_USE d9_status d9_onednn_limit_isa(d9_context *context, const char *isa);
 
-/* How fast it multiplies large matrices of the type, operations per second. */
+/* Measures the rate of large matrix products of the type, in operations per second. */
 D9_MUST_USE d9_status d9_onednn_matrix_rate(d9_context *context, void *state, d9_type type, double *rate);
 
 #endif

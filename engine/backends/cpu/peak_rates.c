@@ -1,4 +1,4 @@
-/* What the machine can do at all, measured the way the step uses it: large products of matrices, and our own copy. */
+/* Measures the peak rates of the machine in the operations that a step uses: large matrix products and our own copy. */
 #include "backends/cpu/cpu.h"
 #include "core/system.h"
 #include "kernels/cpu/conv.h"
@@ -6,9 +6,9 @@
 #include <omp.h>
 
 enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
-static const double patience_seconds = 2; /* where a product takes long, fewer tries do */
+static const double patience_seconds = 2; /* stop after this time; a slow product then gets fewer tries */
 
-/* A product of matrices as our kernels know it: a convolution of 1 x 1 pixel. */
+/* Measures a matrix product computed by our kernels, as a convolution of 1 x 1 pixel. */
 static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type type, double *rate) {
     d9_status status = D9_OK;
     const d9_cpu_conv_shape shape = {.pass = D9_CPU_CONV_FORWARD,
@@ -62,16 +62,17 @@ done:
     return status;
 }
 
-d9_status d9_cpu_ceilings(d9_context *context, void *opened, const d9_precision *precision, d9_ceilings *ceilings) {
+d9_status d9_cpu_peak_rates(d9_context *context, void *opened, const d9_precision *precision,
+                            d9_peak_rates *peak_rates) {
     d9_status status;
     const d9_cpu_device *device = opened;
     double theirs = 0;
     omp_set_num_threads(device->cpu.threads);
-    D9_TRY(own_matrix_rate(context, &device->cpu, precision->compute, &ceilings->operations_per_second));
+    D9_TRY(own_matrix_rate(context, &device->cpu, precision->compute, &peak_rates->operations_per_second));
     if (device->library)
         D9_TRY(device->library->matrix_rate(context, device->library_state, precision->compute, &theirs));
-    if (theirs > ceilings->operations_per_second) ceilings->operations_per_second = theirs;
-    D9_TRY(copy_rate(context, &device->cpu, &ceilings->bytes_per_second));
+    if (theirs > peak_rates->operations_per_second) peak_rates->operations_per_second = theirs;
+    D9_TRY(copy_rate(context, &device->cpu, &peak_rates->bytes_per_second));
 done:
     return status;
 }

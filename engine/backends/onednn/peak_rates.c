@@ -1,4 +1,4 @@
-/* How fast oneDNN multiplies large matrices: its matmul. */
+/* Measures the rate of oneDNN's matrix product. */
 #include "backends/onednn/onednn.h"
 #include "backends/onednn/dnnl.h"
 #include "core/system.h"
@@ -8,7 +8,7 @@ enum { SIDE = 2048, TRIES = 5 };
 typedef struct product {
     dnnl_memory_t memory[3];
     dnnl_primitive_t primitive;
-    uint8_t *matrices; /* three of SIDE * SIDE */
+    uint8_t *matrices; /* three matrices of SIDE * SIDE */
 } product;
 
 static const int argument_names[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
@@ -22,7 +22,7 @@ static void destroy(d9_context *context, product *p) {
 
 #define DNNL_TRY(call) D9_TRY(d9_onednn_check(context, NULL, (call)))
 
-/* Without a primitive: this library does not multiply the type here. */
+/* Leaves the primitive NULL if the library does not multiply this type on this processor. */
 static d9_status build(d9_context *context, const d9_onednn *backend, d9_type type, product *p) {
     d9_status status = D9_OK;
     const d9_dnnl_array matrix = {2, {SIDE, SIDE}, type == D9_BF16 ? dnnl_bf16 : dnnl_f32, dnnl_ab};

@@ -1,4 +1,4 @@
-/* The rules at both ends of a step: the batch, and the updates and the tail. */
+/* Rules that make the batch, update the parameters and run the tail of a step. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
@@ -8,7 +8,7 @@ _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
                "augment.h and the formulas number mirror rules and draws alike");
 
-/* This step's part of the epoch's order. An index outside [0, samples): D9_DEVICE. */
+/* The step's part of the epoch's order. Returns D9_DEVICE for an index outside [0, samples). */
 static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_id order, int64_t at, int64_t batch,
                              int64_t samples, const int32_t **slice) {
     *slice = (const int32_t *)d9_site_data(site, order) + at;
@@ -172,7 +172,7 @@ static d9_status run_mix(d9_context *context, const d9_site *site, int64_t step)
 
 /* ---- the table ---- */
 
-const d9_rule d9_cpu_ends_rules[] = {
+const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, run_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
