@@ -1,4 +1,4 @@
-/* The CUDA backend's device: memory, what of the program lies there besides the buffers, and the indices checked on the
+/* The device of the CUDA backend: memory, data of the program besides its buffers, and checks of indices on the
  * host. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -9,14 +9,14 @@
 
 /* ---- opening ---- */
 
-/* The step's number, and with it a first launch: whether there is code for this device at all. */
+/* Allocates the step number and launches the first kernel, which shows whether there is code for this device. */
 static d9_status make_step(d9_context *context, d9_cuda *cuda) {
     d9_status status;
     d9_device_info info = {.threads = 0};
     void *step = NULL;
     D9_TRY(cuda->driver->allocate(context, cuda->state, sizeof(int64_t), "the step's number", &step));
     cuda->step = step;
-    cuda->step_there = -1;
+    cuda->step_on_device = -1;
     const int error = d9_cuda_advance(cuda->stream, 1, cuda->step);
     cuda->driver->describe(cuda->state, &info);
     if (error)
@@ -128,7 +128,7 @@ d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     return bytes > cuda->scratch_bytes ? resize_scratch(context, cuda, bytes) : D9_OK;
 }
 
-d9_status d9_cuda_has_room(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has) {
+d9_status d9_cuda_can_enlarge(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has) {
     d9_status status = D9_OK;
     int64_t available = 0, total;
     if (bytes > cuda->scratch_bytes) D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
@@ -140,18 +140,19 @@ done:
 d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     d9_status status = D9_OK;
     if (bytes > cuda->scratch_bytes && cuda->program)
-        D9_TRY(d9_cuda_check_room(context, cuda, cuda->program, bytes,
-                                  d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes));
+        D9_TRY(d9_cuda_check_memory(context, cuda, cuda->program, bytes,
+                                    d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes));
     if (bytes > cuda->scratch_needed) cuda->scratch_needed = bytes;
     D9_TRY(d9_cuda_borrow(context, cuda, bytes));
 done:
     return status;
 }
 
-d9_status d9_cuda_take(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose, d9_cuda_own *own) {
+d9_status d9_cuda_own_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
+                               d9_cuda_own *own) {
     d9_status status;
     const int64_t held = d9_cuda_program_bytes(cuda->program) + cuda->scratch_bytes;
-    D9_TRY(d9_cuda_check_room(context, cuda, cuda->program, cuda->scratch_bytes + bytes, held));
+    D9_TRY(d9_cuda_check_memory(context, cuda, cuda->program, cuda->scratch_bytes + bytes, held));
     D9_TRY(allocate(context, cuda, bytes, purpose, &own->data));
     own->bytes = bytes;
     cuda->own_bytes += bytes;
@@ -159,7 +160,7 @@ done:
     return status;
 }
 
-void d9_cuda_give_back(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
+void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
     release_device(context, cuda, own->data);
     cuda->own_bytes -= own->bytes;
     *own = (d9_cuda_own){NULL, 0};
@@ -175,7 +176,7 @@ d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
                    d9_cuda_of(site)->driver->error(error));
 }
 
-/* ---- what a program has besides buffers ---- */
+/* ---- data of a program besides its buffers ---- */
 
 static d9_status upload(d9_context *context, d9_cuda *cuda, const void *bytes, int64_t size, const char *purpose,
                         void **pointer) {
@@ -199,7 +200,7 @@ done:
     return status;
 }
 
-/* The parameters' gradients in the order of their offsets. */
+/* Sorts the parameters' gradients by offset. */
 static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
     int32_t count = 0;
     for (d9_value_id v = 0; v < graph->value_count; v++) {
@@ -212,7 +213,7 @@ static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
     return count;
 }
 
-/* A summed loss is a loss scale of its own: so it is 1 and stays unless the options say otherwise. */
+/* The sum over the batch already scales the loss: the loss scale is therefore 1 and constant by default. */
 static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_device *device, const d9_graph *graph) {
     d9_status status;
     int64_t *ends = NULL;
@@ -256,8 +257,8 @@ d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_prog
     d9_status status;
     d9_cuda *cuda = device->backend;
     int64_t scratch;
-    D9_TRY(d9_cuda_least_scratch(context, cuda, program, &scratch));
-    D9_TRY(d9_cuda_check_room(context, cuda, program, scratch, cuda->scratch_bytes));
+    D9_TRY(d9_cuda_min_scratch(context, cuda, program, &scratch));
+    D9_TRY(d9_cuda_check_memory(context, cuda, program, scratch, cuda->scratch_bytes));
     D9_TRY(d9_host_allocate(context, device, program));
     D9_TRY(allocate_indices(context, cuda, program));
     for (int t = 0; t < program->table_count; t++)
@@ -288,8 +289,8 @@ static d9_cuda_indices *indices_of(d9_cuda *cuda, const d9_value *value) {
     return NULL;
 }
 
-/* The values of a node's input lie in [0, below). What was looked through is noted; what the plan does not read waits
- * for one that does. */
+/* Checks that the values of a node's input lie in [0, below), and marks the buffer as checked. A buffer that this plan
+ * does not read is left for another plan's check. */
 static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph *graph, const d9_node *node, int input,
                              const char *what, int64_t below) {
     const d9_value *value = &graph->values[node->inputs[input]];
@@ -327,9 +328,10 @@ done:
     return status;
 }
 
-/* ---- waiting ---- */
+/* ---- synchronisation ---- */
 
-/* Warns of steps that changed no weight. They do not end the run; a loss that is not finite does. */
+/* Warns of steps that updated no weight because a gradient was not finite. They do not end the run; a loss that is not
+ * finite does. */
 static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
     d9_status status;
     d9_cuda_guard guard;
@@ -337,7 +339,7 @@ static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
     if (guard.skipped == cuda->skipped) return D9_OK;
     cuda->skipped = guard.skipped;
     const bool known = guard.first_parameter >= 0 && guard.first_parameter < cuda->gradient_count;
-    d9_log(context, D9_LOG_WARNING, "%lld steps changed no weight, because %s was not finite; the first was step %lld",
+    d9_log(context, D9_LOG_WARNING, "%lld steps updated no weight because %s was not finite; the first was step %lld",
            (long long)guard.skipped,
            known ? cuda->program->train.values[cuda->gradients[guard.first_parameter]].name : "a gradient",
            (long long)guard.first_step);
@@ -354,7 +356,7 @@ done:
     return status;
 }
 
-/* ---- what the device can do ---- */
+/* ---- peak rates ---- */
 
 enum { COPY_BYTES = 1 << 28 };
 
@@ -373,8 +375,8 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
     D9_TRY(d9_cuda_borrow(context, cuda, 2 * (int64_t)COPY_BYTES));
     D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, INFINITY, &seconds));
     peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
-    if (cuda->convolver->ceiling)
-        D9_TRY(cuda->convolver->ceiling(context, cuda, precision, &peak_rates->operations_per_second));
+    if (cuda->convolver->peak_rate)
+        D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
     D9_TRY(d9_cuda_trim(context, cuda));
 done:
     return status;

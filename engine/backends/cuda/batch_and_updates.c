@@ -1,4 +1,4 @@
-/* The rules at both ends of a step: the batch, and the updates and the tail. */
+/* Rules that make the batch, update the parameters and run the tail of a step. */
 #include "backends/cuda/cuda.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
@@ -26,7 +26,7 @@ D9_CUDA_RUN(draw) {
                          d9_cuda_draw(d9_cuda_stream_of(site), &slice, &rule, d9_site_data(site, node->outputs[0])));
 }
 
-/* `draws` NULL: drawn on the way, by `rule`. */
+/* `draws` NULL: the kernel draws by `rule`. */
 static d9_status augment(d9_context *context, const d9_site *site, const d9_node *node, const int32_t *draws,
                          const d9_augment_rule *rule) {
     const d9_augment_attributes *attributes = &node->as.augment;
@@ -58,7 +58,7 @@ D9_CUDA_RUN(augment) {
     return augment(context, site, node, d9_site_data(site, node->inputs[2]), &rule);
 }
 
-/* Both nodes are of the same batch, order and record, and nobody else wants the draws. */
+/* True if both nodes have equal batch, order and augmentation, and no other node reads the draws. */
 bool d9_cuda_draw_augment_match(const d9_site *site) {
     const d9_node *draw = site->nodes[0], *augment = site->nodes[1];
     const d9_draw_attributes *drawn = &draw->as.draw;

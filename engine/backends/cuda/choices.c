@@ -1,4 +1,4 @@
-/* A table of lines, read and written whole: see choices.h. */
+/* A table of text lines that is read and written as a whole; see choices.h. */
 #include "backends/cuda/choices.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -10,11 +10,11 @@
 
 typedef struct row {
     char key[D9_CUDA_CHOICE_KEY], choice[D9_CUDA_CHOICE_NAME];
-    bool fresh; /* added, and not read */
+    bool fresh; /* added in this run */
 } row;
 
 struct d9_cuda_choices {
-    char path[1024]; /* empty: nothing is kept */
+    char path[1024]; /* empty: no file */
     row *rows;
     int count, capacity;
     bool changed;
@@ -51,7 +51,7 @@ done:
     return status;
 }
 
-/* Of a text that ends at `key + key_size` and so on; the lengths are in bounds. */
+/* Adds a row; the sizes must be within bounds. */
 static d9_status put(d9_context *context, d9_cuda_choices *choices, const char *key, size_t key_size,
                      const char *choice, size_t choice_size, row **made) {
     d9_status status;
@@ -70,7 +70,7 @@ d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, con
     row *known = find_row(choices, key);
     const size_t key_size = strlen(key), choice_size = strlen(choice);
     if (key_size == 0 || key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME)
-        return D9_OK; /* is tuned again */
+        return D9_OK; /* not stored: tuned again in the next run */
     choices->changed = true;
     if (!known) D9_TRY(put(context, choices, key, key_size, choice, choice_size, &known));
     snprintf(known->choice, sizeof known->choice, "%s", choice);
@@ -81,7 +81,7 @@ done:
 
 /* ---- reading ---- */
 
-/* One line without its newline; false: damaged. */
+/* Parses a line without its newline; false if it is damaged. */
 static bool read_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size, d9_status *status) {
     const char *tab = memchr(line, '\t', size);
     char key[D9_CUDA_CHOICE_KEY];
@@ -98,7 +98,7 @@ static bool read_line(d9_context *context, d9_cuda_choices *choices, const char 
     return true;
 }
 
-/* Nothing of a damaged text is kept; *damaged: the line, from 1; 0: none. */
+/* Parses a file. *damaged is the number of the first damaged line, from 1, and no row is kept; 0: none. */
 static d9_status read_text(d9_context *context, d9_cuda_choices *choices, const char *text, size_t size, int *damaged) {
     d9_status status = D9_OK;
     const size_t header_size = sizeof header - 1;
@@ -166,7 +166,7 @@ void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices) {
     d9_release(context, choices);
 }
 
-/* What others have written since: theirs where we know nothing. */
+/* Adds rows that other processes have written in the meantime, for keys that are missing here. */
 static d9_status merge(d9_context *context, d9_cuda_choices *choices) {
     d9_status status;
     d9_cuda_choices *there = NULL;

@@ -1,15 +1,14 @@
-/* Convolutions by cuDNN: which choice computes each, and running it. The scratch holds the weights' gradient in the
- * compute type where it is to be widened, and behind it cuDNN's workspace.
+/* Convolutions by cuDNN: chooses an engine for each and runs it. The scratch memory holds the weight gradient in the
+ * compute type if it is to be widened, followed by cuDNN's workspace.
  *
- * `tune: on`: every choice that cuDNN's heuristics offer is timed on the device, some 40 of 20 us to 0.3 ms each, and
- * the fastest stays, for all convolutions of its shape. auto: so, too, but once for all runs: what was chosen before on
- * such a device is taken (choices.h). off: the first that can be built. What has no room in the memory that is left is
- * passed over.
+ * `tune: on`: times all choices that cuDNN's heuristics offer, some 40 of 20 us to 0.3 ms each, and uses the fastest
+ * for all convolutions of the same shape. auto: likewise, but reuses choices of earlier runs on the same kind of device
+ * (choices.h). off: uses the first choice that can be built. Choices that exceed the free memory are skipped.
  *
- * cuDNN says of each engine whether its bits repeat, and has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's
- * issue 188288). So what was timed and is to be taken runs twice on the same random numbers, and in a program that
- * keeps all values (`verify`) whatever is taken does. A choice whose bits differ is banned: for good, on such a device
- * with this library. */
+ * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue
+ * 188288). A tuned choice is therefore run twice on the same random numbers before it is used, as is every choice in a
+ * program that keeps all values (`verify`). A choice whose results differ is banned permanently for this kind of device
+ * and library. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
@@ -19,7 +18,7 @@
 #include <string.h>
 
 enum { MOST_CHOICES = 128, TIMED_RUNS = 3 };
-enum { WORKSPACE_ALIGNMENT = 256 }; /* that of fresh device memory */
+enum { WORKSPACE_ALIGNMENT = 256 }; /* alignment of new device memory */
 
 static int64_t rounded(int64_t bytes) {
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
@@ -28,16 +27,16 @@ static int64_t rounded(int64_t bytes) {
 typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
-    int64_t staged_bytes; /* of the weights' gradient; 0: written where it belongs */
-    /* Scratch that the least of the choices wanted which were passed over for want of room; 0: none was. What is chosen
-     * instead is not kept for other runs. */
-    int64_t passed_over;
+    int64_t staged_bytes; /* of the weight gradient; 0: written directly to its place */
+    /* Smallest scratch size among the choices rejected for lack of memory; 0 if none was rejected. If any was, the
+     * choice made instead is not cached. */
+    int64_t smallest_rejected;
 } convolution;
 
-/* A convolution somewhere: the site's values, or memory of a measurement. */
+/* A convolution with its arguments: the site's values, or memory for timing. */
 typedef struct job {
     d9_cuda *cuda;
-    const d9_site *site; /* NULL: a measurement */
+    const d9_site *site; /* NULL: for timing without a site */
     convolution *convolution;
     void *data[D9_CONV_ARGUMENTS];
 } job;
@@ -78,14 +77,14 @@ static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
     return run_job(context, &j);
 }
 
-/* ---- on trial ---- */
+/* ---- trial runs ---- */
 
-/* For measurements and checks. What lies in the buffer SCRATCH holds nothing between steps: it is filled with random
- * numbers. Weights and their gradients are kept from step to step: others stand in for them. */
+/* Arguments for timing and checks. Values in the buffer SCRATCH are overwritten with random numbers, because they hold
+ * nothing between steps. Weights and their gradients must be kept, so other memory is used in their place. */
 typedef struct trial {
     job job;
-    void *stand_in;        /* NULL: there was no room for one */
-    int64_t written_bytes; /* of the argument that the pass writes */
+    void *substitute;      /* memory in place of weights and gradients; NULL: not enough memory */
+    int64_t written_bytes; /* size of the argument that the pass writes */
 } trial;
 
 static bool is_kept(const d9_site *site, d9_value_id id) {
@@ -95,7 +94,7 @@ static bool is_kept(const d9_site *site, d9_value_id id) {
 static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) {
     d9_status status = D9_OK;
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    uint8_t *at = t->stand_in;
+    uint8_t *at = t->substitute;
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
         const d9_type type = d9_site_value(site, g.value[a])->type;
         const int64_t bytes = d9_site_bytes(site, g.value[a]);
@@ -120,22 +119,22 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
         if (is_kept(site, g.value[a])) bytes += rounded(d9_site_bytes(site, g.value[a]));
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
-    D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->stand_in));
+    D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->substitute));
     D9_TRY(fill_trial(context, site, t));
 done:
     return status;
 }
 
 static void end_trial(d9_context *context, const d9_cuda *cuda, trial *t) {
-    if (t->stand_in) cuda->driver->release(context, cuda->state, t->stand_in);
-    t->stand_in = NULL;
+    if (t->substitute) cuda->driver->release(context, cuda->state, t->substitute);
+    t->substitute = NULL;
 }
 
-/* ---- banned choices: rows of the cache, beside those of what was chosen ---- */
+/* ---- banned choices, stored in the cache ---- */
 
 static const char *const banned = "banned";
 
-/* A choice is an engine and its knobs; what it does to one shape, it may do to all of its pass and type. */
+/* A ban applies to an engine with its knobs for a pass and type, whatever the shape. */
 static void ban_key(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice,
                     char key[D9_CUDA_CHOICE_KEY]) {
     char text[D9_CONV_TEXT + D9_CUDNN_NAME], name[D9_CUDNN_NAME];
@@ -172,7 +171,7 @@ done:
 
 /* ---- choosing ---- */
 
-/* Makes the plan of a choice. */
+/* Builds the plan of a choice. */
 static d9_status build(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
                        bool *built) {
     d9_status status;
@@ -186,7 +185,7 @@ done:
 
 static int64_t scratch_of(const convolution *c) { return c->staged_bytes + c->plan.workspace_bytes; }
 
-/* The same, if it may be taken and has room. */
+/* Builds the plan unless the choice is banned or exceeds the free memory. */
 static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
                               bool *built) {
     d9_status status;
@@ -194,13 +193,14 @@ static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolut
     if (is_banned(cuda, c, choice)) return D9_OK;
     D9_TRY(build(context, cuda, c, choice, built));
     if (!*built) goto done;
-    D9_TRY(d9_cuda_has_room(context, cuda, scratch_of(c), built));
-    if (!*built && (c->passed_over == 0 || scratch_of(c) < c->passed_over)) c->passed_over = scratch_of(c);
+    D9_TRY(d9_cuda_can_enlarge(context, cuda, scratch_of(c), built));
+    if (!*built && (c->smallest_rejected == 0 || scratch_of(c) < c->smallest_rejected))
+        c->smallest_rejected = scratch_of(c);
 done:
     return status;
 }
 
-/* For a measurement: within room that is borrowed. */
+/* Runs a job for timing, in temporarily enlarged scratch memory. */
 static d9_status run_within(d9_context *context, void *what) {
     d9_status status;
     const job *j = what;
@@ -210,7 +210,8 @@ done:
     return status;
 }
 
-/* Seconds of a choice, widening included. *ran false: it cannot be built, run, or given room; the device is well. */
+/* Times a choice, widening included. *ran false: it could not be built or run or exceeds the free memory, but the
+ * device still works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
@@ -220,7 +221,7 @@ done:
     return status;
 }
 
-/* The fastest of the choices; best -1: none ran. One that takes twice as long as the best is not timed further. */
+/* Finds the fastest choice; best -1: none ran. A choice that takes twice as long as the best is not timed further. */
 static d9_status find_fastest(d9_context *context, d9_cuda *cuda, job *j, const d9_cudnn_choice *choices, int count,
                               int *best, double *least) {
     d9_status status = D9_OK;
@@ -261,7 +262,7 @@ done:
     return status;
 }
 
-/* The kept choice, if it can still be built and may be taken; *found false: none. */
+/* Looks up the cached choice; *found false if there is none, it is banned, or it cannot be built. */
 static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
                         bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
@@ -282,7 +283,7 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
-/* By timing, where there is a trial. */
+/* Chooses by timing if there is memory for trial runs, otherwise the first that can be built. */
 static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t, d9_cudnn_choice *chosen) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
@@ -291,13 +292,14 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
     int count = 0, best;
     double least;
     D9_TRY(list_choices(context, cuda, c, &choices, &count));
-    if (t->stand_in && site->options->tune != D9_TUNE_OFF)
+    if (t->substitute && site->options->tune != D9_TUNE_OFF)
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
         D9_TRY(find_first(context, cuda, c, choices, count, &best));
-    if (best < 0 && c->passed_over > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->passed_over)); /* says what fits */
+    /* reports the batch size that would fit */
+    if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
     if (best < 0)
-        D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN has no way to compute %s here", site->nodes[0]->role,
+        D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot compute %s on this device", site->nodes[0]->role,
                        d9_op_name(site->nodes[0]->op)));
     *chosen = choices[best];
 done:
@@ -305,7 +307,7 @@ done:
     return status;
 }
 
-/* Whether two runs of a choice give the same bits. */
+/* Sets *same if two runs of a choice give identical bits. */
 static d9_status check_repeats(d9_context *context, const d9_site *site, trial *t, const d9_cudnn_choice *choice,
                                bool *same) {
     d9_status status = D9_OK;
@@ -314,7 +316,7 @@ static d9_status check_repeats(d9_context *context, const d9_site *site, trial *
     d9_cuda *cuda = d9_cuda_of(site);
     convolution *c = site->data;
     D9_TRY(build(context, cuda, c, choice, &built));
-    if (!built) goto done; /* prepare says so */
+    if (!built) goto done; /* prepare reports it */
     D9_TRY(d9_cuda_borrow(context, cuda, scratch_of(c)));
     for (int i = 0; i < 2; i++) {
         D9_TRY(D9_ALLOCATE(context, t->written_bytes, "a convolution's output", &bits[i]));
@@ -328,14 +330,14 @@ done:
     return status;
 }
 
-/* Ends: each round bans another choice, and without any left choose_anew fails. */
+/* Chooses until the results repeat. Each round bans a choice; choose_anew fails if none is left. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;
     for (bool same = false; !same; found = false) {
         if (!found) D9_TRY(choose_anew(context, site, t, chosen));
         same = true;
-        if (t->stand_in) D9_TRY(check_repeats(context, site, t, chosen, &same));
+        if (t->substitute) D9_TRY(check_repeats(context, site, t, chosen, &same));
         if (!same) D9_TRY(ban(context, site, chosen));
     }
 done:
@@ -346,14 +348,14 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     d9_status status;
     char key[D9_CUDA_CHOICE_KEY];
     bool found;
-    trial t = {.stand_in = NULL};
+    trial t = {.substitute = NULL};
     const bool times = site->options->tune != D9_TUNE_OFF;
     make_key(site, key);
     D9_TRY(recall(context, site, key, chosen, &found));
     if (found && !site->program->keep_all) goto done;
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
-    if (times && t.stand_in && ((const convolution *)site->data)->passed_over == 0)
+    if (times && t.substitute && ((const convolution *)site->data)->smallest_rejected == 0)
         D9_TRY(keep(context, site, key, chosen));
 done:
     end_trial(context, d9_cuda_of(site), &t);
@@ -380,7 +382,9 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
     D9_TRY(build(context, cuda, c, &choice, &built));
-    if (!built) D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s here", site->nodes[0]->role, site->choice));
+    if (!built)
+        D9_TRY(
+            d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s on this device", site->nodes[0]->role, site->choice));
     D9_TRY(d9_cuda_reserve(context, cuda, scratch_of(c)));
     d9_cudnn_choice_name(&choice, site->choice);
 done:
@@ -396,9 +400,9 @@ static void release(d9_context *context, d9_site *site) {
     site->data = NULL;
 }
 
-/* ---- measuring ---- */
+/* ---- benchmark ---- */
 
-/* All of them; the plan in use is made again at the end. */
+/* Times all choices, then restores the plan in use. */
 static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
@@ -422,9 +426,9 @@ done:
     return status;
 }
 
-/* A product of square matrices is a 1 x 1 convolution over as many pixels as channels. */
-static d9_status ceiling(d9_context *context, void *backend, const d9_precision *precision,
-                         double *operations_per_second) {
+/* Measures a product of square matrices, as a 1 x 1 convolution over as many pixels as channels. */
+static d9_status peak_rate(d9_context *context, void *backend, const d9_precision *precision,
+                           double *operations_per_second) {
     enum { SIDE = 8192 };
     d9_status status;
     d9_cuda *cuda = backend;
@@ -457,7 +461,7 @@ done:
     return status;
 }
 
-/* ---- the convolver: its state is the handle ---- */
+/* ---- d9_cuda_convolver; its state is the cuDNN handle ---- */
 
 static void close_convolver(d9_context *context, void *convolver) {
     (void)context;
@@ -494,5 +498,5 @@ const d9_cuda_convolver d9_cuda_cudnn = {
     .run = run,
     .release = release,
     .benchmark = benchmark,
-    .ceiling = ceiling,
+    .peak_rate = peak_rate,
 };

@@ -1,4 +1,4 @@
-/* The convolver of the CUDA module. */
+/* cuDNN's implementation of d9_cuda_convolver, used by the CUDA module. */
 #ifndef D9_BACKENDS_CUDA_CONV_CUDNN_H
 #define D9_BACKENDS_CUDA_CONV_CUDNN_H
 

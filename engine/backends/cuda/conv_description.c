@@ -1,10 +1,10 @@
-/* From a geometry to a description: see conv_description.h. */
+/* Converts a geometry to a description; see conv_description.h. */
 #include "backends/cuda/conv_description.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* (A, H, W, C) in memory, named (A, C, H, W). */
+/* A tensor stored as (A, H, W, C) with cuDNN's dimension order (A, C, H, W). */
 static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) {
     const int64_t a = shape->d[0], h = shape->d[1], w = shape->d[2], c = shape->d[3];
     return (d9_conv_tensor){.id = argument + 1,
@@ -17,7 +17,7 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
 
 bool d9_conv_takes_linear(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    return d9_conv_typed(site, &g) && d9_shape_count(&g.w) > D9_CONV_LEAST_LINEAR;
+    return d9_conv_typed(site, &g) && d9_shape_count(&g.w) > D9_CONV_MIN_LINEAR;
 }
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {

@@ -1,4 +1,4 @@
-/* Descriptors in and out of cuDNN's graph API: see cudnn.h. */
+/* Calls of cuDNN's graph API; see cudnn.h. */
 #define _GNU_SOURCE /* dladdr */
 #include "backends/cuda/cudnn.h"
 #include "core/system.h"
@@ -22,7 +22,7 @@ static int64_t read_file(const char *path, const atomic_bool *stop) {
     return bytes;
 }
 
-/* They lie beside the one that opens them. */
+/* The libraries lie in the folder of the library that opens them. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn_engines_runtime_compiled.so.9",
                                         "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9"};
@@ -31,7 +31,7 @@ int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     char path[4096];
     Dl_info info;
     int64_t bytes = 0;
-    memcpy(&symbol, &own, sizeof symbol); /* ISO C has no cast from function to object pointer */
+    memcpy(&symbol, &own, sizeof symbol); /* ISO C has no cast from a function pointer to an object pointer */
     if (!dladdr(symbol, &info) || !strchr(info.dli_fname, '/')) return 0;
     const int folder = (int)(strrchr(info.dli_fname, '/') - info.dli_fname);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -62,10 +62,10 @@ static void destroy(cudnnBackendDescriptor_t *d) {
     *d = NULL;
 }
 
-/* The handle or the device's properties, whichever the target has. */
+/* Sets the device properties if the target has no handle. */
 static cudnnStatus_t set_target(const d9_cudnn_target *target, cudnnBackendDescriptor_t d,
                                 cudnnBackendAttributeName_t properties) {
-    if (target->handle) return CUDNN_STATUS_SUCCESS; /* comes with the graph */
+    if (target->handle) return CUDNN_STATUS_SUCCESS; /* set with the graph */
     return set(d, properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
 }
 
@@ -120,7 +120,7 @@ done:
     return status;
 }
 
-/* The names that one pass has for the same things. */
+/* cuDNN's names of a pass and its arguments. */
 typedef struct pass_names {
     cudnnBackendDescriptorType_t operation;
     cudnnBackendAttributeName_t tensor[D9_CONV_ARGUMENTS], convolution, alpha, beta;
@@ -223,7 +223,7 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
     return strcmp(name, again) == 0;
 }
 
-/* Notes of an engine: at most `capacity`. */
+/* Reads at most `capacity` notes of an engine; returns their number. */
 static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttributeName_t name,
                           cudnnBackendAttributeType_t type, int64_t capacity, int *notes) {
     int64_t found = 0;
@@ -231,13 +231,13 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
     return found < capacity ? found : capacity;
 }
 
-/* Left out: other bits from run to run; sums or inputs narrower than asked; engines that compile when planned, and
- * those that want a library beside cuDNN. In f32 also tensor cores, which round the inputs to tf32, unless that is
- * allowed; inputs converted to half (DOWN_CONVERT_INPUTS) never are.
+/* Ranks of engines. Excluded: nondeterministic engines; sums or inputs narrower than requested, such as inputs
+ * converted to half (DOWN_CONVERT_INPUTS); engines that compile when planned or need a library besides cuDNN; in f32,
+ * unless tf32 is allowed, tensor cores, which round inputs to tf32.
  *
- * The later of the others: those without tensor cores where the products could have them, and last those that pay for
- * strict NaNs. */
-enum { SOONEST, WITHOUT_TENSOR_CORES, STRICT, RANKS, LEFT_OUT = RANKS };
+ * Ranked last: engines without tensor cores where the factors allow them, then those that propagate NaN strictly, which
+ * is slower. */
+enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
 static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {
     const bool exact = d->tensor[D9_CONV_IMAGE].type == D9_F32 && !d->tf32;
@@ -250,17 +250,17 @@ static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d
         strict |= notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
         if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
             notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
-            return LEFT_OUT;
+            return RANK_EXCLUDED;
     }
-    if (exact && tensor_cores) return LEFT_OUT;
+    if (exact && tensor_cores) return RANK_EXCLUDED;
     count = read_notes(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, MOST, notes);
     for (int64_t i = 0; i < count; i++)
         if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || notes[i] == CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY)
-            return LEFT_OUT;
-    return strict ? STRICT : exact || tensor_cores ? SOONEST : WITHOUT_TENSOR_CORES;
+            return RANK_EXCLUDED;
+    return strict ? RANK_STRICT : exact || tensor_cores ? RANK_FIRST : RANK_WITHOUT_TENSOR_CORES;
 }
 
-/* Engine and knobs of one of the heuristics' configurations. */
+/* Reads engine and knobs of a configuration offered by the heuristics. */
 static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config,
                              const d9_conv_description *description, d9_cudnn_choice *choice, int *rank) {
     d9_status status = D9_OK;
@@ -280,8 +280,8 @@ static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t confi
     if (cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                  D9_CUDNN_KNOBS, &count, knobs) != CUDNN_STATUS_SUCCESS)
         count = 0;
-    if (count > D9_CUDNN_KNOBS) *rank = LEFT_OUT;
-    for (int k = 0; k < count && *rank != LEFT_OUT; k++) {
+    if (count > D9_CUDNN_KNOBS) *rank = RANK_EXCLUDED;
+    for (int k = 0; k < count && *rank != RANK_EXCLUDED; k++) {
         int64_t one;
         cudnnBackendKnobType_t type;
         CUDNN_TRY(
@@ -317,7 +317,7 @@ static d9_status ask(d9_context *context, const d9_cudnn_target *target, const d
               "heuristics");
     CUDNN_TRY(set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), "heuristics");
     CUDNN_TRY(set_target(target, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP), "heuristics");
-    /* A mode may have nothing to say of a graph: that is an answer. */
+    /* a heuristics mode may offer nothing for a graph; that is not an error */
     if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
     if (cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS,
                                  count, configs) != CUDNN_STATUS_SUCCESS)
@@ -333,7 +333,7 @@ typedef struct ranked_choice {
     int rank;
 } ranked_choice;
 
-/* What a mode offers, in its order. */
+/* Adds the choices that a heuristics mode offers, in its order. */
 static d9_status add_offers(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
                             cudnnBackendHeurMode_t mode, ranked_choice *offers, int *count) {
     d9_status status = D9_OK;
@@ -442,7 +442,7 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     d9_status status;
     int64_t ids[D9_CONV_ARGUMENTS];
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) ids[a] = g->description.tensor[a].id;
-    destroy(&p->pack); /* a finished pack takes no other pointers */
+    destroy(&p->pack); /* the pointers of a finalized pack cannot be changed */
     CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &p->pack), "a plan's arguments");
     CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, D9_CONV_ARGUMENTS, ids), "ids");
     CUDNN_TRY(set(p->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, D9_CONV_ARGUMENTS, data),

@@ -1,9 +1,8 @@
-/* cuDNN's graph API, as thin as it can be: a description becomes an operation graph, the graph a list of choices, a
- * choice an execution plan. Nothing is decided here but what is left out: choices whose bits may differ from run to
- * run, that lower the precision, or that compile for seconds.
+/* A thin layer over cuDNN's graph API: a description becomes an operation graph, the graph a list of choices, a choice
+ * an execution plan. It only excludes choices that are nondeterministic, lower the precision, or compile for seconds.
  *
- * Everything up to the plan works without a GPU, given a device's properties as JSON in place of a handle (cuDNN 9.11).
- */
+ * Everything up to the plan works without a GPU, given a device's properties as JSON instead of a handle (cuDNN
+ * 9.11). */
 #ifndef D9_BACKENDS_CUDA_CUDNN_H
 #define D9_BACKENDS_CUDA_CUDNN_H
 
@@ -12,17 +11,17 @@
 #include <cudnn.h>
 #include <stdatomic.h>
 
-/* Reads the files of the libraries that planning opens, so that they lie in the page cache, until there are no more or
- * `stop` says so. Opens none: may run on any thread beside other calls. Returns the bytes read. */
+/* Reads the files of the libraries that planning will open, to load them into the page cache, until all are read or
+ * `stop` is set. Opens no library, so it may run on any thread. Returns the number of bytes read. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop);
 
-/* For whom: a handle, or with NULL the properties of a device that need not be there. */
+/* Device to plan for: a handle or, if NULL, the properties of a device that need not be present. */
 typedef struct d9_cudnn_target {
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t properties;
 } d9_cudnn_target;
 
-/* From cuDNN's JSON of device properties. Destroy with cudnnBackendDestroyDescriptor. */
+/* Parses cuDNN's JSON of device properties. Free with cudnnBackendDestroyDescriptor. */
 D9_MUST_USE d9_status d9_cudnn_properties(d9_context *context, const char *json, cudnnBackendDescriptor_t *properties);
 
 typedef struct d9_cudnn_graph {
@@ -31,10 +30,10 @@ typedef struct d9_cudnn_graph {
 } d9_cudnn_graph;
 D9_MUST_USE d9_status d9_cudnn_graph_make(d9_context *context, const d9_cudnn_target *target,
                                           const d9_conv_description *description, d9_cudnn_graph *graph);
-void d9_cudnn_graph_free(d9_cudnn_graph *graph); /* whatever it holds */
+void d9_cudnn_graph_free(d9_cudnn_graph *graph); /* may be partially built */
 D9_MUST_USE d9_status d9_cudnn_engine_count(d9_context *context, const d9_cudnn_graph *graph, int64_t *count);
 
-/* An engine and its knobs; "e47 k2=23 k24=1". */
+/* An engine and its knobs; its name is like "e47 k2=23 k24=1". */
 enum { D9_CUDNN_KNOBS = 16, D9_CUDNN_NAME = 96 };
 typedef struct d9_cudnn_choice {
     int64_t engine;
@@ -42,11 +41,11 @@ typedef struct d9_cudnn_choice {
     int64_t knob[D9_CUDNN_KNOBS], value[D9_CUDNN_KNOBS];
 } d9_cudnn_choice;
 void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME]);
-/* False: not such a name. */
+/* False if `name` is not such a name. */
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
-/* What cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and without what is left out;
- * those without tensor cores and those with strict NaNs behind all others. */
+/* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
+ * engines; engines without tensor cores and those with strict NaN propagation come last. */
 D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                                        d9_cudnn_choice *choices, int capacity, int *count);
 
@@ -54,13 +53,13 @@ typedef struct d9_cudnn_plan {
     cudnnBackendDescriptor_t engine, config, plan, pack;
     int64_t workspace_bytes;
 } d9_cudnn_plan;
-/* *built false: this choice cannot compute the graph on the target. */
+/* *built is false if the choice cannot compute the graph on the target. */
 D9_MUST_USE d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
                                          const d9_cudnn_graph *graph, const d9_cudnn_choice *choice,
                                          d9_cudnn_plan *plan, bool *built);
 void d9_cudnn_plan_free(d9_cudnn_plan *plan);
 
-/* Submits the pass to the handle's stream. `data` by argument. */
+/* Submits the pass to the handle's stream. `data`: addresses by argument. */
 D9_MUST_USE d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn_graph *graph,
                                    d9_cudnn_plan *plan, void *const data[D9_CONV_ARGUMENTS], void *workspace);
 

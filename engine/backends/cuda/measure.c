@@ -1,4 +1,4 @@
-/* Timing work on the device before anything runs in earnest: see cuda.h. */
+/* Times work on the device during planning; see cuda.h. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 #include "kernels/formulas/half.h"
@@ -6,7 +6,7 @@
 
 enum { TIMED_TOGETHER = 8 };
 
-/* Seconds of one among `together`. */
+/* Mean seconds of `together` works submitted at once. */
 static d9_status time_once(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int together,
                            double *seconds) {
     d9_status status;
@@ -22,7 +22,7 @@ done:
 d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                        double give_up, double *seconds) {
     d9_status status;
-    D9_TRY(work(context, what)); /* its code is loaded now: this one says nothing */
+    D9_TRY(work(context, what)); /* warm-up: loads the code */
     D9_TRY(time_once(context, cuda, work, what, 1, seconds));
     for (int i = 0; i < runs && *seconds <= give_up; i++) {
         double here;
@@ -38,14 +38,14 @@ d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_wor
     const d9_status status = d9_cuda_time(context, cuda, work, what, runs, give_up, seconds);
     *ran = status == D9_OK;
     if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
-    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* this work alone, not the device */
+    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* only this work failed, not the device */
     d9_context_clear(context);
     return D9_OK;
 }
 
-/* ---- what is worked on ---- */
+/* ---- data for timing ---- */
 
-enum { PATTERN_BYTES = 1 << 16 }; /* the rest repeats it */
+enum { PATTERN_BYTES = 1 << 16 }; /* repeated to fill the memory */
 
 static void make_pattern(d9_type type, int64_t bytes, uint8_t *pattern) {
     for (int64_t i = 0; i < bytes / (int64_t)d9_type_bytes(type); i++) {

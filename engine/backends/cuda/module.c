@@ -1,4 +1,4 @@
-/* The module dawn9-cuda.so: the CUDA runtime, our kernels and cuDNN put together. */
+/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels and cuDNN. */
 #include "backends/cuda/conv_cudnn.h"
 #include "backends/cuda/runtime.h"
 
@@ -9,10 +9,10 @@ static void *read_ahead(void *stop) {
     return NULL;
 }
 
-/* cuDNN's libraries are large, and the driver takes long to make its context: so they are read meanwhile, on a thread
- * of their own, as far as it comes. Read, not opened: dlopen holds the loader's lock, and the driver's libraries would
- * wait for it. For the four that planning needs, dlopen takes 13 ms when they are in the page cache, and 139 ms when
- * they are not; reading them takes 0.6 s (cuDNN 9.19, two cores of a Zen 5, an SSD). */
+/* While the driver creates its context, which takes long, a thread reads cuDNN's large libraries into the page cache.
+ * It does not dlopen them, because the driver would then wait for the loader's lock. dlopen of the four that planning
+ * needs takes 13 ms with them in the page cache, 139 ms without; reading them takes 0.6 s (cuDNN 9.19, two cores of a
+ * Zen 5, an SSD). */
 static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **backend) {
     pthread_t thread;
     atomic_bool stop = false;

@@ -1,27 +1,27 @@
-/* The rules of a first layer in closed form (kernels/cuda/kernels.h): a convolution of few inputs with its norm and its
- * activation, and such a convolution behind another whose weights do not move, as the whitening's. Neither
- * convolution's output is stored where nobody else reads it.
+/* Rules of a first layer in closed form (kernels/cuda/kernels.h): a convolution of few input channels with its norm and
+ * activation, optionally after another convolution with constant weights, such as whitening. The convolutions' outputs
+ * are written only if other rules read them.
  *
- * Forward and backward share two arrays on the device. One holds the sums over patches. The other is a copy of the
- * image where there are two convolutions: the graph does not need the image once the first has run and gives its bytes
- * to another value. It has 3 MB where the whitened batch had 28 (512 images of 32 x 32 pixels, fp16).
+ * Forward and backward rules share two arrays on the device: the sums over patches and, with two convolutions, a copy
+ * of the image, whose memory the graph reuses after the first convolution. The copy has 3 MB where the whitened batch
+ * had 28 (512 images of 32 x 32 pixels, fp16).
  *
- * Weights are read where their masters are, for a narrow copy lives only until its convolution has run. The kernels
- * round them as the cast nodes do: so they are those that every other rule would multiply. */
+ * Weights are read from their f32 masters, because a cast copy lives only until its convolution has run. The kernels
+ * round them as the cast nodes do, so all rules multiply the same numbers. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
-typedef struct moments_site { /* of a forward rule */
+typedef struct moments_site { /* data of a forward rule */
     d9_cuda_moments shape;
-    d9_cuda_own moments;             /* double */
-    d9_cuda_own images;              /* as the first convolution saw them; none: one, or nobody reads what it makes */
-    bool first_is_wanted, is_wanted; /* what the convolutions make */
+    d9_cuda_own moments; /* sums over patches, double */
+    d9_cuda_own images;  /* input of the first of two convolutions; empty if there is one, or no rule needs the copy */
+    bool writes_first, writes_conv; /* other rules read the convolutions' outputs */
 } moments_site;
 
-/* ---- what is where in a site ---- */
+/* ---- nodes of a site ---- */
 
 typedef struct parts {
-    const d9_node *first, *conv, *cast, *norm, *act; /* first, cast: NULL where there is none */
+    const d9_node *first, *conv, *cast, *norm, *act; /* first, cast: NULL if absent */
 } parts;
 
 static parts parts_of(const d9_site *site) {
@@ -32,14 +32,14 @@ static parts parts_of(const d9_site *site) {
     return p;
 }
 
-/* The value that a cast has narrowed, or the value itself. */
+/* The input of the cast that produced the value, or the value itself. */
 static d9_value_id master_of(const d9_site *site, d9_value_id id) {
     const d9_node_id producer = d9_site_value(site, id)->producer;
     if (producer == D9_NONE || site->graph->nodes[producer].op != D9_OP_CAST) return id;
     return site->graph->nodes[producer].inputs[0];
 }
 
-/* f32 that stays where it is until the gradient has been computed. */
+/* True for f32 weights that stay unchanged until the gradient has been computed. */
 static bool is_master(const d9_site *site, d9_value_id id) {
     const d9_value *value = d9_site_value(site, master_of(site, id));
     return value->buffer != D9_BUFFER_SCRATCH && value->type == D9_F32;
@@ -53,13 +53,13 @@ static bool conv_fits(const d9_site *site, const d9_node *conv) {
     return d9_cuda_storable(g.type) && d9_conv_typed(&part, &g) && is_master(site, conv->inputs[1]);
 }
 
-/* Of a site whose nodes match. The patches are those of the first convolution. */
+/* Shape of a site whose nodes match. The patches are those of the first convolution. */
 static d9_cuda_moments shape_of(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_node *looks = p.first ? p.first : p.conv;
+    const d9_node *reads_image = p.first ? p.first : p.conv;
     const d9_site norm = d9_site_part(site, site->node_count - 2, 2);
-    const d9_shape *x = &d9_site_value(site, looks->inputs[0])->shape;
-    const d9_shape *w = &d9_site_value(site, looks->inputs[1])->shape;
+    const d9_shape *x = &d9_site_value(site, reads_image->inputs[0])->shape;
+    const d9_shape *w = &d9_site_value(site, reads_image->inputs[1])->shape;
     const d9_shape *y = &d9_site_value(site, p.conv->outputs[0])->shape;
     return (d9_cuda_moments){.images = x->d[0],
                              .height = x->d[1],
@@ -70,8 +70,8 @@ static d9_cuda_moments shape_of(const d9_site *site) {
                              .outputs = y->d[3],
                              .groups = d9_chain_extent(&norm).groups,
                              .kernel = (int)w->d[1],
-                             .stride = looks->as.conv.stride,
-                             .pad = looks->as.conv.pad,
+                             .stride = reads_image->as.conv.stride,
+                             .pad = reads_image->as.conv.pad,
                              .between = p.first ? w->d[0] : 0};
 }
 
@@ -83,8 +83,8 @@ static d9_cuda_moments_weights weights_of(const d9_site *site) {
 
 /* ---- forward ---- */
 
-/* The second convolution only mixes what the first makes of a pixel. Where the first one's weights move, the gradient
- * reads both outputs, and there is nothing to save. */
+/* The second convolution must be 1 x 1, so that it mixes only the channels of a pixel. If the first one's weights were
+ * trained, the gradient would need both outputs, and nothing would be saved. */
 static bool first_fits(const d9_site *site, const parts *p) {
     const d9_shape *w = &d9_site_value(site, p->conv->inputs[1])->shape;
     const d9_value *filters = d9_site_value(site, master_of(site, p->first->inputs[1]));
@@ -112,13 +112,14 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     D9_TRY(D9_ALLOCATE(context, 1, "a first layer", &own));
     site->data = own;
     *own = (moments_site){.shape = shape_of(site),
-                          .first_is_wanted = p.first && d9_site_wanted(site, p.first->outputs[0]),
-                          .is_wanted = d9_site_wanted(site, p.conv->outputs[0])};
+                          .writes_first = p.first && d9_site_wanted(site, p.first->outputs[0]),
+                          .writes_conv = d9_site_wanted(site, p.conv->outputs[0])};
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
-    D9_TRY(d9_cuda_take(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
+    D9_TRY(
+        d9_cuda_own_allocate(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));
     if (p.first && !d9_site_internal(site, p.first->outputs[0]))
-        D9_TRY(d9_cuda_take(context, cuda, d9_site_bytes(site, site->nodes[0]->inputs[0]), "the first layer's images",
-                            &own->images));
+        D9_TRY(d9_cuda_own_allocate(context, cuda, d9_site_bytes(site, site->nodes[0]->inputs[0]),
+                                    "the first layer's images", &own->images));
 done:
     return status;
 }
@@ -127,19 +128,19 @@ static void forward_release(d9_context *context, d9_site *site) {
     d9_cuda *cuda = d9_cuda_of(site);
     moments_site *own = site->data;
     if (!own) return;
-    d9_cuda_give_back(context, cuda, &own->moments);
-    d9_cuda_give_back(context, cuda, &own->images);
+    d9_cuda_own_free(context, cuda, &own->moments);
+    d9_cuda_own_free(context, cuda, &own->images);
     d9_release(context, own);
     site->data = NULL;
 }
 
-/* The outputs of the convolutions, for whoever else wants them. */
+/* Writes the outputs of the convolutions that other rules read. */
 static int run_convolutions(const d9_site *site, const parts *p, const d9_cuda_moments_weights *weights) {
     const moments_site *own = site->data;
     const d9_kernel_in x = d9_cuda_input(site, site->nodes[0]->inputs[0]);
     void *scratch = d9_cuda_of(site)->scratch;
     int error = 0;
-    if (own->first_is_wanted) {
+    if (own->writes_first) {
         d9_cuda_moments alone = own->shape;
         alone.outputs = own->shape.between;
         alone.between = 0;
@@ -147,7 +148,7 @@ static int run_convolutions(const d9_site *site, const parts *p, const d9_cuda_m
             d9_cuda_moments_conv(d9_cuda_stream_of(site), &alone, x, &(d9_cuda_moments_weights){.w = weights->first},
                                  scratch, d9_cuda_output(site, p->first->outputs[0]));
     }
-    if (!error && own->is_wanted)
+    if (!error && own->writes_conv)
         error = d9_cuda_moments_conv(d9_cuda_stream_of(site), &own->shape, x, weights, scratch,
                                      d9_cuda_output(site, p->conv->outputs[0]));
     return error;
@@ -175,12 +176,12 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* Where the convolution ran forward, if by a rule of this file that noted sums; NULL: elsewhere. */
+/* The site of this file's forward rule that computed the convolution and its sums; NULL: another rule did. */
 static const d9_site *forward_site(const d9_site *site) {
-    const d9_site *maker = d9_site_producer(site, site->nodes[1]->inputs[1]);
-    if (!maker || maker->node_count < 3 || maker->nodes[0]->op != D9_OP_CONV) return NULL;
-    const parts p = parts_of(maker);
-    return p.norm->op == D9_OP_NORM && p.conv->outputs[0] == site->nodes[1]->inputs[1] ? maker : NULL;
+    const d9_site *producer = d9_site_producer(site, site->nodes[1]->inputs[1]);
+    if (!producer || producer->node_count < 3 || producer->nodes[0]->op != D9_OP_CONV) return NULL;
+    const parts p = parts_of(producer);
+    return p.norm->op == D9_OP_NORM && p.conv->outputs[0] == site->nodes[1]->inputs[1] ? producer : NULL;
 }
 
 static bool backward_match(const d9_site *site) {
@@ -197,7 +198,7 @@ static bool backward_match(const d9_site *site) {
            norm->inputs[3] == p.norm->outputs[2] && act->inputs[1] == p.act->outputs[0];
 }
 
-/* The convolution's output, and what the first one of two makes. */
+/* Recomputed: the convolution's output, and the output of the first of two convolutions. */
 static bool recomputes(const d9_site *site, d9_value_id value) {
     const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
     return value == site->nodes[1]->inputs[1] || is_image;

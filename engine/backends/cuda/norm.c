@@ -1,12 +1,12 @@
-/* The rules of batch normalisation: norm and norm_eval with the pool before and what follows, norm_backward with what
- * precedes it and the pool's gradient behind. What is not wanted outside the site is not written: norm's y always,
- * act's y where no backward node takes its slope there.
+/* Rules of batch norm: norm and norm_eval, fused with the pool before and the nodes after; norm_backward, fused with
+ * the nodes before and the pool's gradient after. Values that no other rule reads are not written: norm's y never,
+ * act's y only if a backward node needs it for the slope.
  *
- * There are several algorithms: in passes over memory, with a pool by itself, and in one pass that keeps on chip what
- * it has read, with the work divided in one of the algorithms that the device can run (kernels/cuda/norm_ways.cu).
- * Tuning times the best of them and keeps the choice as that of convolutions (choices.h); `tune: off` takes the first;
- * a saved plan names one. The device has said that it runs each algorithm. If a launch fails all the same, in a trial
- * or in the first step, the passes over memory take its place: they always run. */
+ * Algorithms: passes over memory, with a separate pool; or one pass that keeps its input on chip, in one of the
+ * divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the best of them and caches
+ * the choice like those of convolutions (choices.h); `tune: off` uses the first; a saved plan names one. If a launch
+ * fails although the device supports it, in a trial or in the first step, the passes over memory are used, which always
+ * run. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -15,19 +15,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WAYS = 4, TIMED_RUNS = 2 }; /* that are tried, beside the passes */
+enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* algorithms that are tried besides the passes */
 
 typedef struct norm_site {
     d9_cuda_residence algorithm; /* runs 0: passes over memory */
-    bool trial;                  /* a measurement: running statistics go to scratch */
-    d9_cuda_own tickets;         /* backward in one pass */
+    bool trial;                  /* trial run: running statistics are kept in scratch memory */
+    d9_cuda_own tickets;         /* for the backward rule in one pass */
 } norm_site;
 
 static const d9_cuda_residence passes = {.runs = 0};
 
-/* ---- what is where in a site ---- */
+/* ---- nodes of a site ---- */
 
-typedef struct parts { /* NULL: not there */
+typedef struct parts { /* NULL: absent */
     const d9_node *pool, *norm, *act, *add;
 } parts;
 
@@ -56,7 +56,7 @@ static parts parts_of(const d9_site *site) {
 
 static bool is_backward(const parts *p) { return p->norm->op == D9_OP_NORM_BACKWARD; }
 
-/* The site without its pool: what host/shapes.h knows. */
+/* The site without its pool, for the functions of host/shapes.h. */
 static d9_site inner_of(const d9_site *site) {
     const parts p = parts_of(site);
     d9_site inner = *site;
@@ -75,38 +75,39 @@ static d9_kernel_norm shape_of(const d9_site *site) {
 
 static d9_value_id x_of(const parts *p) { return p->norm->inputs[is_backward(p) ? 1 : 0]; }
 
-/* The pool's input. */
-static d9_value_id whole_of(const parts *p) { return p->pool->inputs[is_backward(p) ? 1 : 0]; }
+/* Input of the pool. */
+static d9_value_id pool_input_of(const parts *p) { return p->pool->inputs[is_backward(p) ? 1 : 0]; }
 
-/* ---- one pass ---- */
+/* ---- requirements of the one-pass kernels ---- */
 
-/* Of x's type and at a multiple of 16 bytes. */
-static bool is_even(const d9_site *site, const parts *p, d9_value_id id) {
+/* True if the value has x's type and is aligned to 16 bytes. */
+static bool is_aligned(const d9_site *site, const parts *p, d9_value_id id) {
     return d9_site_value(site, id)->type == d9_site_value(site, x_of(p))->type &&
            ((uintptr_t)d9_site_data(site, id) & 15) == 0;
 }
 
-/* All activations of the site, and the means that a gradient reads. */
-static bool are_even(const d9_site *site, const parts *p) {
+/* Checks all activations of the site, and the means that a gradient reads. */
+static bool are_aligned(const d9_site *site, const parts *p) {
     if (is_backward(p) && ((uintptr_t)d9_site_data(site, p->norm->inputs[2]) & 15) != 0) return false;
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         const bool one = node->op == D9_OP_NORM || node->op == D9_OP_POOL || node->op == D9_OP_ACT;
         for (int i = 0; i < (one ? 1 : 2); i++)
-            if (!is_even(site, p, node->inputs[i])) return false;
-        if (node->outputs[0] == D9_NONE || !is_even(site, p, node->outputs[0])) return false;
+            if (!is_aligned(site, p, node->inputs[i])) return false;
+        if (node->outputs[0] == D9_NONE || !is_aligned(site, p, node->outputs[0])) return false;
     }
     return true;
 }
 
-/* All algorithms in one pass, best first. None where the device does not answer: two passes ask it nothing. */
+/* Lists the algorithms in one pass, best first; none if the device cannot be queried, since the passes need no
+ * query. */
 static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
                             int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
-    if (p.norm->op == D9_OP_NORM_EVAL || !are_even(site, &p)) return;
+    if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
     const int error =
         d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, algorithms, D9_CUDA_NORM_WAYS, count);
     if (error)
@@ -114,8 +115,8 @@ static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_re
                d9_cuda_of(site)->driver->error(error));
 }
 
-/* Whether a value made inside the site has bytes of its own, so that it may be written in between. */
-static bool is_apart(const d9_site *site, d9_value_id id) {
+/* True if no other input or output of the site shares bytes with the value, so that it may be written in between. */
+static bool has_own_bytes(const d9_site *site, d9_value_id id) {
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         for (int i = 0; i < node->input_count + node->output_count; i++) {
@@ -127,21 +128,22 @@ static bool is_apart(const d9_site *site, d9_value_id id) {
     return true;
 }
 
-/* What lies between the pool and the norm: the pool's output; backward the norm's dx. */
+/* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* 2 x 2 windows that tile the pool's input, whose output is the norm's x. */
+/* True for 2 x 2 windows that tile the pool's input, if pool and norm are adjacent. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
     if (w.kernel != 2 || w.stride != 2 || w.height != 2 * w.out_height || w.width != 2 * w.out_width) return false;
-    if (!are_even(site, &p) || !is_apart(site, between(&p))) return false;
+    if (!are_aligned(site, &p) || !has_own_bytes(site, between(&p))) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
     if (producer == D9_NONE || p.pool->inputs[0] != p.norm->outputs[0]) return false;
     const d9_node *forward = &site->graph->nodes[producer];
-    return forward->op == D9_OP_POOL && forward->inputs[0] == whole_of(&p) && forward->as.pool.kernel == w.kernel &&
-           forward->as.pool.stride == w.stride && d9_site_internal(site, p.norm->outputs[0]);
+    return forward->op == D9_OP_POOL && forward->inputs[0] == pool_input_of(&p) &&
+           forward->as.pool.kernel == w.kernel && forward->as.pool.stride == w.stride &&
+           d9_site_internal(site, p.norm->outputs[0]);
 }
 
 /* ---- matching ---- */
@@ -160,10 +162,10 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 
 /* ---- running ---- */
 
-/* Forward: whether the addition comes before the activation. */
+/* Forward: true if the addition comes before the activation. */
 static bool adds_first(const d9_site *site, const parts *p) { return p->add && site->nodes[1] == p->add; }
 
-/* What follows the norm, and where the value between the two goes. */
+/* Sets the operations after the norm; `y` receives the value between them. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = inner_of(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
@@ -178,7 +180,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_ke
     return after;
 }
 
-/* Scratch: what the launchers want, then running statistics of a measurement. */
+/* Scratch memory: for the launchers, then running statistics of a trial run. */
 static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, const d9_kernel_norm *shape) {
     const norm_site *own = site->data;
     d9_kernel_norm_state state = d9_site_norm_state(site, norm);
@@ -190,13 +192,13 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
     return state;
 }
 
-/* Whether the passes over memory are to run: they were chosen, or the launch of another algorithm failed. A failure is
- * known in the first run of a site, which is never recorded. */
+/* True if the passes over memory must run: they were chosen, or another algorithm failed to launch. Failures appear in
+ * the first run of a site, which is never recorded. */
 static bool falls_back(d9_context *context, const d9_site *site, int error) {
     norm_site *own = site->data;
     if (!own->algorithm.runs) return true;
     if (own->trial) return false;
-    d9_log(context, D9_LOG_WARNING, "%s: '%s' does not run here (%s): two passes instead", site->nodes[0]->role,
+    d9_log(context, D9_LOG_WARNING, "%s: '%s' fails on this device (%s): using two passes", site->nodes[0]->role,
            site->choice, d9_cuda_of(site)->driver->error(error));
     own->algorithm = passes;
     return true;
@@ -212,14 +214,14 @@ static int run_forward_once(const d9_site *site, const parts *p, const d9_kernel
     const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
     const d9_kernel_out pooled = d9_site_internal(site, x_of(p)) ? none : d9_cuda_output(site, x_of(p));
     return d9_cuda_norm_resident(d9_cuda_stream_of(site), shape, &own->algorithm, &window,
-                                 d9_cuda_input(site, whole_of(p)), pooled, state, after, y);
+                                 d9_cuda_input(site, pool_input_of(p)), pooled, state, after, y);
 }
 
 static int run_forward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
                               const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
     if (p->pool) {
         const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
-        const int error = d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, whole_of(p)),
+        const int error = d9_cuda_pool_forward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, pool_input_of(p)),
                                                d9_cuda_output(site, x_of(p)));
         if (error) return error;
     }
@@ -241,11 +243,11 @@ D9_CUDA_RUN(norm) {
     return d9_cuda_check(context, site, error);
 }
 
-typedef struct gradient { /* what either algorithm backward is given */
+typedef struct gradient { /* arguments of the backward kernels */
     d9_kernel_in dy;
     d9_cuda_prologue before;
     const float *mean, *inv_std, *scale;
-    d9_kernel_norm_gradients out; /* dx: the norm's */
+    d9_kernel_norm_gradients out; /* dx is the norm's */
 } gradient;
 
 static gradient gradient_of(const d9_site *site, const parts *p) {
@@ -270,8 +272,9 @@ static int run_backward_once(const d9_site *site, const parts *p, const d9_kerne
     if (p->pool) window = d9_cuda_window_of(site, p->pool);
     if (p->pool) g.out.dx = d9_cuda_output(site, p->pool->outputs[0]);
     return d9_cuda_norm_resident_backward(d9_cuda_stream_of(site), shape, &own->algorithm, p->pool ? &window : NULL,
-                                          g.dy, &g.before, d9_cuda_input(site, p->pool ? whole_of(p) : x_of(p)), g.mean,
-                                          g.inv_std, g.scale, d9_cuda_of(site)->scratch, own->tickets.data, &g.out);
+                                          g.dy, &g.before, d9_cuda_input(site, p->pool ? pool_input_of(p) : x_of(p)),
+                                          g.mean, g.inv_std, g.scale, d9_cuda_of(site)->scratch, own->tickets.data,
+                                          &g.out);
 }
 
 static int run_backward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape, const gradient *g) {
@@ -281,7 +284,7 @@ static int run_backward_passes(const d9_site *site, const parts *p, const d9_ker
     if (error || !p->pool) return error;
     const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
     return d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, between(p)),
-                                 d9_cuda_input(site, whole_of(p)), d9_cuda_output(site, p->pool->outputs[0]));
+                                 d9_cuda_input(site, pool_input_of(p)), d9_cuda_output(site, p->pool->outputs[0]));
 }
 
 D9_CUDA_RUN(norm_backward) {
@@ -312,7 +315,7 @@ static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_
                  (long long)(algorithm->block_bytes >> 10), 8 * algorithm->runs, algorithm->keeps_x ? "" : ", x twice");
 }
 
-/* The algorithm of that name; false: not here. */
+/* Finds the algorithm with this name; false if it is not available. */
 static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms, int count, d9_cuda_residence *found) {
     char text[sizeof((d9_site *)NULL)->choice];
     for (int w = -1; w < count; w++) {
@@ -325,7 +328,7 @@ static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms
     return false;
 }
 
-/* Seconds of a algorithm. *ran false: the device does not run it after all, and is well. */
+/* Times an algorithm. *ran false: it failed to launch, but the device still works. */
 static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cuda_residence *algorithm, double give_up,
                                 bool *ran, double *seconds) {
     norm_site *own = site->data;
@@ -344,7 +347,7 @@ static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_
     d9_status status = D9_OK;
     double least = INFINITY;
     *best = passes;
-    for (int w = -1; w < count && w < MOST_WAYS; w++) {
+    for (int w = -1; w < count && w < MAX_ALGORITHMS; w++) {
         bool ran;
         double seconds;
         const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
@@ -378,7 +381,8 @@ static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_reside
     const d9_tune tune = site->options->tune;
     if (site->choice[0]) {
         if (!find_algorithm(site->choice, algorithms, count, chosen))
-            return d9_fail(context, D9_DEVICE, "%s: no algorithm '%s' here", site->nodes[0]->role, site->choice);
+            return d9_fail(context, D9_DEVICE, "%s: this device has no algorithm '%s'", site->nodes[0]->role,
+                           site->choice);
         return D9_OK;
     }
     *chosen = count > 0 ? algorithms[0] : passes;
@@ -407,7 +411,8 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     *own = (norm_site){.algorithm = passes};
     list_algorithms(context, site, algorithms, &count);
     if (count > 0 && is_backward(&p))
-        D9_TRY(d9_cuda_take(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets", &own->tickets));
+        D9_TRY(d9_cuda_own_allocate(context, cuda, shape.channels / 8 * (int64_t)sizeof(uint32_t), "tickets",
+                                    &own->tickets));
     D9_TRY(choose(context, site, algorithms, count, &own->algorithm));
     if (p.norm->op != D9_OP_NORM_EVAL) name_algorithm(&own->algorithm, site->choice, sizeof site->choice);
 done:
@@ -418,19 +423,19 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
     d9_cuda *cuda = d9_cuda_of(site);
     norm_site *own = site->data;
     if (!own) return;
-    d9_cuda_give_back(context, cuda, &own->tickets);
+    d9_cuda_own_free(context, cuda, &own->tickets);
     d9_release(context, own);
     site->data = NULL;
 }
 
-/* Those that tuning tries, where there is more than one. */
+/* Times the algorithms that tuning tries, if there is more than one. */
 d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
     d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
     int found;
     *count = 0;
     list_algorithms(context, site, algorithms, &found);
-    for (int w = -1; found > 0 && w < found && w < MOST_WAYS && *count < capacity; w++) {
+    for (int w = -1; found > 0 && w < found && w < MAX_ALGORITHMS && *count < capacity; w++) {
         bool ran;
         d9_choice_time *row = &rows[*count];
         const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];

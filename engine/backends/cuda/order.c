@@ -1,6 +1,6 @@
-/* The epoch's order, made on the device: sorted there by the same keys as d9_epoch_order sorts by, so that no step
- * waits for the host to sort. The scratch holds what sorting needs, and behind it the whole order; the steps read its
- * head. */
+/* Computes the epoch's order on the device by sorting the keys of d9_epoch_order, so that no step waits for the host.
+ * The scratch memory holds the sort's temporary data, followed by the whole order, whose beginning is copied to the
+ * buffer. */
 #include "backends/cuda/cuda.h"
 
 static d9_status check(d9_context *context, const d9_cuda *cuda, int error) {
@@ -27,12 +27,12 @@ d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t s
     d9_cuda *cuda = device->backend;
     int64_t bytes, head = samples * (int64_t)sizeof(int32_t);
     D9_TRY(sorting_bytes(context, cuda, samples, &bytes));
-    D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* no more than planning reserved */
+    D9_TRY(d9_cuda_borrow(context, cuda, bytes + head)); /* at most what planning reserved */
     int32_t *order = (int32_t *)(void *)((uint8_t *)cuda->scratch + bytes);
     D9_TRY(check(context, cuda, d9_cuda_order(cuda->stream, seed, (uint32_t)epoch, samples, cuda->scratch, order)));
     if (head > device->bytes[D9_BUFFER_ORDER]) head = device->bytes[D9_BUFFER_ORDER];
     D9_TRY(check(context, cuda, d9_cuda_copy(cuda->stream, order, head, device->buffers[D9_BUFFER_ORDER])));
-    cuda->indices[D9_CUDA_ORDER].changed = false; /* they are samples by construction */
+    cuda->indices[D9_CUDA_ORDER].changed = false; /* valid by construction */
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* The table of rules, and those of one node that need no plan: each hands its values to a launcher. */
+/* The table of rules, and the rules of one node that need no plan: each calls a launcher. */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
@@ -9,14 +9,14 @@ static d9_kernel_out out(const d9_site *site) { return d9_cuda_output(site, outp
 static void *data(const d9_site *site, int i) { return d9_site_data(site, input(site, i)); }
 static int64_t count(const d9_site *site) { return d9_site_count(site, input(site, 0)); }
 
-/* A rule that is one launch on the site's stream: RULE(name, the launcher, its other arguments). */
+/* A rule that consists of one launch on the site's stream: RULE(name, launcher, the launcher's arguments). */
 #define RULE(name, launcher, ...)                                                                                      \
     static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
         (void)step;                                                                                                    \
         return d9_cuda_check(context, site, launcher(d9_cuda_stream_of(site), __VA_ARGS__));                           \
     }
 
-/* ---- element by element ---- */
+/* ---- elementwise ---- */
 
 RULE(cast, d9_cuda_cast, in(site, 0), count(site), out(site))
 RULE(add, d9_cuda_add, in(site, 0), in(site, 1), count(site), out(site))
@@ -64,7 +64,7 @@ RULE(concat, d9_cuda_concat, in(site, 0), in(site, 1), rows(site), channels(site
 RULE(slice, d9_cuda_slice_channels, in(site, 0), rows(site), channels(site, 0), site->nodes[0]->as.slice.offset,
      channels_of(site, output(site, 0)), out(site))
 
-/* ---- a bias, perhaps with its activation; its gradient, perhaps behind that of the activation ---- */
+/* ---- bias with an optional activation; its gradient, optionally after that of the activation ---- */
 
 static bool bias_match(const d9_site *site) { return d9_chain_fits(site, d9_cuda_storable); }
 
@@ -98,7 +98,7 @@ static d9_status run_bias_backward(d9_context *context, const d9_site *site, int
                                                d9_site_data(site, last->outputs[0])));
 }
 
-/* ---- dropout: the step is the device's ---- */
+/* ---- dropout: the step number is read on the device ---- */
 
 static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
     const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
@@ -108,9 +108,9 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
                                          count(site), out(site)));
 }
 
-/* ---- linear layers, small or of several types: the classifier ---- */
+/* ---- linear layers that are small or have mixed types: the classifier ---- */
 
-/* From the weight's shape (O, I) and input 0, which has the samples first. */
+/* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
 static d9_kernel_linear linear_of(const d9_site *site) {
     const bool gradient = site->nodes[0]->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
     const d9_shape *weight = &d9_site_value(site, gradient ? output(site, 0) : input(site, 1))->shape;
@@ -131,7 +131,7 @@ LINEAR(backward_weight)
 
 /* ---- the loss ---- */
 
-/* On the device, as all of the program's tables. NULL: each class counts 1. */
+/* Address on the device, like all of the program's tables; NULL: every class has weight 1. */
 static const float *class_weights(const d9_site *site) {
     const int table = site->nodes[0]->as.loss.weights;
     return table == D9_NONE ? NULL : d9_cuda_of(site)->table[table];
@@ -166,7 +166,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
                                          d9_cuda_of(site)->step, d9_site_data(site, output(site, 0))));
 }
 
-/* ---- convolutions: the convolver's ---- */
+/* ---- convolutions, by the convolver ---- */
 
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
@@ -189,14 +189,14 @@ static bool single(d9_type type) { return type == D9_F32 || type == D9_I32 || ty
 static bool any(const d9_site *site) { return d9_site_types(site, not_wide); }
 static bool f32(const d9_site *site) { return d9_site_types(site, single); }
 
-/* The metrics themselves are f64 everywhere. */
+/* The metrics are always f64. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
 static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
 
-/* The kernels' table of bytes is f32. */
+/* The kernels require an f32 table of bytes. */
 static bool augment_match(const d9_site *site) {
     return d9_cuda_storable(d9_site_value(site, output(site, 0))->type) &&
            d9_site_value(site, input(site, 3))->type == D9_F32;
@@ -205,22 +205,22 @@ static bool augment_match(const d9_site *site) {
 #define CONV(rule_op, rule_name, matches)                                                                              \
     {                                                                                                                  \
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = conv_prepare,               \
-        .run = conv_run, .release = conv_release, .benchmark = conv_benchmark                                             \
+        .run = conv_run, .release = conv_release, .benchmark = conv_benchmark                                          \
     }
-/* Of whatever types, products are f32. */
-#define LINEAR_RULE(rule_op, rule_name, way)                                                                           \
-    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = any, .run = run_linear_##way }
+/* Products are f32, whatever the types. */
+#define LINEAR_RULE(rule_op, rule_name, pass)                                                                          \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = any, .run = run_linear_##pass }
 #define NORM(rule_name, count, ...)                                                                                    \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_match,                     \
         .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm, .release = d9_cuda_norm_release,                     \
-        .benchmark = d9_cuda_norm_benchmark                                                                               \
+        .benchmark = d9_cuda_norm_benchmark                                                                            \
     }
 #define NORM_BACKWARD(rule_name, count, ...)                                                                           \
     {                                                                                                                  \
         .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_norm_backward_match,            \
         .prepare = d9_cuda_norm_prepare, .run = d9_cuda_run_norm_backward, .release = d9_cuda_norm_release,            \
-        .benchmark = d9_cuda_norm_benchmark                                                                               \
+        .benchmark = d9_cuda_norm_benchmark                                                                            \
     }
 
 #define BIAS(rule_name, count, ...)                                                                                    \

@@ -1,10 +1,10 @@
-/* The CUDA runtime behind driver.h.
+/* The driver table implemented with the CUDA runtime.
  *
- * Bytes go to the device and come from it through a ring of pinned slots, so that a step never waits for what it
- * writes, and nothing of the caller's is touched after a call has returned, whatever failed in it. A copy from or to
- * pageable memory may be staged before the call returns; CUDA's documentation does not promise it. */
+ * Copies to and from the device use a ring of pinned slots: a step never waits for its writes, and the caller's memory
+ * is not accessed after a call returns, even if it failed. CUDA may stage copies of pageable memory before it returns,
+ * but does not guarantee it. */
 #include "backends/cuda/runtime.h"
-#include "backends/cuda/absence.h"
+#include "backends/cuda/driver_diagnosis.h"
 #include "core/system.h"
 
 #include <cuda_runtime_api.h>
@@ -17,15 +17,15 @@ enum { MARKS = 1024, SLOTS = 8, SLOT_BYTES = 256 << 10 };
 typedef struct runtime {
     cudaStream_t stream;
     struct cudaDeviceProp properties;
-    cudaEvent_t mark[MARKS]; /* made when first used */
+    cudaEvent_t mark[MARKS]; /* created at first use */
     uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
-    cudaEvent_t sent[SLOTS]; /* the slot's bytes have gone; made when first used */
-    int64_t writes;          /* through the ring */
+    cudaEvent_t sent[SLOTS]; /* events after each slot's last copy; created at first use */
+    int64_t writes;          /* number of writes through the ring */
 } runtime;
 
 static d9_status check(d9_context *context, cudaError_t result, const char *what) {
     if (result == cudaSuccess) return D9_OK;
-    cudaGetLastError(); /* one failure is reported once */
+    cudaGetLastError(); /* clears the error, so that it is reported once */
     return d9_fail(context, D9_DEVICE, "CUDA: %s: %s", what, cudaGetErrorString(result));
 }
 
@@ -35,17 +35,17 @@ static d9_status check(d9_context *context, cudaError_t result, const char *what
 
 d9_status d9_cuda_runtime_probe(d9_context *context) {
     int count = 0;
-    d9_cuda_absence absence = {.visible = getenv("CUDA_VISIBLE_DEVICES")};
+    d9_cuda_diagnosis diagnosis = {.visible = getenv("CUDA_VISIBLE_DEVICES")};
     const cudaError_t result = cudaGetDeviceCount(&count);
     if (result == cudaSuccess && count > 0) return D9_OK;
     cudaGetLastError();
-    absence.too_old = result == cudaErrorInsufficientDriver;
-    absence.none = result == cudaSuccess || result == cudaErrorNoDevice;
-    absence.error = cudaGetErrorString(result);
-    cudaDriverGetVersion(&absence.driver_version);
-    cudaRuntimeGetVersion(&absence.runtime_version);
-    d9_cuda_absence_installed(context, absence.installed, sizeof absence.installed);
-    return d9_cuda_absence_report(context, &absence);
+    diagnosis.too_old = result == cudaErrorInsufficientDriver;
+    diagnosis.none = result == cudaSuccess || result == cudaErrorNoDevice;
+    diagnosis.error = cudaGetErrorString(result);
+    cudaDriverGetVersion(&diagnosis.driver_version);
+    cudaRuntimeGetVersion(&diagnosis.runtime_version);
+    d9_cuda_diagnosis_installed(context, diagnosis.installed, sizeof diagnosis.installed);
+    return d9_cuda_diagnosis_report(context, &diagnosis);
 }
 
 static void close_device(d9_context *context, void *driver) {
@@ -78,9 +78,9 @@ done:
     return status;
 }
 
-/* By compute capability: tensor cores multiply fp16 from 7.0 on, bf16 and tf32 from 8.0. On 7.x fp16 is the fastest
- * that trains: the loss is summed, which scales its gradients by the batch (docs/numerics.md), and a step whose
- * gradients overflow all the same is skipped. */
+/* Types by compute capability: tensor cores multiply fp16 from 7.0 on, bf16 and tf32 from 8.0 on. On 7.x fp16 is the
+ * fastest precision in which training converges: the summed loss scales gradients by the batch size (docs/numerics.md),
+ * and steps whose gradients overflow nevertheless are skipped. */
 static void describe_precision(int major, d9_device_info *info) {
     info->precision[D9_PRECISION_F32] = info->precision[D9_PRECISION_FP16] = true;
     info->precision[D9_PRECISION_TF32] = info->precision[D9_PRECISION_BF16] = major >= 8;
@@ -151,7 +151,7 @@ done:
     return status;
 }
 
-/* Forgets with it what a library left to be asked for: the next launch would be blamed. */
+/* Also clears an error left by a library, which would be reported at the next launch. */
 static d9_status synchronize(d9_context *context, void *driver) {
     const runtime *r = driver;
     const d9_status status = check(context, cudaStreamSynchronize(r->stream), "running");
@@ -159,7 +159,7 @@ static d9_status synchronize(d9_context *context, void *driver) {
     return status;
 }
 
-/* A slot that is still on its way is waited for: SLOTS writes ago. */
+/* Waits until the slot's previous copy, SLOTS writes ago, has finished. */
 static d9_status write_slot(d9_context *context, runtime *r, void *to, const void *bytes, size_t size) {
     d9_status status;
     const int s = (int)(r->writes % SLOTS);
@@ -186,7 +186,7 @@ done:
     return status;
 }
 
-/* The whole ring is one slot here: what is on its way from it goes first, and then nothing is. */
+/* Uses the whole ring as one slot: copies are ordered by the stream, and none is pending afterwards. */
 static d9_status read(d9_context *context, void *driver, const void *from, void *bytes, int64_t size) {
     enum { RING_BYTES = SLOTS * SLOT_BYTES };
     d9_status status = D9_OK;
@@ -212,7 +212,7 @@ static d9_status record(d9_context *context, void *driver, d9_cuda_work work, vo
     *graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal), "recording a step");
     status = work(context, what);
-    const cudaError_t result = cudaStreamEndCapture(r->stream, &recorded); /* whatever happened between */
+    const cudaError_t result = cudaStreamEndCapture(r->stream, &recorded); /* must be called even if `work` failed */
     if (status != D9_OK) {
         cudaGetLastError();
         goto done;
@@ -230,7 +230,7 @@ static d9_status replay(d9_context *context, void *driver, void *graph) {
     return check(context, cudaGraphLaunch(graph, r->stream), "replaying a step");
 }
 
-static void forget(d9_context *context, void *driver, void *graph) {
+static void free_graph(d9_context *context, void *driver, void *graph) {
     (void)context, (void)driver;
     if (graph) cudaGraphExecDestroy(graph);
 }
@@ -273,7 +273,7 @@ const d9_cuda_driver d9_cuda_runtime = {
     .memory = memory_left,
     .record = record,
     .replay = replay,
-    .forget = forget,
+    .free_graph = free_graph,
     .mark = mark,
     .elapsed = elapsed,
 };

@@ -1,4 +1,4 @@
-/* The driver over the CUDA runtime: the first device that CUDA_VISIBLE_DEVICES leaves visible, one stream. */
+/* The driver table over the CUDA runtime: the first device visible by CUDA_VISIBLE_DEVICES, and one stream. */
 #ifndef D9_BACKENDS_CUDA_RUNTIME_H
 #define D9_BACKENDS_CUDA_RUNTIME_H
 
@@ -6,7 +6,7 @@
 
 extern const d9_cuda_driver d9_cuda_runtime;
 
-/* Whether a device answers; why not: D9_DEVICE. Makes no context. */
+/* Checks for a device without creating a context; returns D9_DEVICE with the reason if there is none. */
 D9_MUST_USE d9_status d9_cuda_runtime_probe(d9_context *context);
 
 #endif

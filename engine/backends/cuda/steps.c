@@ -1,8 +1,8 @@
-/* Running a plan's steps. The first time a set of active nodes comes up, its rules are launched one by one (kernels are
- * loaded lazily, and loading cannot be recorded); the second time they are recorded as a CUDA graph; from then on the
- * graph is replayed. A run with a moving average has two sets: with and without a move of it.
+/* Runs the steps of a plan. The first time that a set of active nodes occurs, its rules are launched one by one
+ * (kernels are loaded lazily, and loading cannot be recorded); the second time they are recorded as a CUDA graph, which
+ * is replayed from then on. A run with a moving average has two sets: with and without an update of it.
  *
- * A recorded launch is repeated to the letter, so rules read the step's number on the device and are given 0 here. */
+ * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -11,26 +11,26 @@
 
 enum { MAX_SETS = 8, MEASURED_RUNS = 3 };
 
-typedef struct active_set { /* recorded: what the graph is made of, so it stays where it is */
+typedef struct active_set { /* the recorded graph refers to it, so it must not move */
     d9_plan *plan;
     uint8_t *active; /* (placed_count) */
     void *graph;
-    int64_t scratch_moves; /* when it was recorded */
+    int64_t scratch_moves; /* cuda->scratch_moves when it was recorded */
     int64_t runs;
 } active_set;
 
 typedef struct steps {
     active_set set[MAX_SETS];
-    int64_t set_count; /* ever seen; beyond MAX_SETS the oldest makes room */
-    uint8_t *active;   /* (MAX_SETS + 1, placed_count): the sets', then that of the step at hand */
-    double *seconds;   /* (placed_count), of the measured runs */
-    int64_t *measured; /* (placed_count) */
+    int64_t set_count; /* sets ever seen; beyond MAX_SETS the oldest is replaced */
+    uint8_t *active;   /* (MAX_SETS + 1, placed_count): for the sets, then for the current step */
+    double *seconds;   /* (placed_count): total of the timed runs */
+    int64_t *measured; /* (placed_count): number of timed runs */
     bool measuring;
 } steps;
 
 static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
 
-/* ---- one walk over the active rules ---- */
+/* ---- launching the active rules ---- */
 
 static bool updates(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
 
@@ -42,9 +42,9 @@ static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t b
                                              cuda->gradient_count, cuda->guard));
 }
 
-/* Those that this step's updates read; what others left there is an earlier step's. */
+/* Checks the gradients that this step's updates read; other gradients are left from earlier steps. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
-    enum { GAP = 16 }; /* elements, at most, between two that lie side by side (step/layout.c) */
+    enum { GAP = 16 }; /* largest gap between neighbours in elements (step/layout.c) */
     d9_status status = D9_OK;
     const d9_plan *plan = set->plan;
     int64_t begin = 0, end = 0;
@@ -69,7 +69,7 @@ static d9_status settle_guard(d9_context *context, const d9_plan *plan, const d9
                          d9_cuda_guard_settle(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
-/* One rule; before the first update the gradients are looked through. */
+/* Runs one rule; checks the gradients before the first update. */
 static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
     d9_status status = D9_OK;
     const d9_placed_rule *placed = &set->plan->placed[i];
@@ -103,7 +103,7 @@ done:
     return status;
 }
 
-/* The same with a mark after each rule, whose time it then takes. */
+/* walk, with a time stamp after each rule. */
 static d9_status measured_walk(d9_context *context, steps *s, const active_set *set) {
     d9_status status;
     const d9_plan *plan = set->plan;
@@ -145,7 +145,7 @@ static active_set *new_set(d9_context *context, steps *s, d9_plan *plan) {
     const size_t count = (size_t)plan->placed_count;
     const int64_t k = s->set_count++ % MAX_SETS;
     active_set *set = &s->set[k];
-    if (set->graph) cuda->driver->forget(context, cuda->state, set->graph);
+    if (set->graph) cuda->driver->free_graph(context, cuda->state, set->graph);
     *set = (active_set){.plan = plan, .active = s->active + (size_t)k * count};
     memcpy(set->active, s->active + MAX_SETS * count, count);
     return set;
@@ -155,7 +155,7 @@ static d9_status replay(d9_context *context, active_set *set) {
     d9_status status = D9_OK;
     const d9_cuda *cuda = cuda_of(set->plan);
     if (set->graph && set->scratch_moves != cuda->scratch_moves) {
-        cuda->driver->forget(context, cuda->state, set->graph);
+        cuda->driver->free_graph(context, cuda->state, set->graph);
         set->graph = NULL;
     }
     if (!set->graph) {
@@ -175,11 +175,11 @@ static bool wants_measuring(const steps *s, const active_set *set) {
     return false;
 }
 
-/* Nothing to do where one step follows the other: the last launch of a step moves the number on. */
+/* Writes the step number unless it follows the previous one: the last launch of a step advances it. */
 static d9_status set_step(d9_context *context, d9_cuda *cuda, int64_t step) {
     d9_status status = D9_OK;
-    if (cuda->step_there != step) D9_TRY(cuda->driver->write(context, cuda->state, cuda->step, &step, sizeof step));
-    cuda->step_there = step;
+    if (cuda->step_on_device != step) D9_TRY(cuda->driver->write(context, cuda->state, cuda->step, &step, sizeof step));
+    cuda->step_on_device = step;
 done:
     return status;
 }
@@ -192,14 +192,14 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     if (!set) set = new_set(context, s, plan);
     D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(set_step(context, cuda, step));
-    cuda->step_there = -1; /* unknown if what follows fails */
+    cuda->step_on_device = -1; /* unknown if the step fails */
     if (wants_measuring(s, set))
         D9_TRY(measured_walk(context, s, set));
     else if (set->runs == 0)
         D9_TRY(walk(context, set));
     else
         D9_TRY(replay(context, set));
-    cuda->step_there = step + plan->batches;
+    cuda->step_on_device = step + plan->batches;
     set->runs++;
     for (int i = 0; i < plan->placed_count; i++) plan->placed[i].runs += set->active[i];
 done:
@@ -246,7 +246,7 @@ void d9_cuda_plan_free(d9_context *context, d9_plan *plan) {
     const d9_cuda *cuda = cuda_of(plan);
     steps *s = plan->data;
     for (int k = 0; s && k < MAX_SETS; k++)
-        if (s->set[k].graph) cuda->driver->forget(context, cuda->state, s->set[k].graph);
+        if (s->set[k].graph) cuda->driver->free_graph(context, cuda->state, s->set[k].graph);
     d9_release(context, s);
     d9_host_plan_free(context, plan);
 }

@@ -1,6 +1,5 @@
-/* What a run needs of the device's memory, said before it is asked for. The buffers and the least scratch are known
- * before anything is allocated. cuDNN's workspaces are known when a choice is planned: d9_cuda_reserve then asks here
- * again. */
+/* Checks a run's memory requirements before it allocates. The buffers and the minimum scratch size are known in
+ * advance; cuDNN's workspaces are known once a choice is planned, and d9_cuda_reserve then checks again. */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
@@ -8,7 +7,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- scratch ---- */
 
-/* Of a weights' gradient that is to be widened. */
+/* Bytes of a weight gradient that is to be widened. */
 static int64_t staged_bytes(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     const d9_conv_description description = d9_conv_describe(&g);
@@ -37,7 +36,7 @@ static int64_t node_bytes(const d9_site *site) {
     }
 }
 
-/* Rules share the scratch: the one that wants most. */
+/* The largest requirement of any rule, because rules share the scratch memory. */
 static int64_t list_bytes(const d9_program *program, const d9_graph *graph) {
     int64_t most = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
@@ -47,7 +46,7 @@ static int64_t list_bytes(const d9_program *program, const d9_graph *graph) {
     return most;
 }
 
-d9_status d9_cuda_least_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program, int64_t *bytes) {
+d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program, int64_t *bytes) {
     d9_status status;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, bytes));
     *bytes = larger(*bytes, larger(list_bytes(program, &program->train), list_bytes(program, &program->eval)));
@@ -57,7 +56,7 @@ done:
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- total ---- */
 
 int64_t d9_cuda_program_bytes(const d9_program *program) {
     int64_t bytes = 0;
@@ -66,9 +65,9 @@ int64_t d9_cuda_program_bytes(const d9_program *program) {
     return bytes;
 }
 
-/* The activations grow with the batch, the rest hardly. */
-d9_status d9_cuda_check_room(d9_context *context, const d9_cuda *cuda, const d9_program *program, int64_t scratch_bytes,
-                             int64_t held) {
+/* To find the batch size that fits: activations are proportional to the batch size, the rest is nearly constant. */
+d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
+                               int64_t scratch_bytes, int64_t held) {
     d9_status status;
     int64_t available, total;
     const int64_t asked = d9_cuda_program_bytes(program) + scratch_bytes + cuda->own_bytes,

@@ -1,13 +1,13 @@
-/* Why no GPU answers: see absence.h. */
-#include "backends/cuda/absence.h"
+/* Explains why no GPU is available; see driver_diagnosis.h. */
+#include "backends/cuda/driver_diagnosis.h"
 #include "core/system.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The first word that begins with a digit: of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...", and
- * of the open module's "... Kernel Module for x86_64  580.65.06  Release Build". */
+/* Copies the first word that begins with a digit: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...",
+ * or of the open module "... Kernel Module for x86_64  580.65.06  Release Build". */
 static void find_version(const char *text, char *version, size_t size) {
     for (const char *at = text; *at; at += strcspn(at, " \n"), at += strspn(at, " \n"))
         if (*at >= '0' && *at <= '9') {
@@ -16,7 +16,7 @@ static void find_version(const char *text, char *version, size_t size) {
         }
 }
 
-void d9_cuda_absence_installed(const d9_context *context, char *version, size_t size) {
+void d9_cuda_diagnosis_installed(const d9_context *context, char *version, size_t size) {
     char text[512];
     const d9_system *system = context->system;
     version[0] = 0;
@@ -28,25 +28,26 @@ void d9_cuda_absence_installed(const d9_context *context, char *version, size_t 
     find_version(text, version, size);
 }
 
-/* The first driver of each major version of CUDA (its release notes, "CUDA Toolkit and Minimum Required Driver
- * Version"). */
-static int least_driver(int major) { return major >= 13 ? 580 : 525; }
+/* The lowest driver version for each major version of CUDA (its release notes, "CUDA Toolkit and Minimum Required
+ * Driver Version"). */
+static int lowest_driver(int major) { return major >= 13 ? 580 : 525; }
 
-static d9_status report_driver(d9_context *context, const d9_cuda_absence *a) {
+static d9_status report_driver(d9_context *context, const d9_cuda_diagnosis *a) {
     const int wanted = a->runtime_version / 1000;
     char own[48] = "the NVIDIA driver";
     if (a->driver_version == 0 && *a->installed)
-        return d9_fail(context, D9_DEVICE,
-                       "backend cuda: the NVIDIA driver %s is here, but not its libcuda.so.1 (in a container: the GPU "
-                       "was not handed on)",
-                       a->installed);
-    if (a->driver_version == 0) return d9_fail(context, D9_DEVICE, "backend cuda: no NVIDIA driver here");
+        return d9_fail(
+            context, D9_DEVICE,
+            "backend cuda: the NVIDIA driver %s is loaded, but libcuda.so.1 is missing (in a container: it has "
+            "no access to the GPU)",
+            a->installed);
+    if (a->driver_version == 0) return d9_fail(context, D9_DEVICE, "backend cuda: no NVIDIA driver installed");
     if (*a->installed) snprintf(own, sizeof own, "driver %s", a->installed);
     return d9_fail(context, D9_DEVICE, "backend cuda: %s (for CUDA %d.%d) is older than CUDA %d needs (%d)", own,
-                   a->driver_version / 1000, a->driver_version % 1000 / 10, wanted, least_driver(wanted));
+                   a->driver_version / 1000, a->driver_version % 1000 / 10, wanted, lowest_driver(wanted));
 }
 
-d9_status d9_cuda_absence_report(d9_context *context, const d9_cuda_absence *a) {
+d9_status d9_cuda_diagnosis_report(d9_context *context, const d9_cuda_diagnosis *a) {
     if (a->too_old || a->driver_version == 0) return report_driver(context, a);
     if (a->none && a->visible)
         return d9_fail(context, D9_DEVICE, "backend cuda: no GPU is visible: CUDA_VISIBLE_DEVICES is \"%s\"",
@@ -54,5 +55,5 @@ d9_status d9_cuda_absence_report(d9_context *context, const d9_cuda_absence *a) 
     if (a->none)
         return d9_fail(context, D9_DEVICE, "backend cuda: the NVIDIA driver%s%s finds no GPU", *a->installed ? " " : "",
                        a->installed);
-    return d9_fail(context, D9_DEVICE, "backend cuda: no GPU answers: %s", a->error);
+    return d9_fail(context, D9_DEVICE, "backend cuda: no GPU available: %s", a->error);
 }
