@@ -207,7 +207,7 @@ def _save_arrays(folder, prefix, images, labels):
         raise ValueError("labels must be given, one for each image")
     images, labels = _checked(images), np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
-        raise ValueError("labels must be one row of whole numbers")
+        raise ValueError("labels must be a one-dimensional array of integers")
     for i in (labels.argmin(), labels.argmax()) if len(labels) else ():
         if not 0 <= int(labels[i]) <= 65535:
             raise ValueError(f"labels are whole numbers from 0 to 65535; label {i} is {labels[i]}")

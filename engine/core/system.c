@@ -160,7 +160,7 @@ static int open_file(const d9_system *system, const char *path, int flags) {
 }
 
 static d9_status too_large(d9_context *context, const char *path, size_t most) {
-    return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the most that is read of such a file", path, most >> 20);
+    return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the limit for such a file", path, most >> 20);
 }
 
 /* Reads to the end of the file into a buffer that doubles; `hint` is the reported size of the file. */

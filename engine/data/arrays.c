@@ -66,9 +66,9 @@ static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, a
     const char *type = value_of(header, "'descr'"), *order = value_of(header, "'fortran_order'");
     if (strlen(type) < 4 || type[0] != '\'' || !strchr("<>|", type[1]) ||
         !read_shape(value_of(header, "'shape'"), array))
-        return d9_fail(context, D9_DATA, "%s: an array of a kind that is not read here: %.60s", array->path, header);
+        return d9_fail(context, D9_DATA, "%s: an unsupported array: %.60s", array->path, header);
     if (strncmp(order, "False", 5) != 0)
-        return d9_fail(context, D9_DATA, "%s: in Fortran's order; save numpy.ascontiguousarray of it", array->path);
+        return d9_fail(context, D9_DATA, "%s: in Fortran order; save numpy.ascontiguousarray of it", array->path);
     array->order = type[1];
     array->type = type[2];
     array->width = (int)strtol(type + 3, NULL, 10);
@@ -114,7 +114,7 @@ static d9_status check_size(d9_context *context, const array *array) {
     if (array->size == promised) return D9_OK;
     return d9_fail(context, D9_DATA,
                    array->size < promised ? "%s: cut short: %zu of %zu bytes"
-                                          : "%s: %zu bytes of numbers, where its header promises %zu",
+                                          : "%s: %zu bytes of data, but its header says %zu",
                    array->path, array->size, promised);
 }
 
@@ -151,14 +151,14 @@ static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
 static d9_status check_labels(d9_context *context, const array *labels, int64_t images) {
     const char type = labels->type;
     if (type != 'u' && type != 'i')
-        return d9_fail(context, D9_DATA, "%s: must be one row of whole numbers, and holds %s", labels->path,
+        return d9_fail(context, D9_DATA, "%s: must be a one-dimensional array of integers, and holds %s", labels->path,
                        name_type(type));
-    if (labels->rank != 1) return d9_fail(context, D9_DATA, "%s: must be one row of whole numbers", labels->path);
+    if (labels->rank != 1)
+        return d9_fail(context, D9_DATA, "%s: must be a one-dimensional array of integers", labels->path);
     if (labels->order == '>')
-        return d9_fail(context, D9_DATA,
-                       "%s: the bytes of its numbers are in big-endian order; save labels.astype('<i8')", labels->path);
+        return d9_fail(context, D9_DATA, "%s: big-endian integers; save labels.astype('<i8')", labels->path);
     if (labels->width < 1 || labels->width > 8)
-        return d9_fail(context, D9_DATA, "%s: numbers of %d bytes, must be 1 to 8", labels->path, labels->width);
+        return d9_fail(context, D9_DATA, "%s: integers of %d bytes, must be 1 to 8", labels->path, labels->width);
     if (labels->count != images)
         return d9_fail(context, D9_DATA, "%s: %lld labels for %lld images", labels->path, (long long)labels->count,
                        (long long)images);
@@ -214,7 +214,7 @@ static d9_status check_classes(d9_context *context, const char *folder, int64_t 
     if (dataset->classes > known)
         D9_TRY(d9_fail(context, D9_DATA, "%s/test_labels.npy: class %lld has no training image", folder,
                        (long long)dataset->classes - 1));
-    if (known < 2) D9_TRY(d9_fail(context, D9_DATA, "%s/labels.npy: one class; two are the least", folder));
+    if (known < 2) D9_TRY(d9_fail(context, D9_DATA, "%s/labels.npy: one class, must be at least 2", folder));
 done:
     return status;
 }

@@ -167,9 +167,9 @@ static d9_status check_remaining(d9_context *context, const d9_dataset *dataset)
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
     D9_TRY(d9_split_missing(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
-        status = d9_fail(context, D9_DATA,
-                         "class %s: no image to train on is left beside the %lld that were drawn to evaluate on",
-                         dataset->class_names[missing], (long long)dataset->test.count);
+        status =
+            d9_fail(context, D9_DATA, "class %s: no training image is left after %lld images were drawn for evaluation",
+                    dataset->class_names[missing], (long long)dataset->test.count);
 done:
     return status;
 }

@@ -162,7 +162,7 @@ static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
         say_replaced(context, fetch->folder, verified->row[i].file);
         if (system->rename(system->user, from, to) != 0)
-            return d9_fail(context, D9_OUTPUT, "%s: could not be put in place", to);
+            return d9_fail(context, D9_OUTPUT, "%s: could not be moved into place", to);
     }
     return D9_OK;
 }

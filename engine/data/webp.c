@@ -49,7 +49,7 @@ bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header
 }
 
 d9_status d9_webp_reject(d9_context *context, const char *name) {
-    return d9_fail(context, D9_DATA, "%s: a WebP image, and this build is without libwebp", name);
+    return d9_fail(context, D9_DATA, "%s: a WebP image, but this build has no libwebp", name);
 }
 
 d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {

@@ -88,7 +88,7 @@ static d9_status read_list(const reader *reader, const char *key, json_t **list)
     json_error_t error;
     D9_TRY(find(reader, key, &text));
     *list = json_loads(text, 0, &error);
-    if (!json_is_array(*list)) D9_TRY(bad(reader, key, "is no JSON list"));
+    if (!json_is_array(*list)) D9_TRY(bad(reader, key, "is not a JSON list"));
 done:
     return status;
 }
@@ -119,7 +119,7 @@ static d9_status read_channels(const reader *reader, const char *key, double lea
     for (int64_t c = 0; c < count; c++) {
         const json_t *entry = json_array_get(list, (size_t)c);
         values[c] = json_is_number(entry) ? json_number_value(entry) * BYTE_MAX : NAN;
-        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(bad(reader, key, "holds what is no such number"));
+        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(bad(reader, key, "holds an invalid number"));
     }
 done:
     json_decref(list);
@@ -136,7 +136,7 @@ static d9_status read_classes(const reader *reader) {
     D9_TRY(D9_ARENA_ALLOCATE(reader->context, &reader->made->arena, count, &names));
     for (size_t i = 0; i < count; i++) {
         const char *name = json_string_value(json_array_get(list, i));
-        if (!name) D9_TRY(bad(reader, "dawn9.classes", "holds what is no name"));
+        if (!name) D9_TRY(bad(reader, "dawn9.classes", "holds something other than names"));
         D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, name, &names[i]));
     }
     reader->made->classes = (int64_t)count;
@@ -181,7 +181,7 @@ static d9_status check_config(const reader *reader) {
     const d9_tree *from = d9_tree_find(d9_tree_find(root, "train"), "from");
     if (from && (from->kind != D9_TREE_SCALAR || strncmp(from->text, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) != 0))
         D9_TRY(bad(reader, "dawn9.config",
-                   "names a file in train.from: the configuration of a model names it by its sum"));
+                   "names a file in train.from: the configuration of a model names it by its checksum"));
 done:
     d9_arena_free(reader->context, &arena);
     /* the error is in the file, not in the command line */

@@ -76,10 +76,10 @@ d9_status d9_exchange_check(d9_context *context, const char *path, const d9_valu
     const d9_shape shape = d9_exchange_shape(value);
     for (int64_t i = 0; i < d9_shape_count(&shape); i++) {
         if (!isfinite(outside[i]))
-            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is no finite number", path, value->name,
+            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is not finite", path, value->name,
                            outside[i]);
         if (positive && outside[i] < 0)
-            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, and a variance is not negative", path,
+            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, but a variance must not be negative", path,
                            value->name, outside[i]);
     }
     return D9_OK;

@@ -123,8 +123,9 @@ static d9_status check_others(const source *self) {
         if ((id != D9_NONE && d9_exchange_has(&graph->values[id])) ||
             d9_text_ends_in(tensor->name, ".num_batches_tracked"))
             continue;
-        return d9_fail(self->session->context, D9_USAGE, "%s: has %s, %s, which this configuration's network has not",
-                       self->path, tensor->name, d9_exchange_shape_text(&tensor->shape, text));
+        return d9_fail(self->session->context, D9_USAGE,
+                       "%s: has %s, %s, which this configuration's network does not have", self->path, tensor->name,
+                       d9_exchange_shape_text(&tensor->shape, text));
     }
     return D9_OK;
 }
@@ -141,7 +142,7 @@ static d9_status load(source *self) {
     D9_TRY(check_others(self));
     if (self->other_classes)
         d9_log(session->context, D9_LOG_WARNING,
-               "%s: knows %lld %sclasses, here are %lld: the last layer starts afresh", self->path,
+               "%s: knows %lld %sclasses, here are %lld: the last layer is initialised anew", self->path,
                (long long)self->other_classes, self->other_classes == graph->classes ? "other " : "",
                (long long)graph->classes);
     D9_TRY(d9_session_set_state(session, self->state));

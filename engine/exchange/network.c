@@ -141,8 +141,8 @@ d9_status d9_network_add(d9_context *context, const char *model, const char *pat
     D9_TRY(d9_network_describe(context, config, &extent, &arena, &graph));
     if (!graph)
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: its network has no form outside dawn9: dawn9 export %s OUT.onnx says which layer has none",
-                       model, model));
+                       "%s: its network cannot be exported: dawn9 export %s OUT.onnx says which layer cannot", model,
+                       model));
     D9_TRY(D9_ARENA_ALLOCATE(context, &arena, file->metadata_count + 1, &rows));
     for (int i = 0; i < file->metadata_count; i++)
         if (strcmp(file->metadata[i].key, GRAPH_ROW) != 0) rows[count++] = file->metadata[i];

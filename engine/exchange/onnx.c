@@ -128,7 +128,7 @@ static void put_integer_constant(d9_onnx_writer *base, const char *name, const i
 static d9_status put_node(writer *self, const d9_node *node) {
     const d9_op_info *info = d9_op_info_of(node->op);
     if (info->onnx) return info->onnx(self->context, &self->base, node);
-    return d9_fail(self->context, D9_USAGE, "%s: %s has no form in ONNX here", node->role, d9_op_name(node->op));
+    return d9_fail(self->context, D9_USAGE, "%s: %s cannot be exported to ONNX", node->role, d9_op_name(node->op));
 }
 
 /* ---- the model ---- */

@@ -81,7 +81,7 @@ static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
     if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* the loss does not depend on it */
     if (y == g->graph->image) return D9_OK;                       /* the image is an input: nothing lies before it */
     if (info->gradient) return info->gradient(g, forward, g->of[y]);
-    return d9_fail(g->context, D9_USAGE, "%s: no gradient is known for %s", forward->role, d9_op_name(forward->op));
+    return d9_fail(g->context, D9_USAGE, "%s: %s has no gradient", forward->role, d9_op_name(forward->op));
 }
 
 d9_status d9_gradient_append(d9_context *context, d9_graph *graph, bool into_image) {

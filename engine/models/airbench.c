@@ -111,10 +111,10 @@ done:
 static d9_status check(d9_context *context, const airbench *self, const d9_shape *image) {
     const int64_t side = image->d[1] < image->d[2] ? image->d[1] : image->d[2];
     if (self->widths.count != 3)
-        return d9_fail(context, D9_USAGE, "model.widths has %d entries; airbench needs three, one a group",
+        return d9_fail(context, D9_USAGE, "model.widths has %d entries; airbench needs three, one per group",
                        self->widths.count);
     if (self->residual && (self->depth < 2 || self->first_depth == 1))
-        return d9_fail(context, D9_USAGE, "model.residual needs a model.%s of 2 at least",
+        return d9_fail(context, D9_USAGE, "model.residual needs a model.%s of at least 2",
                        self->depth < 2 ? "depth" : "first_depth");
     if (side < 9)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld are too small for airbench: it needs 9 pixels a side",

@@ -97,7 +97,7 @@ d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *p
     const d9_shape shape = graph->values[x].shape;
     const int side = (int)shape.d[1];
     if (shape.d[1] != shape.d[2])
-        return d9_fail(context, D9_USAGE, "%s: the images must be square; here %lldx%lld are left of them", pool,
+        return d9_fail(context, D9_USAGE, "%s: the images must be square; here %lldx%lld pixels remain", pool,
                        (long long)shape.d[1], (long long)shape.d[2]);
     D9_TRY(d9_graph_mean_pool(context, graph, pool, x, (d9_pool_attributes){side, side, 0}, &y));
     D9_TRY(d9_parts_linear_bias(context, graph, linear, y, classes, logits));

@@ -31,7 +31,8 @@ static d9_status read_names(d9_context *context, d9_reference_case *self) {
     json_t *name;
     D9_TRY(read_object(context, self, "dawn9.names", &self->names));
     json_object_foreach(self->names, key, name) {
-        if (!json_is_string(name)) D9_TRY(bad(context, self, "dawn9.names in its metadata holds what is no name"));
+        if (!json_is_string(name))
+            D9_TRY(bad(context, self, "dawn9.names in its metadata holds something other than names"));
     }
 done:
     return status;
@@ -74,13 +75,13 @@ static d9_status read_rates(d9_context *context, d9_reference_case *self, const 
     if (!list) D9_TRY(bad(context, self, "its settings lack lr"));
     D9_TRY(read_number(context, self, settings, "steps", &steps));
     if (steps < 1 || (double)json_array_size(list) != steps)
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: %g steps and %zu learning rates do not go together", self->name,
-                       steps, json_array_size(list)));
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: %g steps but %zu learning rates", self->name, steps,
+                       json_array_size(list)));
     self->steps = (int64_t)steps;
     D9_TRY(D9_ARENA_ALLOCATE(context, &self->arena, self->steps, &self->rates));
     for (int64_t k = 0; k < self->steps; k++) {
         const json_t *rate = json_array_get(list, (size_t)k);
-        if (!json_is_number(rate)) D9_TRY(bad(context, self, "lr holds what is not a number"));
+        if (!json_is_number(rate)) D9_TRY(bad(context, self, "lr holds something other than numbers"));
         self->rates[k] = json_number_value(rate);
     }
 done:
@@ -139,7 +140,7 @@ d9_status d9_reference_case_open(d9_context *context, const char *path, d9_refer
     if (!d9_safetensors_metadata(self->file, "dawn9.config"))
         D9_TRY(
             d9_fail(context, D9_DATA,
-                    "%s: its metadata has no dawn9.config: no reference case, or one made before cases carried their "
+                    "%s: its metadata has no dawn9.config: not a reference case, or one from before cases had their "
                     "configuration (tests/golden/generate.py writes it)",
                     path));
     self->augmentation = d9_safetensors_find(self->file, "crop_y") != NULL;

@@ -135,7 +135,7 @@ static d9_status keep_moved(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value *value = &c->graph->values[id];
             if (!is_moved(&c->graph->nodes[n], i) || before_of(c, id)) continue;
             if (c->moved_count == MAX_MOVED)
-                D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that moves more than %d states",
+                D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that updates more than %d states",
                                c->graph->nodes[begin].role, MAX_MOVED));
             moved *m = &c->moved[c->moved_count++];
             *m = (moved){.id = id};

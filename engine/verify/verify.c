@@ -121,7 +121,7 @@ d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_ve
                        options->precision);
     if (d9_verification_is_half(&self) && strcmp(options->backend, "reference") == 0)
         return d9_fail(context, D9_USAGE,
-                       "the reference backend in %s is what others are compared with: verify it in f64 or f32",
+                       "the reference backend in %s is the reference itself: verify it in f64 or f32",
                        options->precision);
     if (context->system->stat(context->system->user, options->cases, &state) == 0 && S_ISDIR(state.st_mode))
         D9_TRY(verify_folder(&self, options->cases));

@@ -62,7 +62,7 @@ refuses 2 'many.yaml:1025:1: more than 1024 keys' at_once "$dawn9" config many.y
 head -n 1000 many.yaml >thousand.yaml
 refuses 2 'thousand.yaml:1:1: k0: unknown key' at_once "$dawn9" config thousand.yaml
 head -c 1100000 /dev/zero | tr '\0' '#' >long.yaml
-refuses 2 'long.yaml: larger than 1 MiB, the most that is read of such a file' "$dawn9" config long.yaml
+refuses 2 'long.yaml: larger than 1 MiB, the limit for such a file' "$dawn9" config long.yaml
 both() { # PATTERN OPTION...
     pattern=$1
     shift
@@ -104,7 +104,7 @@ damaged() { # NAME VALUE PATTERN
 }
 damaged stem.conv.weight nan 'damaged: stem.conv.weight holds -?nan'
 damaged head.weight inf 'damaged: head.weight holds inf'
-damaged stem.norm.running_var -0.5 'damaged: stem.norm.running_var holds -0.5, and a variance is not negative'
+damaged stem.norm.running_var -0.5 'damaged: stem.norm.running_var holds -0.5, but a variance must not be negative'
 /usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors dawn9.config 'base: /dev/zero' || fail "no configuration"
 for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predict bad.safetensors drawn/bars/00.png'; do
     # shellcheck disable=SC2086 # one word per argument

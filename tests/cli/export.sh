@@ -93,8 +93,8 @@ json "$out" 'd["accuracy"] == json.load(open("vgg/result.json"))["accuracy"]'
 accepts "$dawn9" train vgg.yaml --out stays --quiet --set model.dropout_in_evaluation=on
 accepts "$dawn9" eval stays
 grep -q dawn9.graph stays/model.safetensors && fail "a description without dropout"
-refuses 2 'block1.drop: dropout has no form in ONNX here' "$dawn9" export stays/model.safetensors x.onnx
-refuses 2 'stays/model.safetensors: its network has no form outside dawn9: dawn9 export stays/model.safetensors OUT.onnx says' \
+refuses 2 'block1.drop: dropout cannot be exported to ONNX' "$dawn9" export stays/model.safetensors x.onnx
+refuses 2 'stays/model.safetensors: its network cannot be exported: dawn9 export stays/model.safetensors OUT.onnx says' \
     "$dawn9" export stays/model.safetensors x.safetensors
 [ ! -e x.safetensors ] || fail "a refused export left a file"
 

@@ -79,7 +79,7 @@ for name in fresh tuned; do
     observe "$dawn9" train folder.yaml --data drawn --out $name --set "$still" $from
     [ $status = 0 ] || fail "$name: status $status: $(cat "$err")"
 done
-grep -q 'first/model.safetensors: knows 10 classes, here are 3: the last layer starts afresh$' "$err" || fail "no word on the new head"
+grep -q 'first/model.safetensors: knows 10 classes, here are 3: the last layer is initialised anew$' "$err" || fail "no word on the new head"
 accepts python3 compare.py first/model.safetensors tuned/model.safetensors '
 assert one["layer1.0.conv1.weight"] == other["layer1.0.conv1.weight"]'
 accepts python3 compare.py fresh/model.safetensors tuned/model.safetensors '
@@ -91,11 +91,11 @@ cp -r drawn/train drawn/test renamed/
 for set in train test; do mv renamed/$set/disc renamed/$set/round; done
 observe "$dawn9" train folder.yaml --data renamed --out renamed-run --set "$still" --set train.from=tuned
 [ $status = 0 ] || fail "other names: status $status: $(cat "$err")"
-grep -q 'tuned/model.safetensors: knows 3 other classes, here are 3: the last layer starts afresh$' "$err" || fail "no word on other names"
+grep -q 'tuned/model.safetensors: knows 3 other classes, here are 3: the last layer is initialised anew$' "$err" || fail "no word on other names"
 accepts python3 compare.py fresh/model.safetensors renamed-run/model.safetensors '
 assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["conv1.weight"]'
 observe "$dawn9" train folder.yaml --data drawn --out again --set "$still" --set train.from=tuned
-[ $status = 0 ] && ! grep -q 'starts afresh' "$err" || fail "the same classes: $(cat "$err")"
+[ $status = 0 ] && ! grep -q 'initialised anew' "$err" || fail "the same classes: $(cat "$err")"
 
 # ---- what does not fit: the tensor, what is there, what would be right ----
 from() {
@@ -111,7 +111,7 @@ from 2 'wrong.safetensors: layer1.0.conv1.weight is \(2, 4, 3, 3\), in this conf
 from 2 'wrong.safetensors: fc.bias is \(10\), beside its last layer.s weight \(7\)$' fc.weight=0,7
 from 2 'wrong.safetensors: fc.bias is \(7\), in this configuration.s network \(10\)$' fc.bias=0,7
 from 2 'wrong.safetensors: fc.weight is \(0, 32\), in this configuration.s network \(10, 32\)$' fc.weight=0,0
-from 3 'wrong.safetensors: damaged: bn1.running_var holds -1, and a variance is not negative$' bn1.running_var=-1
+from 3 'wrong.safetensors: damaged: bn1.running_var holds -1, but a variance must not be negative$' bn1.running_var=-1
 accepts python3 "$source/tests/support/tensors.py" first/model.safetensors counted.safetensors +bn1.num_batches_tracked
 accepts "$dawn9" train basic.yaml --out counted --quiet --set train.from=counted.safetensors
 refuses 2 'first/model.safetensors: has no block1.conv1.weight, which this configuration.s network has as \(4, 3, 3, 3\)$' \
@@ -132,6 +132,6 @@ at = data.index(b"sha256:")
 open("hostile.safetensors", "wb").write(data[:at] + b"sha25\x2f:" + data[at + 7:])
 PY
 accepts python3 hostile.py
-refuses 3 'dawn9.config names a file in train.from: the configuration of a model names it by its sum$' \
+refuses 3 'dawn9.config names a file in train.from: the configuration of a model names it by its checksum$' \
     "$dawn9" predict hostile.safetensors drawn
 verdict

@@ -79,7 +79,7 @@ if "$dawn9" predict run same.webp 2>"$err" >"$out"; then
     head -c 60 same.webp >cut.webp
     refuses 3 'cut.webp: ' "$dawn9" predict run cut.webp
 else
-    grep -q 'same.webp: a WebP image, and this build is without libwebp' "$err" || fail "WebP is refused without the reason: $(cat "$err")"
+    grep -q 'same.webp: a WebP image, but this build has no libwebp' "$err" || fail "WebP is refused without the reason: $(cat "$err")"
 fi
 
 # ---- what cannot be read: a line each, the others go on, status 3 ----

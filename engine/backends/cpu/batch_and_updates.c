@@ -14,7 +14,7 @@ static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_
     *slice = (const int32_t *)d9_site_data(site, order) + at;
     for (int64_t i = 0; i < batch; i++)
         if ((*slice)[i] < 0 || (*slice)[i] >= samples)
-            return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role,
+            return d9_fail(context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", site->nodes[0]->role,
                            (*slice)[i], (long long)samples);
     return D9_OK;
 }

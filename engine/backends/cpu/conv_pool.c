@@ -42,7 +42,7 @@ static void run_conv(const d9_site *site, int conv, const conv_pool *made, void 
 
 static void name_choice(const d9_cpu_conv_kernel *kernel, d9_site *site) {
     d9_conv_name_own(kernel, site->choice, sizeof site->choice);
-    snprintf(site->why, sizeof site->why, "first choice, and it takes the pool with it");
+    snprintf(site->why, sizeof site->why, "first choice; includes the pool");
 }
 
 /* ---- forward ---- */

@@ -300,7 +300,7 @@ static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph 
     const int32_t *values = indices->values + value->offset / (int64_t)sizeof(int32_t);
     for (int64_t i = 0; i < d9_shape_count(&value->shape); i++)
         if (values[i] < 0 || values[i] >= below)
-            return d9_fail(context, D9_DEVICE, "%s: %s %d: there are %lld", node->role, what, values[i],
+            return d9_fail(context, D9_DEVICE, "%s: %s %d, must be below %lld", node->role, what, values[i],
                            (long long)below);
     return D9_OK;
 }
@@ -315,10 +315,10 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DRAW)
-            D9_TRY(check_input(context, cuda, graph, node, 0, "the order names sample", node->as.draw.samples));
+            D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.draw.samples));
         if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER) continue;
         const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
-        D9_TRY(check_input(context, cuda, graph, node, 1, "the order names sample", samples));
+        D9_TRY(check_input(context, cuda, graph, node, 1, "sample index", samples));
         if (node->op == D9_OP_GATHER && graph->classes > 0)
             D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
     }

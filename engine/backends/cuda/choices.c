@@ -207,6 +207,6 @@ void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices) {
     choices->changed = false;
 done:
     if (status == D9_OK) return;
-    d9_log(context, D9_LOG_DEBUG, "tuned choices are not kept: %s", context->message);
+    d9_log(context, D9_LOG_DEBUG, "tuned choices are not saved: %s", context->message);
     d9_context_clear(context);
 }

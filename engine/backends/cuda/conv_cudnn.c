@@ -161,7 +161,7 @@ static d9_status ban(d9_context *context, const d9_site *site, const d9_cudnn_ch
     ban_key(cuda, c, choice, key);
     d9_conv_text(&c->graph.description, text);
     d9_cudnn_choice_name(choice, name);
-    d9_log(context, D9_LOG_WARNING, "%s: cuDNN's %s gives other bits from run to run for %s: it is banned here",
+    d9_log(context, D9_LOG_WARNING, "%s: cuDNN's %s is not deterministic for %s: it is banned on this device",
            site->nodes[0]->role, name, text);
     D9_TRY(d9_cuda_choices_add(context, choices, key, banned));
     d9_cuda_choices_save(context, choices);

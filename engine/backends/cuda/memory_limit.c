@@ -86,7 +86,7 @@ d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d
             "of %lld would fit",
             gib * (double)asked, gib * (double)available, gib * (double)total, (long long)fits, (long long)batch));
     D9_TRY(d9_fail(context, D9_DEVICE,
-                   "out of device memory: this run needs %.2f GiB, of which %.2f whatever the batch; %.2f of %.2f GiB "
+                   "out of device memory: this run needs %.2f GiB, of which %.2f at any batch size; %.2f of %.2f GiB "
                    "are free",
                    gib * (double)asked, gib * (double)(asked - activations), gib * (double)available,
                    gib * (double)total));

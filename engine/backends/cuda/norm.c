@@ -111,7 +111,7 @@ static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_re
     const int error =
         d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, algorithms, D9_CUDA_NORM_WAYS, count);
     if (error)
-        d9_log(context, D9_LOG_WARNING, "%s: the device's room: %s", site->nodes[0]->role,
+        d9_log(context, D9_LOG_WARNING, "%s: querying the device: %s", site->nodes[0]->role,
                d9_cuda_of(site)->driver->error(error));
 }
 

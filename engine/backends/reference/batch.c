@@ -17,7 +17,7 @@ static d9_status slice(d9_context *context, const d9_site *site, int input, int6
     *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) + first;
     for (int64_t i = 0; i < count; i++)
         if ((*order)[i] < 0 || (*order)[i] >= samples)
-            return d9_fail(context, D9_DEVICE, "%s: the order names sample %d of %lld", site->nodes[0]->role,
+            return d9_fail(context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", site->nodes[0]->role,
                            (*order)[i], (long long)samples);
     return D9_OK;
 }

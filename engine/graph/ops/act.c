@@ -47,7 +47,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
         d9_onnx_node(writer, "Mul", node->role, (const char *[]){x[0], gate, NULL}, y);
         return D9_OK;
     default:
-        return d9_fail(context, D9_USAGE, "%s: %s has no form in ONNX here", node->role,
+        return d9_fail(context, D9_USAGE, "%s: %s cannot be exported to ONNX", node->role,
                        d9_activation_name(node->as.act.activation));
     }
 }

@@ -58,7 +58,7 @@ const d9_op_info d9_op_POOL_BACKWARD = {
 };
 
 static d9_status mean_shape(d9_context *context, d9_graph *graph, const d9_node *node) {
-    if (node->as.pool.pad != 0) return d9_fail(context, D9_USAGE, "%s: a mean has no padding", node->role);
+    if (node->as.pool.pad != 0) return d9_fail(context, D9_USAGE, "%s: a mean pool has no padding", node->role);
     return shape(context, graph, node);
 }
 
