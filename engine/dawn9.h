@@ -51,8 +51,7 @@ DAWN9_API void dawn9_close(dawn9_context *context);
 /* Error message of the last call with this context or with a model made with it: one line; "" if it succeeded. */
 DAWN9_API const char *dawn9_message(const dawn9_context *context);
 
-/* Sets the callback that receives warnings, one line each without a newline. NULL, the initial state: warnings are
- * discarded. */
+/* Sets the callback for warnings, one line each without a newline. NULL, the initial state: no warnings. */
 typedef void dawn9_warning_callback(void *user, const char *line);
 DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, void *user);
 
@@ -65,7 +64,7 @@ DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *
  * Errors: DAWN9_USAGE; the message has file, line, column and the legal values. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_load(dawn9_context *context, const char *path,
                                                         const char *const *set, dawn9_config **config);
-/* Loads a configuration from YAML text. `name` appears in messages and is the title. `base:` is relative to the current
+/* Loads a configuration from YAML text. `name` is the title, used in messages. `base:` is relative to the current
  * folder. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_parse(dawn9_context *context, const char *name, const char *yaml,
                                                          const char *const *set, dawn9_config **config);
@@ -82,7 +81,7 @@ typedef struct dawn9_epoch {           /* results of one epoch */
     double accuracy, accuracy_tta;     /* percent of the test images, without and with the test-time augmentation of the
                                           configuration; NaN if this epoch was not evaluated */
     double learning_rate;              /* at the epoch's last step */
-    double images_per_second, seconds; /* of training, without evaluation */
+    double images_per_second, seconds; /* training only, without evaluation */
 } dawn9_epoch;
 
 typedef struct dawn9_progress {

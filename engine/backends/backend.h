@@ -11,7 +11,7 @@ typedef struct d9_plan d9_plan;
 
 typedef struct d9_device_info {
     char name[128];       /* common name of the processor or GPU */
-    char version[128];    /* of the vendor's library */
+    char version[128];    /* version of the vendor's library */
     char isa[32];         /* "avx512-bf16", "amx", "sm_90" */
     int threads;          /* number of CPU threads */
     int64_t memory_bytes; /* memory that a run may use */
@@ -81,8 +81,7 @@ typedef struct d9_backend {
     /* Per-rule times since the last call with `reset`. Returns the number of rows; rows may be NULL. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
-    /* Times every algorithm for row `row` of `times`; *count is 0 if there is no choice. Overwrites the rule's
-     * outputs. */
+    /* Times every algorithm for row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
     d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
     /* Measures the peak rates; 0: unknown. NULL: not supported. */
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,

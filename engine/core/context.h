@@ -50,12 +50,11 @@ typedef struct d9_context {
     const struct d9_system *system; /* never NULL: d9_system_default(), or a table in which a test injects faults */
     d9_log_sink log;                /* NULL: nothing is logged */
     void *log_user;
-    d9_status status;   /* of the first failure */
+    d9_status status;   /* status of the first failure */
     char message[1024]; /* one line, without a newline; empty before the first failure */
 } d9_context;
 
-/* Length in bytes, 1 or 2, of the control character that begins at `at`; 0 if there is none. U+0080 to U+009F count as
- * control characters. */
+/* Length in bytes, 1 or 2, of the control character that begins at `at`; 0: none. U+0080 to U+009F are included. */
 int d9_control_bytes(const char *at);
 
 void d9_context_init(d9_context *context);

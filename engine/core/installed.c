@@ -2,8 +2,7 @@
  *
  *     build tree     build/dawn9, build/libdawn9.so beside build/dawn9-onednn.so; test programs one folder below
  *     installed      PREFIX/bin/dawn9, PREFIX/lib/libdawn9.so, PREFIX/lib/dawn9/dawn9-onednn.so,
- *                    PREFIX/share/dawn9/configs, experiments and cases
- */
+ *                    PREFIX/share/dawn9/configs, experiments and cases */
 #define _GNU_SOURCE /* dladdr1, RTLD_DL_LINKMAP */
 #include "core/installed.h"
 #include "core/system.h"

@@ -1,5 +1,4 @@
-/* Reads and removes folders. Directory streams use the C library directly; everything else goes through the system
- * table. */
+/* Reads and removes folders. Only directory streams bypass the system table. */
 #include "core/listing.h"
 
 #include <dirent.h>

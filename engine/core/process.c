@@ -19,8 +19,7 @@ enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240 };
 
 extern char **environ;
 
-/* Signals that the guard blocks. SIGHUP is left out if it is ignored, as under nohup: sigtimedwait would receive it
- * even so. */
+/* Signals that the guard blocks. SIGHUP is left out if it is ignored, as under nohup: sigtimedwait would receive it. */
 static void blocked_signals(sigset_t *signals) {
     struct sigaction hangup;
     sigemptyset(signals);

@@ -22,8 +22,8 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
-    /* Takes an exclusive lock without waiting. EWOULDBLOCK: another process holds it; ESTALE: `path` no longer names
-     * `file`. */
+    /* Takes an exclusive lock without waiting. EWOULDBLOCK: another process has it; ESTALE: `path` is not `file` any
+     * more. */
     int (*lock)(void *user, int file, const char *path);
 } d9_system;
 
@@ -61,14 +61,12 @@ D9_MUST_USE d9_status d9_file_write_unsynced(d9_context *context, const char *pa
  * with the message of d9_file_write, if not. Leaves no file. NULL: D9_OK. */
 D9_MUST_USE d9_status d9_file_check_writable(d9_context *context, const char *path);
 
-/* Appends one record to a file, which is created if missing. Returns D9_OUTPUT on failure; the file is then
- * unchanged. */
+/* Appends one record to a file, created if missing. Returns D9_OUTPUT on failure; the file is then unchanged. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
 /* Locks the file `path`, which is created for this purpose, for this process and writes the process number into it. If
  * another process holds the lock, `*lock` is -1 and the status D9_OK. The kernel frees the lock of a process that died.
- * A symbolic link, or a file that holds anything but a process number, is left unchanged. Returns D9_OUTPUT on
- * failure. */
+ * A symbolic link, or a file with other content, is left unchanged. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
 /* Number of the process that last took the lock; 0 if unknown. */
 int64_t d9_lock_holder(d9_context *context, const char *path);

@@ -22,8 +22,7 @@ const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
-/* Number of terminal columns of a UTF-8 text: two for Chinese, Japanese, Korean characters and emoji, none for
- * combining marks. */
+/* Number of terminal columns of a UTF-8 text: two for East Asian characters and emoji, none for combining marks. */
 int d9_text_columns(const char *text);
 
 /* True if the text ends with `ending` and is longer than it. */

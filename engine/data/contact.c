@@ -1,5 +1,4 @@
-/* Contact sheets; see contact.h. A tile is a thumbnail, a bar whose length is the probability, and two lines of
- * text. */
+/* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and two lines of text. */
 #include "data/contact.h"
 
 #include <math.h>

@@ -3,8 +3,7 @@
  *   d9_contact_make(context, count, &sheet)
  *   d9_thumbnail_make(context, &image, tile)              from any thread
  *   d9_contact_put(&sheet, index, tile, &caption)
- *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h)
- */
+ *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h) */
 #ifndef D9_DATA_CONTACT_H
 #define D9_DATA_CONTACT_H
 

@@ -47,11 +47,9 @@ typedef struct d9_dataset_options {
     uint64_t seed; /* for the synthetic set and the validation split; independent of the run's seed */
 } d9_dataset_options;
 
-/* Loads a dataset. Returns D9_DATA on failure, with file and position ("data_batch_3.bin: record 17: label 11, must be
- * 0 to 9"). */
+/* Returns D9_DATA on failure, with file and position ("data_batch_3.bin: record 17: label 11, must be 0 to 9"). */
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
-/* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file's name, if one differs from the
- * published checksum. */
+/* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file, if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 /* Hash of all images, labels and class names, for detecting a changed dataset. It is not cryptographic: different
@@ -60,8 +58,7 @@ enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
 /* Fills sizes, image counts (0 for a folder) and the normalisation (a standard deviation of 0 if it would be measured)
- * without reading a file. `dataset` gets no images and needs no freeing. Whatever is rejected here, d9_dataset_load
- * rejects too. */
+ * without reading a file. `dataset` gets no images and needs no freeing. Rejects what d9_dataset_load rejects. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
@@ -78,9 +75,8 @@ D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dat
 /* True for a source (a folder, arrays) whose location only `path` can give. */
 bool d9_dataset_needs_path(const char *name);
 
-/* Folder in which the files of a dataset are looked for: `path` if given; otherwise the first of $DAWN9_DATA,
- * $DAWN9_DATA/NAME and ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/NAME that has one of its files; if none has, the first of
- * these. */
+/* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and
+ * ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/NAME that has one of its files; if none has, the first of these. */
 void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size);
 
 /* A published file. `data check` and `data fetch` use the same table. */

@@ -129,8 +129,7 @@ done:
     return status;
 }
 
-/* Finds folders `train` and `test`, which mean the user's own split if they contain folders; otherwise they are
- * classes. */
+/* Finds folders `train` and `test`: the user's own split if they contain folders, otherwise classes. */
 static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
                             const char **test) {
     d9_status status = D9_OK;

@@ -9,8 +9,7 @@
 
 enum { COLUMNS = 5, ABOVE = 2, ROWS = ABOVE + D9_FONT_HEIGHT, FIRST = '!', LAST = '~', SPACE = 3, BETWEEN = 1 };
 
-/* FIRST to LAST in ASCII order. Each digit is one row, in base 32: 0 to 9 and a (10) to v (31); missing rows are
- * blank. */
+/* FIRST to LAST in ASCII order. Each digit is one row in base 32 (0 to 9, a to v); missing rows are blank. */
 static const char *const glyphs[LAST - FIRST + 1] = {
     "4444404", "aaa",       "aavavaa",  "4fke5u4", "op248j3", "cik8lid", "444",     "2488842",   "8422248",
     "04lel4",  "044v44",    "00000c48", "000e",    "00000cc", "11248gg", "ehjlphe", "4c4444e",   "eh1248v",

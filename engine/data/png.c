@@ -1,5 +1,4 @@
-/* Reads PNG files with libpng, which verifies checksums and inflates row by row: decoding needs four bytes per pixel,
- * whatever the format. */
+/* Reads PNG files with libpng, which verifies checksums and inflates by rows: decoding needs four bytes per pixel. */
 #include "data/formats.h"
 
 #include <png.h>
@@ -90,8 +89,7 @@ d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *by
     if (!self.info) D9_TRY(d9_fail(context, D9_DEVICE, "%s: out of memory for decoding it", name));
     if (!read_rows(&self, (uint32_t)width, (uint32_t)height))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    d9_blend_on_white(self.pixels, (int64_t)(width * height),
-                      self.pixels); /* in place: writing RGB never overtakes reading RGBA */
+    d9_blend_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place */
     image->pixels = self.pixels;
     self.pixels = NULL;
 done:

@@ -2,8 +2,7 @@
  *
  *   d9_sheet_make(context, rows, columns, &(d9_sheet_options){.tile_height = 32, .tile_width = 32}, &sheet)
  *   d9_sheet_put_reals(&sheet, row, column, pixels, dataset->mean, dataset->std)
- *   d9_sheet_write(context, &sheet, "preview.png"); d9_sheet_free(context, &sheet)
- */
+ *   d9_sheet_write(context, &sheet, "preview.png"); d9_sheet_free(context, &sheet) */
 #ifndef D9_DATA_PREVIEW_H
 #define D9_DATA_PREVIEW_H
 

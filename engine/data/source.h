@@ -21,8 +21,7 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_arrays_load;    /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
-/* Sets the size of a colour image to image_size x image_size pixels, 32 by default; it must be at least 4 and at most
- * `largest`. */
+/* Sets the size of a colour image to image_size x image_size pixels, 32 by default; 4 to `largest` are legal. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
@@ -41,8 +40,7 @@ typedef struct d9_candidates {
     char folder[D9_MAX_CANDIDATES][D9_FOLDER_SIZE]; /* in the order in which they are tried */
 } d9_candidates;
 
-/* Lists the folders to search: `path` alone if given; otherwise $DAWN9_DATA, $DAWN9_DATA/NAME, and last the user's
- * cache folder. */
+/* Lists the folders to search: `path` alone if given; else $DAWN9_DATA, $DAWN9_DATA/NAME, the user's cache folder. */
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates);
 
 #endif

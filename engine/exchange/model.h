@@ -5,7 +5,7 @@
 #include "record/safetensors.h"
 #include "train/trainer.h"
 
-/* Writes the evaluated state: convolution weights as O,I,H,W, statistics averaged over ghost groups. Metadata:
+/* Writes the evaluated state: weights as O,I,H,W, statistics averaged over ghost groups. Metadata:
  * exchange/description.h. */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* Encodes the same file in memory, to be freed with d9_release; `path` is for messages. */

@@ -48,8 +48,7 @@ typedef struct source { /* a file being loaded */
     const char *path;
     const d9_safetensors *file;
     bool replaces_head;    /* keep the initialised last layer if the classes differ */
-    int64_t other_classes; /* number of classes in the file if they differ, whose last layer is then skipped; 0: they do
-                              not */
+    int64_t other_classes; /* number of classes in the file if they differ: its last layer is skipped; 0: equal */
     double *state;
 } source;
 

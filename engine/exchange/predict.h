@@ -3,8 +3,7 @@
  *
  *   d9_predictor_open(context, &options, &predictor)
  *   d9_predictor_run(&predictor, pixels, count, probabilities, features)      any number of times
- *   d9_predictor_close(&predictor)
- */
+ *   d9_predictor_close(&predictor) */
 #ifndef D9_EXCHANGE_PREDICT_H
 #define D9_EXCHANGE_PREDICT_H
 
@@ -13,8 +12,7 @@
 typedef struct d9_predictor_options {
     const char *model;          /* path of a model.safetensors */
     const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
-    /* YAML that replaces the model's configuration; NULL: the model's own. Required for a file without metadata, see
-     * d9_description_assume. */
+    /* Replaces the model's configuration; NULL: the model's. Required without metadata: d9_description_assume. */
     const char *config;
     const char *backend, *precision; /* replace those of the model's configuration; NULL: unchanged */
     const char *threads;             /* number of threads as text, likewise */

@@ -1,15 +1,13 @@
 /* Edits of a forward graph, for use by tricks. Nothing here depends on a trick or a model.
  *
- * Tricks run before d9_gradient_append, so edits never meet backward nodes. The caller of the tricks infers shapes
- * again afterwards. */
+ * Tricks run before d9_gradient_append, so edits never meet backward nodes. Their caller then infers shapes again. */
 #ifndef D9_GRAPH_EDIT_H
 #define D9_GRAPH_EDIT_H
 
 #include "graph/graph.h"
 
 /* The next node with operation `op` at or after `from`; D9_NONE at the end:
- *   for (n = d9_edit_next(g, op, 0); n != D9_NONE; n = d9_edit_next(g, op, n + 1))
- */
+ *   for (n = d9_edit_next(g, op, 0); n != D9_NONE; n = d9_edit_next(g, op, n + 1)) */
 d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from);
 
 /* Finds the next chain ops[0] -> ops[1] -> ... whose first node is at or after `from` and in which every value has a
@@ -30,8 +28,8 @@ int d9_edit_activations(d9_graph *graph, d9_act_attributes act);
 /* The convolution that reads the image; D9_NONE if another operation reads it, or several nodes do. */
 d9_node_id d9_edit_stem(const d9_graph *graph);
 
-/* Gives the convolution `channels` input channels and new attributes: resizes its weight and initialises it uniformly
- * in +-1/sqrt(fan-in). */
+/* Gives the convolution `channels` input channels and new attributes: resizes its weight, uniform in +-1/sqrt(fan-
+ * in). */
 void d9_edit_conv_inputs(d9_graph *graph, d9_node_id conv, int64_t channels, d9_conv_attributes attributes);
 
 /* Replaces the last part of a role: "stem.conv", "whiten" -> "stem.whiten". */

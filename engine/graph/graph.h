@@ -44,8 +44,7 @@ typedef enum d9_buffer {
     D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
     D9_BUFFER_GUARD,        /* fp16: loss scale and its state, defined by the backend; otherwise empty */
-    D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS named buffers that outlive the step (step/program.h);
-                               master type */
+    D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS named buffers (step/program.h); master type */
     D9_BUFFER_COUNT = D9_BUFFER_ACCUMULATORS + D9_MAX_ACCUMULATORS
 } d9_buffer;
 const char *d9_buffer_name(d9_buffer buffer); /* "state"; "accumulator" for all accumulators */
@@ -155,8 +154,7 @@ typedef struct d9_mix_attributes {
 } d9_mix_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* For gradients of the summed loss: rate / N and decay * N, share 1. For the mean loss: unchanged rate and decay,
-     * share = 1 / N. */
+    /* Summed loss: learning rate / N, weight decay * N, share 1. Mean loss: both unchanged, share = 1 / N. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
@@ -225,8 +223,7 @@ D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
                                            d9_value_id *id);
 D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);
-/* Inserts the node before node `at`; later nodes, and the producers of their values, move up by one. `id` may be
- * NULL. */
+/* Inserts the node before node `at`; later nodes, and their values' producers, move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                            d9_node_id *id);
 /* Inserts copies of all nodes of `from` before node `at` of `to`. Values get the prefixes, except stored ones
@@ -241,8 +238,7 @@ D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, 
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs keep no producer */
 
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
-/* Convolution kernel x kernel with padding kernel / 2 and without bias. Weight `ROLE.weight`, uniform in
- * +-1/sqrt(fan-in). */
+/* Convolution kernel x kernel, padding kernel / 2, no bias. Weight `ROLE.weight`, uniform in +-1/sqrt(fan-in). */
 D9_MUST_USE d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     int64_t channels, int kernel, int stride, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
@@ -266,8 +262,7 @@ D9_MUST_USE d9_status d9_graph_concat(d9_context *context, d9_graph *graph, cons
                                       d9_value_id b, d9_value_id *y); /* channels of a, then those of b */
 D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      double factor, d9_value_id *y);
-/* Adds the cross-entropy of `logits` and sets graph->logits, labels and loss. The objective is the SUM over the
- * batch. */
+/* Adds the cross-entropy of a batch; sets graph->logits, labels and loss. The objective is the SUM over it. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
 /* ---- queries ---- */
@@ -278,8 +273,7 @@ d9_node_id d9_graph_classifier(const d9_graph *graph); /* the linear layer that 
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* number of ghost groups of a norm node */
 
-/* Infers the shapes of all values from the image's, in node order. The error message names the node that does not
- * fit. */
+/* Infers the shapes of all values from the image's, in node order. Errors name the node that does not fit. */
 D9_MUST_USE d9_status d9_graph_infer(d9_context *context, d9_graph *graph);
 
 #endif

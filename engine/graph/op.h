@@ -23,16 +23,15 @@ typedef struct d9_op_info {
     bool exact;         /* all backends compute identical bits */
     unsigned in_place;  /* bit i: input i is state that is updated in place */
 
-    /* Infers the shapes of the outputs and statistics from the inputs' shapes; an error names the node and what would
-     * fit. */
+    /* Infers the shapes of outputs and statistics from the inputs' shapes; errors name the node and what fits. */
     d9_status (*shape)(d9_context *context, d9_graph *graph, const d9_node *node);
     /* Type of output `slot`. */
     d9_type (*type)(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision);
     /* Appends the nodes that compute the inputs' gradients from dy, the gradient of output 0 (D9_NONE for a loss).
      * NULL: the operation has no gradient. */
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
-    /* Converts a node for the evaluation graph; false: the node is removed and consumers of output 0 read input 0.
-     * NULL: the node is kept. */
+    /* Converts a node for the evaluation graph; false: removes it, consumers of output 0 read input 0. NULL: keeps
+     * it. */
     bool (*evaluation)(d9_node *node);
     /* Number of multiplications and additions, for FLOP rates. NULL: bound by memory traffic. */
     double (*operations)(const d9_graph *graph, const d9_node *node);
@@ -50,8 +49,7 @@ D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);
 
 /* ---- shape and type rules that several operations share ---- */
 
-/* Rules for nodes whose output shapes and types are set on creation: gradients, updates, the batch. A missing shape is
- * an error. */
+/* For operations whose nodes are created with output shapes and types: gradients, updates, the batch. */
 #define D9_PRESET_OUTPUTS .shape = d9_shape_preset, .type = d9_type_preset
 d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *node);
 d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node); /* output 0 as input 0 */

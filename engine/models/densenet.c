@@ -3,8 +3,7 @@
  *
  *   layer       norm, act, conv 1x1 to 4 growth, norm, act, conv 3x3 to growth; concatenated to its input
  *   transition  norm, act, conv 1x1 to half the channels, mean pool 2x2
- *   head        norm, act, global mean, linear with bias
- */
+ *   head        norm, act, global mean, linear with bias */
 #include "graph/init.h"
 #include "models/model.h"
 #include "models/parts.h"

@@ -28,8 +28,7 @@ done:
     return status;
 }
 
-/* Side in pixels of the smallest image for which the stem's output has a side of `least`: the imagenet stem divides the
- * side by 4, rounded up. */
+/* Side of the smallest image whose stem output has side `least`: the imagenet stem divides by 4, rounded up. */
 static int64_t smallest_image(d9_stem stem, int64_t least) { return stem == D9_STEM_CIFAR ? least : 4 * least - 3; }
 
 static d9_status check_size(d9_context *context, const d9_shape *image, d9_stem stem, int64_t least) {

@@ -10,8 +10,7 @@ const char *d9_parts_role(char name[D9_NAME_SIZE], const char *base, const char 
 
 /*   cifar     conv 3x3, norm, act                                                  keeps the image's size
  *   imagenet  conv 7x7 stride 2, norm, act, max pool 3x3 stride 2, padded          a quarter of the side, rounded up
- *   auto      cifar for images of up to 64 pixels a side, otherwise imagenet
- */
+ *   auto      cifar for images of up to 64 pixels a side, otherwise imagenet */
 typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
 #define D9_STEM_CHOICES "auto|cifar|imagenet"
 #define D9_STEM_DOC                                                                                                    \

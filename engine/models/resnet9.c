@@ -4,8 +4,7 @@
  *   layer1  conv c0->c1, norm, act, pool 2; + res1(res2)                   @16
  *   layer2  conv c1->c2, norm, act, pool 2                                 @8
  *   layer3  conv c2->c3, norm, act, pool 2; + res1(res2)                   @4
- *   head    global max pool, linear, times logits_scale
- */
+ *   head    global max pool, linear, times logits_scale */
 #include "models/model.h"
 
 #include <stdio.h>

@@ -10,8 +10,7 @@
 
 /* ---- the session ---- */
 
-/* Opens a session with the case's batch as dataset and with the case's configuration; other fields of `session_options`
- * are kept. */
+/* Opens a session with the case's batch and configuration; other fields of `session_options` are kept. */
 static d9_status open_session(d9_context *context, const d9_reference_case *reference,
                               const d9_case_run_options *options, d9_session_options *session_options,
                               d9_config *config, d9_session *session) {

@@ -13,8 +13,7 @@ typedef struct d9_case_run_options {
     int perturbation_exponent; /* each weight changes by up to 2^this, relative to its size */
 } d9_case_run_options;
 
-/* Runs all steps of a training case, or the batch of an augmentation case. The caller frees `recorded`, even after a
- * failure. */
+/* Runs all steps of a training case, or the batch of an augmentation case. The caller always frees `recorded`. */
 D9_MUST_USE d9_status d9_case_run(d9_context *context, const d9_reference_case *reference,
                                   const d9_case_run_options *options, d9_recorded_tensors *recorded);
 

@@ -152,8 +152,7 @@ done:
     return status;
 }
 
-/* True if the file should hold this tensor of the run but does not. A value that no step changes may be stored once,
- * without a prefix. */
+/* True if the file lacks this tensor of the run. A value that no step changes may be stored without a prefix. */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
     if (!belongs(g, name) || d9_recorded_tensors_find(expected, name)) return false;
@@ -164,8 +163,7 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 
 /* Exponent of the perturbation of the weights. f64: the rounding of the file's weights. f32: the error of sums of
  * products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/32 of their rounding, so
- * that three in a hundred weights round differently. tf32: its full rounding, which the reference in f32 does not
- * do. */
+ * that three in a hundred weights round differently. tf32: its full rounding, as the reference is f32. */
 static int perturbation_exponent(const d9_precision *precision) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};
     return precision->tf32 ? -11 : of_type[precision->compute];
@@ -195,8 +193,7 @@ done:
     return status;
 }
 
-/* Lets a row beyond its limit pass if its error is within twice the sensitivity. Runs only as many perturbations as
- * needed. */
+/* Lets a row beyond its limit pass within twice the sensitivity. Runs only as many perturbations as needed. */
 static d9_status compare_with_sensitivity(d9_verification *self, const group *g, d9_verify_row *row) {
     d9_status status = D9_OK;
     double error = 0, cosine = 1;

@@ -9,8 +9,7 @@
  *                   {"prep.conv.weight": "stem.conv.weight"}
  *   dawn9.patches   optional JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
  *                   "covariance": TENSOR, "eigenvalues": TENSOR}, of the first `images` training images of the
- *                   configuration's dataset
- */
+ *                   configuration's dataset */
 #ifndef D9_VERIFY_REFERENCE_CASE_H
 #define D9_VERIFY_REFERENCE_CASE_H
 
@@ -37,7 +36,7 @@ typedef struct d9_reference_case {
     bool augmentation;
     double *rates; /* (steps) learning rates; NULL in an augmentation case */
     int64_t steps;
-    double norm_epsilon, norm_momentum; /* of its norms; defaults of d9_graph_norm if the file has none */
+    double norm_epsilon, norm_momentum; /* of all norms; defaults of d9_graph_norm if the file has none */
     d9_patch_settings patches;
     d9_arena arena;
 } d9_reference_case;
@@ -52,8 +51,7 @@ D9_MUST_USE d9_status d9_reference_case_check_norms(d9_context *context, const d
 
 /* Name in the file of the engine's value `in_engine`. */
 const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine);
-/* Initial values of a value, by its name in the file: tensor init/NAME, or NAME if no step changes the value; NULL if
- * the file has neither. */
+/* Initial values by name in the file: tensor init/NAME, or NAME if no step changes the value; NULL: neither. */
 const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const char *in_file);
 /* Makes a dataset of the batch, for training and for evaluation. It refers to the case, which must outlive it. */
 D9_MUST_USE d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self,

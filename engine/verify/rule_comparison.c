@@ -19,7 +19,7 @@ typedef struct comparison {
     d9_context *context;
     d9_session *tested, *judge;
     const d9_graph *graph;
-    d9_plan *plan; /* of the tested backend */
+    d9_plan *plan; /* plan of the tested backend */
     int64_t step;
     bool cut; /* truncate the judge's inputs from other rules to tf32 */
     moved moved[MAX_MOVED];

@@ -1,5 +1,4 @@
-/* verify: compares each reference case of a folder by tensor group, then rule by rule, then by patch statistics. See
- * verify.h. */
+/* verify: compares each reference case by tensor group, rule by rule, and by patch statistics. See verify.h. */
 #include "verify/verify.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -27,8 +26,7 @@ static void report_worst(d9_verification *self, const char *group, d9_verify_row
     d9_verification_report(self, worst);
 }
 
-/* Compares the reference backend in f64 with the file, because it serves as the reference for half precision and
- * tf32. */
+/* Compares the reference backend in f64 with the file: it is the reference for half precision and tf32. */
 static d9_status verify_reference(d9_verification *self) {
     d9_status status = D9_OK;
     d9_verify_options options = *self->options;

@@ -101,7 +101,7 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
 #define SCALE_RULE                                                                                                     \
     {                                                                                                                  \
         .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale,                  \
-        .release = release, .benchmark = survey                                                                           \
+        .release = release, .benchmark = survey                                                                        \
     }
 #define FUSED_RULE(fits, runs)                                                                                         \
     { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }

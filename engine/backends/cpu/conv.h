@@ -1,8 +1,8 @@
 /* A convolution pass and the algorithm that computes it; private to conv.c (building, running) and conv_choice.c.
  *
  * An algorithm is named as in a plan's choice: "own NAME" is a kernel of kernels/cpu/conv.h, "LIBRARY NAME" an
- * algorithm of the library. A choice may have further words ("onednn x16 brgconv:avx512_core_amx_bf16"), which are
- * ignored. */
+ * algorithm of the library. A choice may have further words, which are ignored ("onednn x16
+ * brgconv:avx512_core_amx_bf16"). */
 #ifndef D9_BACKENDS_CPU_CONV_H
 #define D9_BACKENDS_CPU_CONV_H
 
@@ -24,8 +24,7 @@ typedef struct d9_conv {
 
 d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site);
 
-/* Lists the algorithms that fit: the library's, its first choice first, then ours in list order. Returns their
- * number. */
+/* Lists the algorithms that fit: the library's, its first choice first, then ours. Returns their number. */
 int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
 /* The kernel of ours that fuses max pooling into the convolution, if it is the first choice; otherwise NULL. */
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);

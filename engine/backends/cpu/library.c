@@ -10,8 +10,7 @@ extern const d9_installed_module d9_conv_library_file; /* also used by registry.
 const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onednn.so", "d9_conv_library_module",
                                                   "libdnnl-dev"};
 
-/* Improves the message for a module that does not load, usually because it was built against another version of
- * oneDNN. */
+/* Explains why a module does not load: usually it was built against another version of oneDNN. */
 static d9_status explain_failure(d9_context *context) {
     static const char *const versions[] = {"libdnnl.so.2", "libdnnl.so.3"};
     char reason[sizeof context->message];

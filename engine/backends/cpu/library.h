@@ -16,8 +16,7 @@ typedef struct d9_conv_library {
     void (*close)(d9_context *context, void *state);
     void (*version)(char *text, size_t size); /* "oneDNN 2.6.3" */
 
-    /* Lists the names of the algorithms that fit, the first choice first; returns their number. The names are
-     * static. */
+    /* Lists the static names of the algorithms that fit, the first choice first; returns their number. */
     int (*algorithms)(const d9_site *site, const char *algorithms[D9_LIBRARY_ALGORITHMS]);
     /* *conv is NULL if the library has no implementation of the algorithm or it does not fit. Only the first word of
      * `algorithm` counts. May enlarge the device's scratch memory. */

@@ -1,5 +1,4 @@
-/* The device of the CUDA backend: memory, data of the program besides its buffers, and checks of indices on the
- * host. */
+/* The device of the CUDA backend: memory, data besides the program's buffers, and checks of indices on the host. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
@@ -330,8 +329,7 @@ done:
 
 /* ---- synchronisation ---- */
 
-/* Warns of steps that updated no weight because a gradient was not finite. They do not end the run; a loss that is not
- * finite does. */
+/* Warns of steps that updated no weight because a gradient was not finite. They do not end the run. */
 static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
     d9_status status;
     d9_cuda_guard guard;

@@ -210,8 +210,8 @@ done:
     return status;
 }
 
-/* Times a choice, widening included. *ran false: it could not be built or run or exceeds the free memory, but the
- * device still works. */
+/* Times a choice, widening included. *ran false: not built, not run or too large for the free memory; the device still
+ * works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;

@@ -10,8 +10,7 @@
 #include "backends/host/plan.h"
 #include "backends/host/shapes.h"
 
-/* An implementation of convolutions: conv_cudnn.c, or a substitute in tests. The rule functions are those of
- * d9_rule. */
+/* An implementation of convolutions: conv_cudnn.c, or a substitute in tests. Rule functions as in d9_rule. */
 typedef struct d9_cuda_convolver {
     d9_status (*open)(d9_context *context, const d9_cuda_driver *driver, void *state, void **convolver);
     void (*close)(d9_context *context, void *convolver);
@@ -92,8 +91,8 @@ d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program with this much scratch memory and the rules' own memory does not fit; the message
- * has the needed and free memory and the batch size that would fit. `held`: memory that the program already holds,
- * without the rules' own. */
+ * has the needed and free memory and the batch size that would fit. `held`: memory already held, without the rules'
+ * own. */
 D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                            int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* without scratch and rules' memory */
@@ -106,8 +105,8 @@ d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program 
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
-/* After a reset, the first few runs of every rule are timed with events, outside of CUDA graphs; later runs are counted
- * with the mean of these. */
+/* After a reset, the first few runs of every rule are timed with events, without CUDA graphs; later runs count with
+ * their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
 /* ---- timing (measure.c) ---- */

@@ -1,6 +1,5 @@
 /* The functions of CUDA that the backend needs besides kernels, as a table, so that tests can run the rules in host
- * memory with kernels simulated on the CPU. runtime.c implements it with the CUDA runtime. Includes no vendor
- * header. */
+ * memory with kernels simulated on the CPU. runtime.c implements it with the CUDA runtime. No vendor header. */
 #ifndef D9_BACKENDS_CUDA_DRIVER_H
 #define D9_BACKENDS_CUDA_DRIVER_H
 

@@ -99,8 +99,7 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* Lists the algorithms in one pass, best first; none if the device cannot be queried, since the passes need no
- * query. */
+/* Lists the algorithms in one pass, best first; none if the device cannot be queried. */
 static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
                             int *count) {
     const parts p = parts_of(site);

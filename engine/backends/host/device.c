@@ -1,5 +1,4 @@
-/* A device: memory for the program's buffers, in host memory or allocated by the backend, and the backend's own
- * data. */
+/* A device: the program's buffers, in host memory or allocated by the backend, and the backend's data. */
 #include "backends/host/device.h"
 #include "core/system.h"
 

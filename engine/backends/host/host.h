@@ -6,8 +6,7 @@
  *   - no two scratch values at the boundary of the site share bytes, because a fused rule may write an output before it
  * has read all inputs, and
  *   - every value between its nodes is internal (d9_site_internal), unless the rule has a `match` function, which must
- * check these values: the rule writes all that are not internal.
- */
+ * check these values: the rule writes all that are not internal. */
 #ifndef D9_BACKENDS_HOST_H
 #define D9_BACKENDS_HOST_H
 
@@ -86,8 +85,7 @@ typedef struct d9_host_kind {    /* what distinguishes one backend from another 
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    /* Fills precision, version and isa; name, threads and memory are already set to the host's, and f32 is
-     * preferred. */
+    /* Fills precision, version and isa; the defaults are the host's name, threads and memory, and f32 preferred. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,

@@ -69,8 +69,7 @@ d9_value_id d9_chain_addend(const d9_site *site) {
     return d9_site_makes(site, inputs[0]) ? inputs[1] : d9_site_makes(site, inputs[1]) ? inputs[0] : D9_NONE;
 }
 
-/* True if node n, an act, reads the output of the node before it or, an add, adds to that output, with one type
- * throughout. */
+/* True if node n, an act or an add, reads the output of the node before it, with one type throughout. */
 static bool follows(const d9_site *site, int n) {
     const d9_node *node = site->nodes[n];
     const d9_value_id before = site->nodes[n - 1]->outputs[0];

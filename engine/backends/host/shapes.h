@@ -24,8 +24,7 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
-/* Loss attributes of the site's first node; zeros for a metrics node. The caller sets the share, which depends on the
- * step. */
+/* Loss attributes of the site's first node; zeros for a metrics node. The caller sets the step's share. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;
     const d9_loss_attributes *loss = &site->nodes[0]->as.loss;

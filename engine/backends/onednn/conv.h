@@ -1,5 +1,4 @@
-/* A convolution pass as an oneDNN primitive; private to conv.c (building, running), algorithms.c (choice) and
- * module.c. */
+/* A convolution pass as an oneDNN primitive; private to conv.c, algorithms.c and module.c. */
 #ifndef D9_BACKENDS_ONEDNN_CONV_H
 #define D9_BACKENDS_ONEDNN_CONV_H
 

@@ -10,7 +10,7 @@ _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
                    (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
                "augment.h and the formulas number mirror rules and draws alike");
 
-/* The step's part of the order: `count` sample indices, starting at `first`. Returns D9_DEVICE for an index outside [0,
+/* The step's part of the order: `count` indices, starting at `first`. Returns D9_DEVICE for an index outside [0,
  * samples). */
 static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t first, int64_t count,
                        int64_t samples, const int32_t **order) {

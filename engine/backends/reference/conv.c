@@ -1,8 +1,7 @@
 /* Convolution by im2col. Output pixel p of an image depends on a patch of K*K*I inputs (zero outside the image). With
  * the patches as matrix (P, K*K*I) and the weights as (O, K*K*I),
  *
- *   y = patches * weights^T,   d patches = dy * weights,   d weights = sum over images of dy^T * patches.
- */
+ *   y = patches * weights^T,   d patches = dy * weights,   d weights = sum over images of dy^T * patches. */
 #include "backends/reference/reference.h"
 
 #include <omp.h>

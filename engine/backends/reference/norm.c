@@ -51,8 +51,7 @@ static void apply(const geometry *g, const double *x, const double *mean, const 
         }
 }
 
-/* Updates the running statistics, which are inputs, in place: mean from the mean, variance from the unbiased
- * variance. */
+/* Updates the running statistics, which are inputs, in place: the variance by the unbiased one. */
 static void update_running(const d9_site *site, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
     const double momentum = site->nodes[0]->as.norm.momentum;
