@@ -207,7 +207,7 @@ json blocked/result.json 'd["resumed"] and len(d["epochs"]) == 16'
 # ---- more threads than processors ----
 processors=$(nproc)
 observe "$dawn9" train tiny.yaml --threads 999 --out threads --quiet
-[ $status = 0 ] && [ "$(cat "$err")" = "dawn9: warning: threads: 999 are too many for the $processors processor$([ "$processors" = 1 ] || echo s) that this process may use: $processors it is" ] ||
+[ $status = 0 ] && [ "$(cat "$err")" = "dawn9: warning: threads: 999 are too many for the $processors processor$([ "$processors" = 1 ] || echo s) that this process may use: using $processors" ] ||
     fail "--threads 999: status $status"
 json threads/result.json "d[\"threads\"] == $processors"
 verdict
