@@ -105,7 +105,7 @@ from() {
 }
 from 2 'wrong.safetensors: has no layer2.0.downsample.0.weight, which this configuration.s network has as \(8, 4, 1, 1\)$' \
     -layer2.0.downsample.0.weight
-from 2 'wrong.safetensors: has layer5.weight, \(2\), which this configuration.s network has not$' +layer5.weight
+from 2 'wrong.safetensors: has layer5.weight, \(2\), which this configuration.s network does not have$' +layer5.weight
 from 2 'wrong.safetensors: layer1.0.conv1.weight is \(2, 4, 3, 3\), in this configuration.s network \(4, 4, 3, 3\)$' \
     layer1.0.conv1.weight=1,3
 from 2 'wrong.safetensors: fc.bias is \(10\), beside its last layer.s weight \(7\)$' fc.weight=0,7
