@@ -43,9 +43,11 @@ d9_status d9_api_config(d9_context *context, const char *name, const char *yaml,
                         dawn9_config **config) {
     d9_status status;
     dawn9_config *made = NULL;
-    d9_config_edits edits = {.set = set};
-    while (set && set[edits.set_count]) edits.set_count++;
+    d9_arena arena = {0};
+    d9_config_edits edits = {0};
     *config = NULL;
+    for (; set && *set; set++)
+        D9_TRY(d9_config_edits_add(context, &arena, &edits, (d9_config_edit){.kind = D9_EDIT_SET, .text = *set}));
     D9_TRY(D9_ALLOCATE(context, 1, "a configuration", &made));
     made->context = context;
     d9_text_init(context, &made->text);
@@ -58,6 +60,7 @@ d9_status d9_api_config(d9_context *context, const char *name, const char *yaml,
     *config = made;
     made = NULL;
 done:
+    d9_arena_free(context, &arena);
     dawn9_config_free(made);
     return status;
 }

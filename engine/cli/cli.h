@@ -117,7 +117,7 @@ typedef struct d9_cli_edits {
     bool no_check, skip_damaged;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
-/* The edits as lists; the short forms come behind --set. `seed`: instead of --seed; NULL: that. */
+/* The edits as one list; the short options come behind --set. `seed` replaces that of --seed; NULL: --seed. */
 D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
                                            d9_config_edits *all);
 /* No file at `path`: D9_USAGE, naming a file of a similar name, or one in the usual folders. */

@@ -66,7 +66,7 @@ static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
     others.data = NULL;
     others.no_check = false;
     D9_TRY(d9_cli_edits_collect(cli, &others, NULL, &all));
-    if (all.set_count || all.with_count || all.without_count || options->out || options->filters)
+    if (all.count || options->out || options->filters)
         status = d9_fail(&cli->context, D9_USAGE, "data %s takes --data and --json alone (dawn9 data --help)",
                          options->action);
 done:

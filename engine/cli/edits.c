@@ -67,18 +67,29 @@ d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *optio
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
 }
 
-/* ---- the edits as lists ---- */
+/* ---- the edits as one list ---- */
 
 static const char *integer_text(const d9_flag_integer *value, char text[24]) {
     snprintf(text, 24, "%lld", (long long)value->value);
     return value->given ? text : NULL;
 }
 
+static d9_status collect_words(d9_cli *cli, const d9_cli_edits *edits, d9_config_edits *all) {
+    d9_status status = D9_OK;
+    const d9_flag_list *const lists[] = {
+        [D9_EDIT_WITH] = &edits->with, [D9_EDIT_WITHOUT] = &edits->without, [D9_EDIT_SET] = &edits->set};
+    for (d9_config_edit_kind kind = D9_EDIT_WITH; kind <= D9_EDIT_SET; kind++)
+        for (int i = 0; i < lists[kind]->count; i++)
+            D9_TRY(d9_config_edits_add(&cli->context, &cli->arena, all,
+                                       (d9_config_edit){.kind = kind, .text = lists[kind]->items[i]}));
+done:
+    return status;
+}
+
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
     d9_status status = D9_OK;
-    char seed_text[24], threads_text[24], *item;
-    d9_text folder;                /* a folder's name as YAML, whatever is in it */
-    const char **set = NULL, **by; /* "seed=4", and the option that said it: "--seed" */
+    char seed_text[24], threads_text[24], *text;
+    d9_text folder; /* a folder's name as YAML, whatever is in it */
     const d9_flag_integer chosen = seed ? (d9_flag_integer){.given = true, .value = *seed} : edits->seed;
     d9_text_init(&cli->context, &folder);
     if (edits->data) d9_tree_quote(edits->data, &folder);
@@ -94,26 +105,15 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                  {"--data", "data.path", edits->data ? d9_text_get(&folder) : NULL},
                  {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
                  {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
-    enum { SHORT_FORMS = sizeof forms / sizeof *forms };
-    const int room = edits->set.count + SHORT_FORMS;
-    int count = 0;
+    *all = (d9_config_edits){0};
     D9_TRY(d9_text_status(&folder));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 2 * room, &set));
-    by = set + room;
-    for (; count < edits->set.count; count++) set[count] = edits->set.items[count];
-    for (int i = 0; i < SHORT_FORMS; i++) {
+    D9_TRY(collect_words(cli, edits, all));
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (!forms[i].value) continue;
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &item, "%s=%s", forms[i].key, forms[i].value));
-        by[count] = forms[i].option;
-        set[count++] = item;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &text, "%s=%s", forms[i].key, forms[i].value));
+        D9_TRY(d9_config_edits_add(&cli->context, &cli->arena, all,
+                                   (d9_config_edit){.kind = D9_EDIT_SET, .text = text, .option = forms[i].option}));
     }
-    *all = (d9_config_edits){.with = edits->with.items,
-                             .with_count = edits->with.count,
-                             .without = edits->without.items,
-                             .without_count = edits->without.count,
-                             .set = set,
-                             .set_count = count,
-                             .set_by = by};
 done:
     d9_text_free(&folder);
     return status;

@@ -105,6 +105,26 @@ static long long seed(const d9_runs *runs, int64_t index) { return d9_experiment
 
 /* ---- the plan ---- */
 
+/* The edits that all arms share, each in its line, or those of one arm alone. */
+static d9_status print_edits(const d9_runs *runs, const d9_config_edits *edits, bool shared) {
+    d9_status status = D9_OK;
+    const char *heading = "all arms";
+    for (int i = 0; i < edits->count && status == D9_OK; i++) {
+        d9_text text;
+        if (edits->items[i].shared != shared) continue;
+        d9_text_init(&runs->cli->context, &text);
+        d9_config_edit_write(&edits->items[i], &text);
+        if (shared)
+            d9_cli_print(runs->cli, "%s %s\n", heading, d9_text_get(&text));
+        else
+            d9_cli_print(runs->cli, " %s", d9_text_get(&text));
+        heading = "       ";
+        status = d9_text_status(&text);
+        d9_text_free(&text);
+    }
+    return status;
+}
+
 d9_status d9_runs_show_plan(const d9_runs *runs) {
     d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;
@@ -117,12 +137,11 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
     print_size(runs);
     d9_cli_print(runs->cli, ", into %s\n", runs->out);
     if (experiment->question) d9_cli_print(runs->cli, "%s\n", experiment->question);
-    for (int i = 0; i < experiment->shared.count; i++)
-        d9_cli_print(runs->cli, "%s %s\n", i ? "       " : "all arms", experiment->shared.items[i]);
+    D9_TRY(print_edits(runs, &experiment->arms[0].edits, true));
     for (int i = 0; i < experiment->arm_count; i++) {
         const d9_arm *arm = &experiment->arms[i];
         d9_cli_print(runs->cli, "%-*s  %.8s  %s", name_width(runs, 0), arm->name, arm->config_hash, arm->config->path);
-        for (int e = 0; e < arm->own.count; e++) d9_cli_print(runs->cli, " %s", arm->own.items[e]);
+        D9_TRY(print_edits(runs, &arm->edits, false));
         if (arm->baseline) d9_cli_print(runs->cli, "  (against %s)", arm->baseline);
         if (arm->runs_of != i) d9_cli_print(runs->cli, "  (the runs of %s)", experiment->arms[arm->runs_of].name);
         d9_cli_print(runs->cli, "\n");

@@ -11,8 +11,9 @@
 #ifndef D9_CONFIG_CONFIG_H
 #define D9_CONFIG_CONFIG_H
 
-#include "core/option.h"
+#include "config/edits.h"
 #include "core/installed.h"
+#include "core/option.h"
 #include "models/model.h"
 #include "tricks/trick.h"
 
@@ -83,24 +84,11 @@ typedef struct d9_config {
     const struct d9_tree *tree; /* config/tree.h: the merged layers, with the origin of each value */
 } d9_config;
 
-/* What the command line adds, applied after the file in this order: with, without, set. `with` of a trick that is
- * on changes the options it names; `set` of an option whose trick is off is refused. */
-typedef struct d9_config_edits {
-    const char *const *with; /* "ema:every=5,momentum=0.9" or "ema" */
-    int with_count;
-    const char *const *without; /* "ema" */
-    int without_count;
-    const char *const *set; /* "train.epochs=3", "tricks.celu.alpha=0.1" */
-    int set_count;
-    const char *const *set_by; /* the option that said each of `set`, "--seed" for "seed=4"; NULL: all by --set */
-    bool eval_only; /* nothing will be trained: by which images a run chooses its end or its model does not matter */
-} d9_config_edits;
-
 /* Finds the file that `path` names: itself if it exists, else the installed configuration of that name ("dawn94.yaml",
  * "ladder/01-baseline.yaml"). False: neither exists. */
 bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]);
 
-/* Loads a configuration. `path` as in d9_config_find. */
+/* Loads a configuration and applies `edits` over it; NULL: none. `path` as in d9_config_find. */
 D9_MUST_USE d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
                                      d9_config **config);
 /* Loads a configuration from YAML text. Messages call it `name`; `base:` is relative to the working directory. */

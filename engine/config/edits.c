@@ -1,8 +1,36 @@
-/* The command line as layers: each --with, --without and --set becomes a small tree that is merged. */
+/* Lists of edits, and edits as layers: each becomes a small tree that is merged over the file. */
 #include "config/layers.h"
 
 #include <ctype.h>
 #include <string.h>
+
+/* ---- lists ---- */
+
+d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_edits *edits, d9_config_edit edit) {
+    d9_status status = D9_ARENA_GROW(context, arena, edits->count, &edits->capacity, &edits->items);
+    if (status != D9_OK) return status;
+    int at = edits->count++;
+    for (; at > 0 && edits->items[at - 1].kind > edit.kind; at--) edits->items[at] = edits->items[at - 1];
+    edits->items[at] = edit;
+    return D9_OK;
+}
+
+d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
+                                 const d9_config_edits *from) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < from->count; i++) D9_TRY(d9_config_edits_add(context, arena, edits, from->items[i]));
+done:
+    return status;
+}
+
+const char *d9_config_edit_option(d9_config_edit_kind kind) {
+    return (const char *const[]){"--with", "--without", "--set"}[kind];
+}
+
+void d9_config_edit_write(const d9_config_edit *edit, d9_text *text) {
+    d9_text_add(text, "%s ", d9_config_edit_option(edit->kind));
+    d9_text_add_shell_word(text, edit->text);
+}
 
 /* ---- a layer from a path and a value ---- */
 
@@ -29,14 +57,17 @@ done:
     return status;
 }
 
-/* `said`: what stood behind the option `source` on the command line. */
-static d9_status make_layer(d9_context *context, d9_arena *arena, const char *source, const char *said,
-                            const char *edit, d9_tree **layer, char **copy) {
+/* An empty layer, whose place names the option and its value, and a copy of the edit's text. */
+static d9_status make_layer(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree **layer,
+                            char **copy) {
     d9_status status = D9_OK;
-    char *kept;
-    D9_TRY(d9_arena_copy(context, arena, edit, copy));
-    D9_TRY(d9_arena_copy(context, arena, said, &kept));
-    D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &(d9_place){.source = source, .edit = kept}, NULL, layer));
+    d9_place place = {.source = edit->option ? edit->option : d9_config_edit_option(edit->kind)};
+    D9_TRY(d9_arena_copy(context, arena, edit->text, copy));
+    const char *value = edit->option ? strchr(edit->text, '=') : NULL;
+    char *said;
+    D9_TRY(d9_arena_copy(context, arena, value ? value + 1 : edit->text, &said));
+    place.edit = said;
+    D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &place, NULL, layer));
 done:
     return status;
 }
@@ -71,11 +102,11 @@ static d9_status check_name(d9_context *context, const d9_tree *layer, const cha
     return D9_OK;
 }
 
-static d9_status apply_with(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
+static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *layer, *tricks, *trick;
     char *name;
-    D9_TRY(make_layer(context, arena, "--with", edit, edit, &layer, &name));
+    D9_TRY(make_layer(context, arena, edit, &layer, &name));
     char *options = split(name, ':');
     if (!*name || (options && !*options))
         D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
@@ -96,11 +127,11 @@ done:
 
 /* ---- --without NAME ---- */
 
-static d9_status apply_without(d9_context *context, d9_arena *arena, const char *edit, d9_tree *root) {
+static d9_status apply_without(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *layer, *tricks;
     char *name;
-    D9_TRY(make_layer(context, arena, "--without", edit, edit, &layer, &name));
+    D9_TRY(make_layer(context, arena, edit, &layer, &name));
     if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
     D9_TRY(check_name(context, layer, name));
     D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
@@ -121,12 +152,11 @@ static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, con
     return d9_tree_fail(context, layer, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
 }
 
-static d9_status apply_set(d9_context *context, d9_arena *arena, const char *by, const char *edit, d9_tree *root) {
+static d9_status apply_set(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *layer, *map;
     char *key;
-    const char *equals = by ? strchr(edit, '=') : NULL; /* a short form: its own value is what was said */
-    D9_TRY(make_layer(context, arena, by ? by : "--set", equals ? equals + 1 : edit, edit, &layer, &key));
+    D9_TRY(make_layer(context, arena, edit, &layer, &key));
     char *value = split(key, '=');
     if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
     if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, layer, "a base is named in a file; it cannot be set"));
@@ -146,10 +176,9 @@ done:
 
 d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root) {
     d9_status status = D9_OK;
-    for (int i = 0; i < edits->with_count; i++) D9_TRY(apply_with(context, arena, edits->with[i], root));
-    for (int i = 0; i < edits->without_count; i++) D9_TRY(apply_without(context, arena, edits->without[i], root));
-    for (int i = 0; i < edits->set_count; i++)
-        D9_TRY(apply_set(context, arena, edits->set_by ? edits->set_by[i] : NULL, edits->set[i], root));
+    d9_status (*const apply[])(d9_context *, d9_arena *, const d9_config_edit *, d9_tree *) = {
+        [D9_EDIT_WITH] = apply_with, [D9_EDIT_WITHOUT] = apply_without, [D9_EDIT_SET] = apply_set};
+    for (int i = 0; i < edits->count; i++) D9_TRY(apply[edits->items[i].kind](context, arena, &edits->items[i], root));
 done:
     return status;
 }

@@ -14,7 +14,7 @@ D9_MUST_USE d9_status d9_layers_load(d9_context *context, d9_arena *arena, const
  * Nodes of `over` move into `under`. */
 void d9_layers_merge(d9_tree *under, d9_tree *over);
 
-/* Applies what the command line adds: with, without, set. */
+/* Applies the edits in their order. */
 D9_MUST_USE d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root);
 
 /* Replaces `tricks: {x: on}` by `{x: {}}`. `off` stays a scalar, so that it replaces an inherited map. */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHANNELS = 3, BATCH_WANTED = 64, EDITS_MAX = 3 };
+enum { CHANNELS = 3, BATCH_WANTED = 64 };
 
 /* ---- opening ---- */
 
@@ -14,18 +14,16 @@ static d9_status load_config(d9_context *context, const d9_predictor_options *op
                              d9_config **config) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
-    const char *set[EDITS_MAX];
-    d9_config_edits edits = {.set = set};
+    d9_config_edits edits = {0};
     char *name = NULL;
     const struct {
         const char *key, *value;
-    } wanted[EDITS_MAX] = {
-        {"backend", options->backend}, {"precision", options->precision}, {"threads", options->threads}};
-    for (int i = 0; i < EDITS_MAX; i++) {
+    } wanted[] = {{"backend", options->backend}, {"precision", options->precision}, {"threads", options->threads}};
+    for (int i = 0; i < 3; i++) {
         char *edit = NULL;
         if (!wanted[i].value) continue;
         D9_TRY(d9_arena_format(context, &arena, &edit, "%s=%s", wanted[i].key, wanted[i].value));
-        set[edits.set_count++] = edit;
+        D9_TRY(d9_config_edits_add(context, &arena, &edits, (d9_config_edit){.kind = D9_EDIT_SET, .text = edit}));
     }
     D9_TRY(d9_arena_format(context, &arena, &name, "%s dawn9.config", options->model));
     D9_TRY(d9_config_parse(context, name, yaml, &edits, config));

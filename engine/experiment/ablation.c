@@ -38,7 +38,8 @@ static int trick_of_key(const char *key) {
 
 /* The edits that come with leaving `trick` out, without those of tricks that are off. `celu.alpha` stands for
  * tricks.celu.alpha. */
-static d9_status add_companions(const ablation *self, int trick, const bool on[D9_TRICK_COUNT], d9_edit_list *edits) {
+static d9_status add_companions(const ablation *self, int trick, const bool on[D9_TRICK_COUNT],
+                                d9_config_edits *edits) {
     d9_status status = D9_OK;
     char *key;
     const d9_tree *map = d9_tree_find(self->full->ablate, d9_trick_at(trick)->name);
@@ -48,7 +49,7 @@ static d9_status add_companions(const ablation *self, int trick, const bool on[D
         if (other >= 0 && !on[other]) continue;
         D9_TRY(d9_arena_format(self->context, self->arena, &key, other >= 0 ? "tricks.%s" : "%s",
                                other >= 0 ? bare : node->key));
-        D9_TRY(d9_edit_set(self->context, self->arena, edits, key, node, NULL));
+        D9_TRY(d9_draft_set(self->context, self->arena, edits, key, node, NULL));
     }
 done:
     return status;
@@ -70,11 +71,12 @@ static d9_status add_arm(ablation *self, const arm_plan *plan) {
     draft.baseline = plan->baseline;
     draft.trick = plan->trick >= 0 ? d9_trick_at(plan->trick)->name : NULL;
     draft.companions = plan->companions;
-    draft.edits = (d9_edit_list){0};
-    D9_TRY(d9_edit_append(self->context, self->arena, &draft.edits, &self->base->edits));
+    draft.edits = (d9_config_edits){0};
+    D9_TRY(d9_config_edits_append(self->context, self->arena, &draft.edits, &self->base->edits));
     for (int i = 0; i < D9_TRICK_COUNT; i++)
         if (self->full->trick_on[i] && !plan->on[i])
-            D9_TRY(d9_edit_add(self->context, self->arena, &draft.edits, D9_EDIT_WITHOUT, d9_trick_at(i)->name, NULL));
+            D9_TRY(d9_config_edits_add(self->context, self->arena, &draft.edits,
+                                       (d9_config_edit){.kind = D9_EDIT_WITHOUT, .text = d9_trick_at(i)->name}));
     for (int i = 0; i < D9_TRICK_COUNT; i++)
         if (plan->left[i]) D9_TRY(add_companions(self, i, plan->on, &draft.edits));
     D9_TRY(d9_draft_settle(self->context, self->arena, &draft, &self->experiment->arms[self->experiment->arm_count++]));

@@ -10,18 +10,8 @@
 
 /* ---- edits ---- */
 
-d9_status d9_edit_add(d9_context *context, d9_arena *arena, d9_edit_list *list, d9_edit_kind kind, const char *text,
-                      const d9_tree *node) {
-    static const char own[] = "keep: an experiment says it for all of its runs, with a key of its own (keep: model)";
-    if (kind == D9_EDIT_SET && strncmp(text, "keep=", 5) == 0)
-        return node ? d9_tree_fail(context, node, "%s", own) : d9_fail(context, D9_USAGE, "--set %s: %s", text, own);
-    d9_status status = D9_ARENA_GROW(context, arena, list->count, &list->capacity, &list->items);
-    if (status == D9_OK) list->items[list->count++] = (d9_edit){.kind = kind, .text = text, .node = node};
-    return status;
-}
-
-d9_status d9_edit_set(d9_context *context, d9_arena *arena, d9_edit_list *list, const char *key, const d9_tree *value,
-                      const d9_tree *node) {
+d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_config_edits *edits, const char *key,
+                       const d9_tree *value, const d9_tree *node) {
     d9_status status;
     char *copy;
     d9_text text;
@@ -30,142 +20,58 @@ d9_status d9_edit_set(d9_context *context, d9_arena *arena, d9_edit_list *list, 
     d9_tree_write(value, &text);
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_arena_copy(context, arena, d9_text_get(&text), &copy));
-    D9_TRY(d9_edit_add(context, arena, list, D9_EDIT_SET, copy, node));
+    D9_TRY(d9_config_edits_add(context, arena, edits, (d9_config_edit){D9_EDIT_SET, copy, NULL, node, false}));
 done:
     d9_text_free(&text);
     return status;
 }
 
-void d9_edit_share(d9_edit_list *list) {
-    for (int i = 0; i < list->count; i++) list->items[i].shared = true;
-}
-
-d9_status d9_edit_append(d9_context *context, d9_arena *arena, d9_edit_list *list, const d9_edit_list *from) {
+d9_status d9_draft_share(d9_context *context, d9_arena *arena, d9_config_edits *edits, const d9_config_edits *from) {
     d9_status status = D9_OK;
     for (int i = 0; i < from->count; i++) {
-        const d9_edit *edit = &from->items[i];
-        D9_TRY(d9_edit_add(context, arena, list, edit->kind, edit->text, edit->node));
-        list->items[list->count - 1] = *edit;
+        d9_config_edit edit = from->items[i];
+        edit.shared = true;
+        D9_TRY(d9_config_edits_add(context, arena, edits, edit));
     }
 done:
     return status;
 }
 
-d9_status d9_edit_add_options(d9_context *context, d9_arena *arena, d9_edit_list *list, const d9_config_edits *edits) {
-    d9_status status = D9_OK;
-    char *copy;
-    const struct {
-        const char *const *texts;
-        int count;
-    } parts[] = {
-        {edits->with, edits->with_count}, {edits->without, edits->without_count}, {edits->set, edits->set_count}};
-    for (int kind = 0; kind < 3; kind++)
-        for (int i = 0; i < parts[kind].count; i++) {
-            D9_TRY(d9_arena_copy(context, arena, parts[kind].texts[i], &copy));
-            D9_TRY(d9_edit_add(context, arena, list, (d9_edit_kind)kind, copy, NULL));
-            if (kind == D9_EDIT_SET && edits->set_by) list->items[list->count - 1].by = edits->set_by[i];
-        }
-    d9_edit_share(list);
-done:
-    return status;
-}
-
-static const char *const options[] = {"--with", "--without", "--set"};
-
-static d9_status format(d9_context *context, d9_arena *arena, const d9_edit *edit, char **made) {
-    d9_status status;
-    d9_text text;
-    d9_text_init(context, &text);
-    d9_text_add(&text, "%s ", options[edit->kind]);
-    d9_text_add_shell_word(&text, edit->text);
-    D9_TRY(d9_text_status(&text));
-    D9_TRY(d9_arena_copy(context, arena, d9_text_get(&text), made));
-done:
-    d9_text_free(&text);
-    return status;
-}
-
-d9_status d9_edits_format(d9_context *context, d9_arena *arena, const d9_edit_list *list, bool shared,
-                          d9_edit_texts *texts) {
-    d9_status status;
-    const char **items = NULL;
-    char *made;
-    *texts = (d9_edit_texts){0};
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &items));
-    texts->items = items;
-    for (int i = 0; i < list->count; i++) {
-        if (list->items[i].shared != shared) continue;
-        D9_TRY(format(context, arena, &list->items[i], &made));
-        items[texts->count++] = made;
+static d9_status check_edits(d9_context *context, const d9_config_edits *edits) {
+    static const char own[] = "keep: an experiment says it for all of its runs, with a key of its own (keep: model)";
+    for (int i = 0; i < edits->count; i++) {
+        const d9_config_edit *edit = &edits->items[i];
+        if (edit->kind != D9_EDIT_SET || strncmp(edit->text, "keep=", 5) != 0) continue;
+        return edit->node ? d9_tree_fail(context, edit->node, "%s", own)
+                          : d9_fail(context, D9_USAGE, "--set %s: %s", edit->text, own);
     }
-done:
-    return status;
-}
-
-/* The first `count` edits of the list, by kind; `order`, if not NULL: the index of each in the list. */
-static d9_status arrange(d9_context *context, d9_arena *arena, const d9_edit_list *list, d9_config_edits *edits,
-                         const d9_edit **order) {
-    d9_status status;
-    const char **texts = NULL, **by = NULL;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &texts));
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count + 1, &by));
-    edits->set_by = by;
-    int used = 0, *counts[] = {&edits->with_count, &edits->without_count, &edits->set_count};
-    const char *const **starts[] = {&edits->with, &edits->without, &edits->set};
-    for (int kind = 0; kind < 3; kind++) {
-        *starts[kind] = texts + used;
-        for (int i = 0; i < list->count; i++) {
-            if (list->items[i].kind != (d9_edit_kind)kind) continue;
-            if (order) order[used] = &list->items[i];
-            if (kind == D9_EDIT_SET) by[edits->set_count] = list->items[i].by;
-            texts[used++] = list->items[i].text;
-            ++*counts[kind];
-        }
-    }
-done:
-    return status;
+    return D9_OK;
 }
 
 /* ---- refusals ---- */
 
 /* The first edit with which the configuration no longer loads. NULL: the file itself does not load. */
-static d9_status find_culprit(d9_context *context, d9_arena *arena, const d9_draft *draft, const d9_edit **culprit) {
-    d9_status status;
-    d9_config_edits all = {0};
-    const d9_edit **order = NULL;
-    *culprit = NULL;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, draft->edits.count + 1, &order));
-    D9_TRY(arrange(context, arena, &draft->edits, &all, order));
-    for (int count = 0; count <= draft->edits.count; count++) {
+static const d9_config_edit *find_culprit(const d9_context *context, const d9_draft *draft) {
+    d9_config_edits some = draft->edits;
+    for (some.count = 0; some.count <= draft->edits.count; some.count++) {
         d9_context quiet = *context;
         d9_config *config;
-        d9_config_edits some = all;
-        int with = all.with_count, without = all.without_count;
-        some.with_count = count < with ? count : with;
-        some.without_count = count < with ? 0 : count < with + without ? count - with : without;
-        some.set_count = count < with + without ? 0 : count - with - without;
-        if (d9_config_load(&quiet, draft->config, &some, &config) == D9_OK) {
-            d9_config_free(&quiet, config);
-            continue;
-        }
-        if (count > 0) *culprit = order[count - 1];
-        break;
+        if (d9_config_load(&quiet, draft->config, &some, &config) != D9_OK) break;
+        d9_config_free(&quiet, config);
     }
-done:
-    return status;
+    return some.count > 0 ? &some.items[some.count - 1] : NULL;
 }
 
 /* `message` with the place of the edit in front; an edit that the message names already is not repeated. */
 static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                         const char *message) {
-    const d9_edit *edit;
     char *prefix;
     if (why != D9_USAGE) return d9_fail(context, why, "%s", message);
-    d9_status status = find_culprit(context, arena, draft, &edit);
-    if (status != D9_OK) return status;
+    const d9_config_edit *edit = find_culprit(context, draft);
     if (!edit && draft->node) return d9_tree_fail(context, draft->node, "%s", message);
     if (!edit || !edit->node) return d9_fail(context, why, "%s", message);
-    status = d9_arena_format(context, arena, &prefix, "%s %s: ", options[edit->kind], edit->text);
+    d9_status status =
+        d9_arena_format(context, arena, &prefix, "%s %s: ", d9_config_edit_option(edit->kind), edit->text);
     if (status != D9_OK) return status;
     size_t length = strlen(prefix);
     return d9_tree_fail(context, edit->node, "%s", strncmp(message, prefix, length) == 0 ? message + length : message);
@@ -210,17 +116,19 @@ done:
 
 d9_status d9_draft_settle(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
     d9_status status;
+    int own = 0; /* edits that not all arms have */
     *arm = (d9_arm){.name = draft->name,
                     .label = draft->label ? draft->label : draft->name,
                     .baseline = draft->baseline,
                     .trick = draft->trick,
                     .companions = draft->companions,
+                    .edits = draft->edits,
                     .grid = draft->grid,
                     .grid_count = draft->grid_count};
-    D9_TRY(arrange(context, arena, &draft->edits, &arm->edits, NULL));
+    for (int i = 0; i < arm->edits.count; i++) own += !arm->edits.items[i].shared;
+    D9_TRY(check_edits(context, &arm->edits));
     D9_TRY(load(context, arena, draft, arm));
-    D9_TRY(d9_edits_format(context, arena, &draft->edits, false, &arm->own));
-    D9_TRY(attach_published(context, draft, arm->own.count > arm->grid_count, arm->config));
+    D9_TRY(attach_published(context, draft, own > arm->grid_count, arm->config));
     d9_config_hash(context, arm->config, arm->config_hash);
     if (!*arm->config_hash) status = context->status;
 done:

@@ -25,20 +25,13 @@ typedef struct d9_grid_point {
     const char *key, *value; /* as in --set */
 } d9_grid_point;
 
-typedef struct d9_edit_texts { /* as on the command line: "--without ema", "--set train.epochs=4" */
-    const char *const *items;
-    int count;
-} d9_edit_texts;
-
 typedef struct d9_arm {
-    const char *name;     /* unique, and the name of its folder: "celu", "celu,train.epochs=4" */
-    const char *label;    /* for people */
-    const char *baseline; /* the name of the arm it is compared with; NULL: none */
-    const char *trick;    /* in an ablation: what left or came; NULL: nothing */
-    bool companions;      /* and its companions with it */
-    d9_config_edits
-        edits; /* what makes this arm from its file: the experiment's, its own, the grid's, the command line's */
-    d9_edit_texts own; /* of these, its own and the grid's */
+    const char *name;      /* unique, and the name of its folder: "celu", "celu,train.epochs=4" */
+    const char *label;     /* for people */
+    const char *baseline;  /* the name of the arm it is compared with; NULL: none */
+    const char *trick;     /* in an ablation: what left or came; NULL: nothing */
+    bool companions;       /* and its companions with it */
+    d9_config_edits edits; /* of its file: the experiment's, its own, the grid's and the command line's */
     const d9_grid_point *grid;
     int grid_count;
     d9_config *config; /* effective; `published` only where the figures are of exactly this arm */
@@ -50,7 +43,6 @@ typedef struct d9_experiment {
     d9_arena arena;
     const char *file, *title, *question; /* question NULL: none was put */
     const char *command;                 /* what a shell runs to have it again, without --seeds and --out */
-    d9_edit_texts shared;                /* edits of every arm: the experiment's and the command line's */
     d9_experiment_kind kind;
     d9_arm *arms;
     int arm_count;
@@ -62,7 +54,7 @@ typedef struct d9_experiment {
 
 /* What the command line adds to a file. */
 typedef struct d9_experiment_options {
-    d9_config_edits edits; /* for every arm, after the file's own */
+    d9_config_edits edits; /* for every arm, after the file's own; its texts outlive the experiment */
     int64_t seeds;         /* seeds 1 to this number; 0: those of the file */
     const char *data;      /* the folder that --data names, for the record's command alone; NULL: none */
 } d9_experiment_options;

@@ -62,23 +62,14 @@ d9_status d9_experiment_say(d9_context *context, d9_experiment *experiment, cons
     d9_status status;
     char *command;
     d9_text text;
-    const d9_config_edits *edits = &options->edits;
-    const struct {
-        const char *option;
-        const char *const *texts;
-        int count;
-    } parts[] = {{"--with", edits->with, edits->with_count},
-                 {"--without", edits->without, edits->without_count},
-                 {"--set", edits->set, edits->set_count}};
     d9_text_init(context, &text);
     d9_text_add(&text, "dawn9 %s ", verb);
     d9_text_add_shell_word(&text, portable(experiment->file));
     for (int i = 0; i < only_count; i++) d9_text_add(&text, "%s%s", i ? "," : " --only ", only[i]);
-    for (int kind = 0; kind < 3; kind++)
-        for (int i = 0; i < parts[kind].count; i++) {
-            d9_text_add(&text, " %s ", parts[kind].option);
-            d9_text_add_shell_word(&text, parts[kind].texts[i]);
-        }
+    for (int i = 0; i < options->edits.count; i++) {
+        d9_text_add(&text, " ");
+        d9_config_edit_write(&options->edits.items[i], &text);
+    }
     if (options->data) d9_text_add(&text, " --data ");
     if (options->data) d9_text_add_shell_word(&text, *options->data == '/' ? "DIR" : options->data);
     if (options->seeds) d9_text_add(&text, " --seeds %lld", (long long)options->seeds);
@@ -90,10 +81,20 @@ done:
     return status;
 }
 
-static json_t *texts_json(const d9_edit_texts *texts) {
-    json_t *list = json_array();
-    for (int i = 0; i < texts->count; i++) json_array_append_new(list, text_json(texts->items[i]));
-    return list;
+/* The edits that all arms share, or those of this one alone. */
+static d9_status edits_json(d9_context *context, const d9_config_edits *edits, bool shared, json_t **list) {
+    d9_status status = D9_OK;
+    *list = json_array();
+    for (int i = 0; i < edits->count && status == D9_OK; i++) {
+        d9_text text;
+        if (edits->items[i].shared != shared) continue;
+        d9_text_init(context, &text);
+        d9_config_edit_write(&edits->items[i], &text);
+        json_array_append_new(*list, text_json(d9_text_get(&text)));
+        status = d9_text_status(&text);
+        d9_text_free(&text);
+    }
+    return status;
 }
 
 static json_t *published_json(const d9_config *config) {
@@ -111,21 +112,23 @@ static json_t *published_json(const d9_config *config) {
     return object;
 }
 
-static json_t *arm_json(const d9_arm *arm) {
-    json_t *grid = json_object(), *published = published_json(arm->config);
+static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *arms) {
+    json_t *edits, *grid = json_object(), *published = published_json(arm->config);
+    const d9_status status = edits_json(context, &arm->edits, false, &edits);
     for (int i = 0; i < arm->grid_count; i++)
         json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
-    json_t *object = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label",
-                               text_json(arm->label), "baseline", text_json(arm->baseline), "config",
-                               portable(arm->config->path), "edits", texts_json(&arm->own), "grid", grid, "config_hash",
-                               arm->config_hash, "epochs", arm->config->train.epochs);
+    json_t *object =
+        json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
+                  "baseline", text_json(arm->baseline), "config", portable(arm->config->path), "edits", edits, "grid",
+                  grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
     if (arm->trick) {
         json_object_set_new(object, "trick", json_string(arm->trick));
         json_object_set_new(object, "companions", json_boolean(arm->companions));
     }
-    return object;
+    json_array_append_new(arms, object);
+    return status;
 }
 
 static d9_status runs_json(d9_context *context, const d9_experiment *experiment, json_t *runs) {
@@ -142,19 +145,20 @@ done:
 
 d9_status d9_experiment_json(d9_context *context, const d9_experiment *experiment, json_t **object) {
     d9_status status;
-    json_t *arms = json_array(), *seeds = json_array(), *runs = json_array();
-    for (int i = 0; i < experiment->arm_count; i++) json_array_append_new(arms, arm_json(&experiment->arms[i]));
+    json_t *arms = json_array(), *seeds = json_array(), *runs = json_array(), *shared;
+    D9_TRY(edits_json(context, &experiment->arms[0].edits, true, &shared));
+    for (int i = 0; i < experiment->arm_count; i++) D9_TRY(add_arm_json(context, &experiment->arms[i], arms));
     for (int i = 0; i < experiment->seed_count; i++) json_array_append_new(seeds, json_integer(experiment->seeds[i]));
     D9_TRY(runs_json(context, experiment, runs));
-    *object = json_pack("{s:o, s:o, s:s, s:[o], s:f, s:o, s:o, s:O, s:O, s:O}", "title", text_json(experiment->title),
-                        "question", text_json(experiment->question), "kind",
-                        experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid", "commands",
-                        text_json(experiment->command), "target", experiment->arms[0].config->target, "file",
-                        text_json(portable(experiment->file)), "shared", texts_json(&experiment->shared), "arms", arms,
-                        "seeds", seeds, "runs", runs);
+    *object = json_pack(
+        "{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", text_json(experiment->title), "question",
+        text_json(experiment->question), "kind", experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid",
+        "commands", text_json(experiment->command), "target", experiment->arms[0].config->target, "file",
+        text_json(portable(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
     if (!*object)
         status = d9_fail(context, D9_DEVICE, "the experiment holds text that is not UTF-8, or memory ran out");
 done:
+    json_decref(shared);
     json_decref(arms);
     json_decref(seeds);
     json_decref(runs);

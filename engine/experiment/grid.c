@@ -68,7 +68,7 @@ void d9_spec_name(char *text) {
 static d9_status check_axis(const d9_spec *spec, const d9_tree *axis) {
     size_t length = strlen(axis->key);
     for (int i = 0; i < spec->added.count; i++) {
-        const d9_edit *edit = &spec->added.items[i];
+        const d9_config_edit *edit = &spec->added.items[i];
         if (edit->kind == D9_EDIT_SET && strncmp(edit->text, axis->key, length) == 0 && edit->text[length] == '=')
             return d9_tree_fail_key(spec->context, axis, "is set by --set %s too", edit->text);
     }
@@ -103,7 +103,7 @@ static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *val
     d9_status status;
     char *tidy;
     const char *dot = strrchr(axis->key, '.');
-    D9_TRY(d9_edit_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
+    D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
     const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* behind "KEY=" */
     *row = (d9_grid_point){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));

@@ -68,8 +68,8 @@ static d9_status stem(d9_context *context, d9_arena *arena, const char *path, co
 
 /* ---- edits ---- */
 
-static d9_status read_words(d9_spec *spec, const d9_tree *map, const char *key, d9_edit_kind kind,
-                            d9_edit_list *edits) {
+static d9_status read_words(d9_spec *spec, const d9_tree *map, const char *key, d9_config_edit_kind kind,
+                            d9_config_edits *edits) {
     d9_status status = D9_OK;
     const d9_tree *list = d9_tree_find(map, key);
     if (!list) return D9_OK;
@@ -78,13 +78,14 @@ static d9_status read_words(d9_spec *spec, const d9_tree *map, const char *key, 
         if (node->kind != D9_TREE_SCALAR)
             D9_TRY(
                 d9_tree_fail(spec->context, node, "needs a trick as on the command line: NAME, or \"NAME:KEY=VALUE\""));
-        D9_TRY(d9_edit_add(spec->context, spec->arena, edits, kind, node->text, node));
+        D9_TRY(d9_config_edits_add(spec->context, spec->arena, edits,
+                                   (d9_config_edit){kind, node->text, NULL, node, false}));
     }
 done:
     return status;
 }
 
-static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_edit_list *edits) {
+static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_config_edits *edits) {
     d9_status status = D9_OK;
     const d9_tree *set = d9_tree_find(map, "set");
     D9_TRY(read_words(spec, map, "with", D9_EDIT_WITH, edits));
@@ -92,20 +93,17 @@ static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_edit_list *edi
     if (set && set->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(spec->context, set, "needs a map of keys, like {train.epochs: 10}"));
     for (const d9_tree *node = set ? set->first : NULL; node; node = node->next)
-        D9_TRY(d9_edit_set(spec->context, spec->arena, edits, node->key, node, node));
+        D9_TRY(d9_draft_set(spec->context, spec->arena, edits, node->key, node, node));
 done:
     return status;
 }
 
 static d9_status read_shared(d9_spec *spec, const d9_experiment_options *options) {
     d9_status status;
-    d9_edit_list all = {0};
-    D9_TRY(read_edits(spec, spec->root, &spec->shared));
-    d9_edit_share(&spec->shared);
-    D9_TRY(d9_edit_add_options(spec->context, spec->arena, &spec->added, &options->edits));
-    D9_TRY(d9_edit_append(spec->context, spec->arena, &all, &spec->shared));
-    D9_TRY(d9_edit_append(spec->context, spec->arena, &all, &spec->added));
-    D9_TRY(d9_edits_format(spec->context, spec->arena, &all, true, &spec->experiment->shared));
+    d9_config_edits own = {0};
+    D9_TRY(read_edits(spec, spec->root, &own));
+    D9_TRY(d9_draft_share(spec->context, spec->arena, &spec->shared, &own));
+    D9_TRY(d9_draft_share(spec->context, spec->arena, &spec->added, &options->edits));
 done:
     return status;
 }
@@ -117,10 +115,10 @@ static d9_status settle_points(d9_spec *spec, const d9_draft *base) {
     d9_experiment *experiment = spec->experiment;
     for (int64_t i = 0; i < spec->grid.points; i++) {
         d9_draft draft = *base;
-        draft.edits = (d9_edit_list){0};
-        D9_TRY(d9_edit_append(spec->context, spec->arena, &draft.edits, &base->edits));
+        draft.edits = (d9_config_edits){0};
+        D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &base->edits));
         D9_TRY(d9_spec_point(spec, i, &draft));
-        D9_TRY(d9_edit_append(spec->context, spec->arena, &draft.edits, &spec->added));
+        D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &spec->added));
         if (strlen(draft.name) > NAME_MAX_BYTES)
             D9_TRY(d9_fail(spec->context, D9_USAGE,
                            "%s: the folder of an arm would have a name of %zu bytes, at most %d: %.60s...",
@@ -150,7 +148,7 @@ static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     D9_TRY(join(spec, config, &draft.config));
     const d9_tree *said = d9_tree_find(head.config ? arm : spec->root, "config");
     if (said) draft.node = said;
-    D9_TRY(d9_edit_append(spec->context, spec->arena, &draft.edits, &spec->shared));
+    D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &spec->shared));
     D9_TRY(read_edits(spec, arm, &draft.edits));
     D9_TRY(settle_points(spec, &draft));
 done:
@@ -195,8 +193,8 @@ static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     if (!all && (ablate->kind != D9_TREE_LIST || !ablate->first))
         D9_TRY(d9_tree_fail(spec->context, ablate, "needs all, or a list of tricks, like [celu, ema]"));
     D9_TRY(join(spec, spec->head.config, &base.config));
-    D9_TRY(d9_edit_append(spec->context, spec->arena, &base.edits, &spec->shared));
-    D9_TRY(d9_edit_append(spec->context, spec->arena, &base.edits, &spec->added));
+    D9_TRY(d9_config_edits_append(spec->context, spec->arena, &base.edits, &spec->shared));
+    D9_TRY(d9_config_edits_append(spec->context, spec->arena, &base.edits, &spec->added));
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, ablate->count + 1, &words));
     int count = 0;
     for (const d9_tree *node = ablate->first; node; node = node->next)
@@ -300,8 +298,7 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     (*experiment)->question = "What is each trick worth?";
     D9_TRY(d9_seeds_count(context, *experiment, options->seeds ? options->seeds : 5));
     base.config = (*experiment)->file;
-    D9_TRY(d9_edit_add_options(context, arena, &base.edits, &options->edits));
-    D9_TRY(d9_edits_format(context, arena, &base.edits, true, &(*experiment)->shared));
+    D9_TRY(d9_draft_share(context, arena, &base.edits, &options->edits));
     D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));
     D9_TRY(d9_arms_check(context, *experiment));
     D9_TRY(d9_experiment_say(context, *experiment, "ablate", only, only_count, options));

@@ -23,8 +23,8 @@ typedef struct d9_spec {
     d9_experiment *experiment;
     const d9_tree *root;
     d9_spec_head head;
-    d9_edit_list shared; /* edits of every arm */
-    d9_edit_list added;  /* the command line's: after all others, the grid's too */
+    d9_config_edits shared; /* edits of every arm */
+    d9_config_edits added;  /* the command line's: after all others, the grid's too */
     d9_grid grid;
 } d9_spec;
 

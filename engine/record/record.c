@@ -43,13 +43,12 @@ static bool has(const d9_record *record, const char *name) {
 static d9_status check_owner(const d9_record *record, const d9_config *config) {
     d9_status status = D9_OK;
     d9_config *held = NULL;
-    const d9_config_edits none = {0};
     d9_text differs;
     char path[PATH_BYTES];
     d9_text_init(record->context, &differs);
     path_in(record, "config.yaml", path);
     if (!has(record, "config.yaml")) goto done;
-    D9_TRY(d9_config_load(record->context, path, &none, &held));
+    D9_TRY(d9_config_load(record->context, path, NULL, &held));
     d9_config_difference(held, config, &differs);
     D9_TRY(d9_text_status(&differs));
     if (differs.size > 0)

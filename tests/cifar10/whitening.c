@@ -61,13 +61,12 @@ static void check_whitens(const double *filters, const d9_dataset *data) {
 
 TEST(test_dawn94_whitens, set_up) {
     enum { D = 27 };
-    static const char *const set[] = {"model.channels=[4, 4, 4, 4]", "train.batch_size=32", "backend=reference",
-                                      "precision=f64", "threads=1"};
-    const d9_config_edits edits = {.set = set, .set_count = sizeof set / sizeof *set};
+    static const char yaml[] =
+        "base: " D9_SOURCE_DIR "/configs/dawn94.yaml\nbackend: reference\nprecision: f64\nthreads: 1\n"
+        "model: {channels: [4, 4, 4, 4]}\ntrain: {batch_size: 32}\n";
     double filters[D * D];
-    d9_config *config;
+    d9_config *config = program_config(&context, yaml);
     d9_session session;
-    op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
     op_ok(&context,
           d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
     op_ok(&context, d9_session_initialize(&session));

@@ -105,12 +105,12 @@ static int check_list(fixture *f, const d9_program *program, const d9_graph *gra
 TEST(every_convolution_of_dawn94_has_a_plan) {
     fixture *f = *state;
     static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
-    static const char *const batches[] = {"train.batch_size=512", "train.batch_size=16"};
+    static const char *const smaller[] = {"seed: 1",
+                                          "train: {batch_size: 16}\ntricks: {ghost_batchnorm: {group_size: 8}}\n"};
     for (int b = 0; b < 2; b++) {
-        d9_config *config;
-        const char *sets[] = {batches[b], b ? "tricks.ghost_batchnorm.group_size=8" : "seed=1"};
-        const d9_config_edits edits = {.set = sets, .set_count = 2};
-        op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
+        char yaml[512];
+        snprintf(yaml, sizeof yaml, "base: %s/configs/dawn94.yaml\n%s", D9_SOURCE_DIR, smaller[b]);
+        d9_config *config = program_config(&f->context, yaml);
         const d9_extent extent = program_extent(config, 1024, 32);
         for (int p = 0; p < 4; p++) {
             d9_program program;

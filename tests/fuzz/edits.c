@@ -17,20 +17,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     char *text = fuzz_text(data, size);
-    const char *lines[LINES], *with[LINES], *without[LINES], *set[LINES];
-    d9_config_edits edits = {.with = with, .without = without, .set = set};
+    const char *lines[LINES];
+    d9_arena arena = {0};
+    d9_config_edits edits = {0};
     d9_config *config = NULL;
     const int count = d9_text_split(text, '\n', lines, LINES);
-    for (int i = 0; i < count; i++) {
-        if (lines[i][0] == '+')
-            with[edits.with_count++] = lines[i] + 1;
-        else if (lines[i][0] == '-')
-            without[edits.without_count++] = lines[i] + 1;
-        else if (lines[i][0])
-            set[edits.set_count++] = lines[i];
-    }
     fuzz_begin(&bench);
+    for (int i = 0; i < count; i++) {
+        d9_config_edit edit = {.kind = D9_EDIT_SET, .text = lines[i]};
+        if (!lines[i][0]) continue;
+        if (lines[i][0] == '+') edit = (d9_config_edit){.kind = D9_EDIT_WITH, .text = lines[i] + 1};
+        if (lines[i][0] == '-') edit = (d9_config_edit){.kind = D9_EDIT_WITHOUT, .text = lines[i] + 1};
+        if (d9_config_edits_add(&bench.context, &arena, &edits, edit) != D9_OK) abort();
+    }
     const d9_status status = d9_config_parse(&bench.context, "fuzz.yaml", base, &edits, &config);
+    d9_arena_free(&bench.context, &arena);
     fuzz_judge_config(&bench, status, config);
     fuzz_end(&bench);
     free(text);

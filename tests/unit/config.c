@@ -152,7 +152,7 @@ TEST(test_bounds, reset) {
 /* Every default of every trick passes its own row's checks. */
 TEST(test_every_trick_by_default, reset) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
-        d9_config *config = parse("{}", EDITS(with, d9_trick_at(i)->name));
+        d9_config *config = parse("{}", EDIT(WITH, d9_trick_at(i)->name));
         for (int j = 0; j < D9_TRICK_COUNT; j++)
             assert_ints(config->trick_on[j], i == j, config->trick_options[j] != NULL, i == j);
         d9_config_free(&context, config);
@@ -175,9 +175,7 @@ static void keep_warning(void *user, d9_log_level level, const char *line) {
 
 /* Read as if it were not there, with a warning: in a file, in an old record, on the command line. */
 TEST(test_retired_key, reset) {
-    static const char *const placement[] = {"data.placement=device"};
-    static const d9_config_edits set = {.set = placement, .set_count = 1};
-    static const struct {
+    const struct {
         const char *yaml;
         const d9_config_edits *edits;
         const char *warning; /* NULL: none */
@@ -185,7 +183,7 @@ TEST(test_retired_key, reset) {
         {"data: {validation: 3}", NULL, NULL},
         {"data: {validation: 3, placement: host}", NULL, "x.yaml:1:23 data.placement"},
         {"data: {placement: {nothing: of it}, validation: 3}", NULL, "x.yaml:1:8 data.placement"},
-        {"data: {validation: 3}", &set, "--set data.placement=device"},
+        {"data: {validation: 3}", EDIT(SET, "data.placement=device"), "--set data.placement=device"},
     };
     char first[65], hash[65];
     for (int i = 0; i < COUNT(rows); i++) {
@@ -225,8 +223,7 @@ TEST(test_schedule, reset) {
 }
 
 static void assert_values(const char *yaml, const char *set, int count, const double *values) {
-    d9_config_edits edits = {.set = &set, .set_count = set != NULL};
-    d9_config *config = parse(yaml, &edits);
+    d9_config *config = parse(yaml, set ? EDIT(SET, set) : NULL);
     assert_int_equal(config->train.lr.value_count, count);
     for (int i = 0; i < count; i++) assert_true(config->train.lr.values[i] == values[i]);
     d9_config_free(&context, config);

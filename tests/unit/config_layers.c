@@ -15,21 +15,25 @@ static double celu_alpha(const d9_config *config) {
 }
 
 TEST(test_edits, reset) {
-    static const char *const with[] = {"celu:alpha=0.2", "celu", "flip"}, *const without[] = {"flip", "cutout"},
-                             *const set[] = {"train.epochs=3",
-                                             "tricks.celu.alpha=0.5",
-                                             "train.epochs=4.5",
-                                             "data.path=",
-                                             "train.lr={knots: [0, end], values: [1, 0]}",
-                                             "model.channels=[8,16,32,64]"};
-    d9_config_edits edits = {with, 3, without, 2, set, 0, NULL, false};
+    static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "celu:alpha=0.2"},
+                                     {.kind = D9_EDIT_WITH, .text = "celu"},
+                                     {.kind = D9_EDIT_WITH, .text = "flip"},
+                                     {.kind = D9_EDIT_WITHOUT, .text = "flip"},
+                                     {.kind = D9_EDIT_WITHOUT, .text = "cutout"},
+                                     {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
+                                     {.kind = D9_EDIT_SET, .text = "tricks.celu.alpha=0.5"},
+                                     {.kind = D9_EDIT_SET, .text = "train.epochs=4.5"},
+                                     {.kind = D9_EDIT_SET, .text = "data.path="},
+                                     {.kind = D9_EDIT_SET, .text = "train.lr={knots: [0, end], values: [1, 0]}"},
+                                     {.kind = D9_EDIT_SET, .text = "model.channels=[8,16,32,64]"}};
+    d9_config_edits edits = {.items = items, .count = 5};
     const char *yaml = "data: {path: d}\ntrain: {epochs: 9}\ntricks: {celu: {alpha: 0.1}, cutout: {}}\n";
     d9_config *config = parse(yaml, &edits);
     assert_true(celu_alpha(config) == 0.2 && config->train.epochs == 9);
     assert_string_equal(config->data.path, "d");
     assert_true(!config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
     d9_config_free(&context, config);
-    edits.set_count = COUNT(set);
+    edits.count = COUNT(items);
     config = parse(yaml, &edits);
     assert_true(celu_alpha(config) == 0.5 && config->train.epochs == 4.5); /* the last word counts */
     assert_null(config->data.path);
@@ -37,27 +41,40 @@ TEST(test_edits, reset) {
     d9_config_free(&context, config);
 }
 
+/* However they are added, tricks come before keys. */
+TEST(test_order_of_edits, reset) {
+    static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
+    static const char *const texts[] = {"a=1", "ema", "a=2", "flip"}, *const order[] = {"flip", "ema", "a=1", "a=2"};
+    d9_arena arena = {0};
+    d9_config_edits edits = {0};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(d9_config_edits_add(&context, &arena, &edits, (d9_config_edit){kinds[i], texts[i], 0, 0, 0}),
+                         D9_OK);
+    for (int i = 0; i < 4; i++) assert_string_equal(edits.items[i].text, order[i]);
+    d9_arena_free(&context, &arena);
+}
+
 TEST(test_refuses_edits, reset) {
-    assert_refused("{}", EDITS(set, "train.epochs"), "--set train.epochs KEY=VALUE");
-    assert_refused("{}", EDITS(set, "=3"), "--set =3 KEY=VALUE");
-    assert_refused("{}", EDITS(set, "train..epochs=3"), "--set train..epochs=3");
-    assert_refused("{}", EDITS(set, "train.=3"), "--set train.=3");
-    assert_refused("{}", EDITS(set, "base=a.yaml"), "--set base=a.yaml");
-    assert_refused("{}", EDITS(set, "seed=[1"), "--set seed=[1");
-    assert_refused("{}", EDITS(set, "train.epoch=3"), "--set train.epoch=3 batch_size image_gradient epochs");
-    assert_refused("{}", EDITS(set, "train.epochs=0"), "--set train.epochs=0 train.epochs 0 0.001 1000000");
-    assert_refused("{}", EDITS(set, "train.epochs.x=0"), "--set train.epochs.x=0 train.epochs");
-    assert_refused("{}", EDITS(set, "tricks.celu.alpha=1"), "--set tricks.celu.alpha=1 tricks.celu --with celu");
-    assert_refused("tricks: {celu: off}", EDITS(set, "tricks.celu.alpha=1"),
+    assert_refused("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
+    assert_refused("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
+    assert_refused("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
+    assert_refused("{}", EDIT(SET, "train.=3"), "--set train.=3");
+    assert_refused("{}", EDIT(SET, "base=a.yaml"), "--set base=a.yaml");
+    assert_refused("{}", EDIT(SET, "seed=[1"), "--set seed=[1");
+    assert_refused("{}", EDIT(SET, "train.epoch=3"), "--set train.epoch=3 batch_size image_gradient epochs");
+    assert_refused("{}", EDIT(SET, "train.epochs=0"), "--set train.epochs=0 train.epochs 0 0.001 1000000");
+    assert_refused("{}", EDIT(SET, "train.epochs.x=0"), "--set train.epochs.x=0 train.epochs");
+    assert_refused("{}", EDIT(SET, "tricks.celu.alpha=1"), "--set tricks.celu.alpha=1 tricks.celu --with celu");
+    assert_refused("tricks: {celu: off}", EDIT(SET, "tricks.celu.alpha=1"),
                    "--set tricks.celu.alpha=1 tricks.celu --with celu");
-    assert_refused("{}", EDITS(with, ""), "--with NAME:KEY=VALUE");
-    assert_refused("{}", EDITS(with, "ema:"), "--with ema: NAME:KEY=VALUE");
-    assert_refused("{}", EDITS(with, "ema:every"), "--with ema:every NAME:KEY=VALUE");
-    assert_refused("{}", EDITS(with, "ema:every=1,every=2"), "--with ema:every=1,every=2 tricks.ema.every");
-    assert_refused("{}", EDITS(with, "ema:evry=5"),
+    assert_refused("{}", EDIT(WITH, ""), "--with NAME:KEY=VALUE");
+    assert_refused("{}", EDIT(WITH, "ema:"), "--with ema: NAME:KEY=VALUE");
+    assert_refused("{}", EDIT(WITH, "ema:every"), "--with ema:every NAME:KEY=VALUE");
+    assert_refused("{}", EDIT(WITH, "ema:every=1,every=2"), "--with ema:every=1,every=2 tricks.ema.every");
+    assert_refused("{}", EDIT(WITH, "ema:evry=5"),
                    "--with ema:evry=5 tricks.ema.evry momentum every restart_each_epoch");
-    assert_refused("{}", EDITS(without, ""), "--without");
-    assert_refused("{}", EDITS(without, "cellu"), "--without cellu celu");
+    assert_refused("{}", EDIT(WITHOUT, ""), "--without");
+    assert_refused("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
 /* ---- files that inherit ---- */
@@ -171,7 +188,7 @@ TEST(test_out_of_memory, reset) {
         d9_context_clear(&context);
         allocations_left = most;
         status =
-            d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml", EDITS(set, "tricks.ema.every=3"), &config);
+            d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml", EDIT(SET, "tricks.ema.every=3"), &config);
         assert_true(status == D9_OK || status == D9_DEVICE);
         d9_config_free(&context, config);
         assert_int_equal(live, 0);

@@ -43,15 +43,11 @@ TEST(test_print_round_trip, reset) {
 }
 
 TEST(test_print_origins, reset) {
-    static const char *const with[] = {"ema:every=7"}, *const without[] = {"flip"};
-    static const char *const set[] = {"train.epochs=3", "seed=2"}, *const by[] = {NULL, "--seed"};
-    d9_config_edits edits = {.with = with,
-                             .with_count = 1,
-                             .without = without,
-                             .without_count = 1,
-                             .set = set,
-                             .set_count = 2,
-                             .set_by = by};
+    static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "ema:every=7"},
+                                     {.kind = D9_EDIT_WITHOUT, .text = "flip"},
+                                     {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
+                                     {.kind = D9_EDIT_SET, .text = "seed=2", .option = "--seed"}};
+    d9_config_edits edits = {.items = items, .count = COUNT(items)};
     d9_config *config;
     assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
     static const char *const lines[] = {
@@ -75,8 +71,9 @@ TEST(test_print_origins, reset) {
 
 /* What a command line says may hold a line break; the printout stays YAML, and stays the same configuration. */
 TEST(test_print_origins_of_odd_words, reset) {
-    static const char *const set[] = {"target=\n 50", "tricks={ema: off}"};
-    d9_config_edits edits = {.set = set, .set_count = 2};
+    static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
+                                     {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
+    d9_config_edits edits = {.items = items, .count = COUNT(items)};
     d9_config *config;
     assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
     assert_true(config->target == 50);

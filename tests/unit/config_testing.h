@@ -16,9 +16,8 @@
 #include <unistd.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-#define EDITS(kind, ...)                                                                                               \
-    (&(d9_config_edits){.kind = (const char *const[]){__VA_ARGS__},                                                    \
-                        .kind##_count = COUNT(((const char *const[]){__VA_ARGS__}))})
+#define EDIT(kind, text)                                                                                               \
+    (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
 
 static d9_context context;
 

@@ -52,6 +52,19 @@ static d9_experiment *load(const char *yaml) {
     return experiment;
 }
 
+/* Either those that all arms share or those of the arm alone, each followed by a semicolon. */
+static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
+    d9_text text;
+    d9_text_init(&context, &text);
+    for (int i = 0; i < arm->edits.count; i++) {
+        if (arm->edits.items[i].shared != shared) continue;
+        d9_config_edit_write(&arm->edits.items[i], &text);
+        d9_text_add(&text, ";");
+    }
+    assert_string_equal(d9_text_get(&text), wanted);
+    d9_text_free(&text);
+}
+
 /* `words` follow "FOLDER/x.yaml". */
 static void refuse_with(const char *yaml, const d9_experiment_options *options, const char *words) {
     d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
@@ -102,11 +115,8 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
     assert_true(a->config->train.momentum == 0.8 && b->config->train.momentum == 0.8);
     assert_int_equal(b->config->train.batch_size, 16);
     assert_false(a->config->trick_on[d9_trick_index("ema")]);
-    assert_int_equal(a->own.count, 3);
-    assert_string_equal(a->own.items[0], "--without ema");
-    assert_string_equal(a->own.items[2], "--set 'model.channels=[8, 8, 8, 8]'"); /* for a shell */
-    assert_int_equal(experiment->shared.count, 1);
-    assert_string_equal(experiment->shared.items[0], "--set train.momentum=0.8");
+    assert_edits(a, false, "--without ema;--set train.epochs=2;--set 'model.channels=[8, 8, 8, 8]';"); /* for a shell */
+    assert_edits(a, true, "--set train.momentum=0.8;");
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++)
             assert_string_not_equal(experiment->arms[i].config_hash, experiment->arms[j].config_hash);
@@ -114,15 +124,15 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
 }
 
 TEST(test_the_command_line_comes_last, setup, teardown) {
-    const char *const set[] = {"train.momentum=0.5"};
-    const d9_experiment_options options = {.edits = {.set = set, .set_count = 1}, .seeds = 2};
+    d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
+    const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}, .seeds = 2};
     d9_experiment *experiment;
     assert_int_equal(
         load_with("config: tiny.yaml\nseeds: 9\narms: {a: {set: {train.momentum: 0.7}}}\n", &options, &experiment),
         D9_OK);
     assert_int_equal(experiment->seed_count, 2);
     assert_true(experiment->arms[0].config->train.momentum == 0.5);
-    assert_string_equal(experiment->shared.items[0], "--set train.momentum=0.5");
+    assert_edits(experiment->arms, true, "--set train.momentum=0.5;");
     d9_experiment_free(&context, experiment);
     refuse_with("config: tiny.yaml\ngrid: {train.momentum: [0.1, 0.2]}\n", &options,
                 ":2:8 grid.train.momentum --set train.momentum=0.5");

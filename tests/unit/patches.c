@@ -2,7 +2,7 @@
  * the filters that patch_whitening makes of them: they whiten. */
 #include "kernels/formulas/philox.h"
 #include "step/patches.h"
-#include "tests/support/graphs.h"
+#include "tests/support/programs.h"
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
@@ -179,19 +179,12 @@ TEST(test_matrix_that_is_not_finite, set_up) {
 TEST(test_filters_whiten, set_up) {
     enum { D = 27, COUNT = 40 };
     static double covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
-    static const char *const set[] = {"data.dataset=synthetic",
-                                      "data.synthetic_train=64",
-                                      "data.synthetic_test=64",
-                                      "model.channels=[4, 4, 4, 4]",
-                                      "train.batch_size=32",
-                                      "backend=reference",
-                                      "precision=f64",
-                                      "threads=1",
-                                      "tricks.patch_whitening.images=40"};
-    const d9_config_edits edits = {.set = set, .set_count = sizeof set / sizeof *set};
-    d9_config *config;
+    static const char yaml[] =
+        "base: " D9_SOURCE_DIR "/configs/dawn94.yaml\nbackend: reference\nprecision: f64\nthreads: 1\n"
+        "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 64}\n"
+        "model: {channels: [4, 4, 4, 4]}\ntrain: {batch_size: 32}\ntricks: {patch_whitening: {images: 40}}\n";
+    d9_config *config = program_config(&context, yaml);
     d9_session session;
-    op_ok(&context, d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", &edits, &config));
     op_ok(&context,
           d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
     op_ok(&context, d9_session_initialize(&session));

@@ -21,7 +21,7 @@ typedef struct bench {
 
 static d9_config *parse(d9_context *context, const char *set) {
     d9_config *config;
-    const d9_config_edits edits = {.set = &set, .set_count = set != NULL};
+    const d9_config_edits edits = {.items = &(d9_config_edit){.kind = D9_EDIT_SET, .text = set}, .count = set != NULL};
     if (d9_config_parse(context, "test", yaml, &edits, &config) != D9_OK) fail_msg("%s", context->message);
     return config;
 }

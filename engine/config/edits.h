@@ -1,0 +1,36 @@
+/* Edits of a configuration: what --with, --without and --set, an arm of an experiment or an ablation change in the
+ * values of its file. They are one list and are applied in its order. */
+#ifndef D9_CONFIG_EDITS_H
+#define D9_CONFIG_EDITS_H
+
+#include "core/arena.h"
+#include "core/text.h"
+
+typedef enum d9_config_edit_kind { D9_EDIT_WITH, D9_EDIT_WITHOUT, D9_EDIT_SET } d9_config_edit_kind;
+
+typedef struct d9_config_edit {
+    d9_config_edit_kind kind;
+    const char *text;           /* "ema:every=5,momentum=0.9" or "ema"; "ema"; "train.epochs=3" */
+    const char *option;         /* the short option that stands for a --set: "--seed" for "seed=4"; NULL: none */
+    const struct d9_tree *node; /* its place in the file of an experiment; NULL: not from a file */
+    bool shared;                /* made in all arms of an experiment */
+} d9_config_edit;
+
+/* A `with` of a trick that is on changes the options it names; a `set` of an option whose trick is off is rejected. */
+typedef struct d9_config_edits {
+    d9_config_edit *items;
+    int count, capacity;
+    bool eval_only; /* the configuration trains nothing: checks of early stopping and of keep: best are left out */
+} d9_config_edits;
+
+/* Inserts the edit behind all others of its kind, so that the list runs from with over without to set. */
+D9_MUST_USE d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_edits *edits,
+                                          d9_config_edit edit);
+D9_MUST_USE d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
+                                             const d9_config_edits *from);
+
+const char *d9_config_edit_option(d9_config_edit_kind kind); /* "--with" */
+/* Appends the edit as a shell's command line has it: "--without ema", "--set 'model.channels=[4, 8]'". */
+void d9_config_edit_write(const d9_config_edit *edit, d9_text *text);
+
+#endif
