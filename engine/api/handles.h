@@ -4,7 +4,7 @@
 
 #include "dawn9.h"
 #include "exchange/predict.h"
-#include "train/trainer.h"
+#include "record/safetensors.h"
 
 struct dawn9_context {
     d9_context inner;

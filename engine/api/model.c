@@ -2,6 +2,7 @@
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"
+#include "train/evaluation.h"
 
 #include <string.h>
 

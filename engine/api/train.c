@@ -2,6 +2,7 @@
 #include "api/handles.h"
 #include "core/system.h"
 #include "exchange/model.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

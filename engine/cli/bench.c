@@ -12,6 +12,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 #include "train/batch_plan.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>

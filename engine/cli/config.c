@@ -1,7 +1,7 @@
 /* dawn9 config: the effective configuration, every default resolved; or what every key means. */
 #include "cli/commands.h"
 #include "config/reference.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 typedef struct config_options {
     const char *config;

@@ -4,6 +4,7 @@
 #include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
+#include "train/evaluation.h"
 #include <stdlib.h>
 #include <string.h>
 

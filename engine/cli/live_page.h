@@ -4,7 +4,8 @@
 #define D9_CLI_LIVE_PAGE_H
 
 #include "core/arena.h"
-#include "train/trainer.h"
+#include "record/record.h"
+#include "step/program.h"
 
 typedef struct d9_live_page {
     d9_context context; /* of its own: a page that cannot be written is a warning, once */

@@ -3,7 +3,7 @@
 #define D9_CLI_MEASURE_H
 
 #include "cli/cli.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 typedef struct d9_measurement {
     const d9_session *session;

@@ -10,6 +10,7 @@
  * columns. */
 #include "cli/progress.h"
 #include "core/system.h"
+#include "train/trainer.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/live_page.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 /* A line of a terminal that is drawn again and again. */
 typedef struct d9_live_line {

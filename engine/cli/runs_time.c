@@ -4,6 +4,7 @@
 #include "core/system.h"
 #include "graph/passes.h"
 #include "build/build.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

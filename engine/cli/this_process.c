@@ -2,7 +2,7 @@
  * Other programs are run by core/process.c. */
 #include "cli/cli.h"
 #include "core/system.h"
-#include "train/trainer.h"
+#include "record/timeline.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #define D9_EXCHANGE_DESCRIPTION_H
 
 #include "record/safetensors.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 enum { D9_DESCRIPTION_ROWS = 9 };
 

@@ -6,7 +6,7 @@
 #ifndef D9_EXCHANGE_EXCHANGE_H
 #define D9_EXCHANGE_EXCHANGE_H
 
-#include "train/trainer.h"
+#include "train/session.h"
 
 /* Shape of a value in files: (O,I,H,W), (O,I), (C). */
 d9_shape d9_exchange_shape(const d9_value *value);

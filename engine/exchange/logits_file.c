@@ -1,5 +1,6 @@
 /* Writes logits and their images, for comparisons with another framework; see model.h. */
 #include "exchange/model.h"
+#include "train/evaluation.h"
 
 /* Converts (count, H, W, C) to (count, C, H, W). */
 static void planes(const d9_dataset *data, uint8_t *out) {

@@ -3,7 +3,7 @@
 #define D9_EXCHANGE_MODEL_H
 
 #include "record/safetensors.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 /* Writes the evaluated state: weights as O,I,H,W, statistics averaged over ghost groups. Metadata:
  * exchange/description.h. */

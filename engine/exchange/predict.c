@@ -2,6 +2,7 @@
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
+#include "train/evaluation.h"
 
 #include <math.h>
 #include <string.h>

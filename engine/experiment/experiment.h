@@ -16,7 +16,7 @@
 #ifndef D9_EXPERIMENT_EXPERIMENT_H
 #define D9_EXPERIMENT_EXPERIMENT_H
 
-#include "train/trainer.h"
+#include "train/session.h"
 #include <jansson.h>
 
 typedef enum d9_experiment_kind { D9_EXPERIMENT_GRID, D9_EXPERIMENT_ABLATION } d9_experiment_kind;

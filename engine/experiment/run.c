@@ -7,6 +7,7 @@
 #include "exchange/model.h"
 #include "experiment/experiment.h"
 #include "record/effective.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

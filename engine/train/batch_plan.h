@@ -4,7 +4,7 @@
 #define D9_TRAIN_BATCH_PLAN_H
 
 #include "data/preview.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 /* Fills `graph` (initialised, empty) with draw, augment and gather, in the session's buffers, and plans it. The caller
  * frees the plan, then the graph. */

@@ -18,7 +18,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "record/safetensors.h"
-#include "train/trainer.h"
+#include "train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Evaluation: runs every view of every test image through the evaluation list and averages logits on the host. */
 #include "core/system.h"
 #include "step/layout.h"
-#include "train/trainer.h"
+#include "train/evaluation.h"
 
 #include <math.h>
 #include <stdlib.h>

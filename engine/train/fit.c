@@ -2,7 +2,7 @@
  * last one's until one is too large, then of the middle between the largest that fits and the least that does not. One
  * that training refuses is no larger than the answer. */
 #include "train/fit.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 enum { MOST = 1000000 }; /* that train.batch_size may be */
 

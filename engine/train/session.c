@@ -2,7 +2,8 @@
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
-#include "train/trainer.h"
+#include "record/safetensors.h"
+#include "train/session.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #define D9_TRAIN_TENSORBOARD_RUN_H
 
 #include "record/tensorboard.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 typedef struct d9_tensorboard_run { /* all zeros: not open */
     d9_tensorboard files;

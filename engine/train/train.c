@@ -2,6 +2,8 @@
 #include "core/hash.h"
 #include "core/system.h"
 #include "train/tensorboard_run.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 #include "core/system.h"
 #include "exchange/exchange.h"
 #include "kernels/formulas/philox.h"
+#include "train/evaluation.h"
 
 #include <math.h>
 #include <stdio.h>

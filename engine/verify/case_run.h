@@ -2,7 +2,7 @@
 #ifndef D9_VERIFY_CASE_RUN_H
 #define D9_VERIFY_CASE_RUN_H
 
-#include "train/trainer.h"
+#include "train/session.h"
 #include "verify/recorded_tensors.h"
 #include "verify/reference_case.h"
 

@@ -2,6 +2,7 @@
 #include "verify/rule_comparison.h"
 #include "core/system.h"
 #include "graph/op.h"
+#include "train/evaluation.h"
 #include "verify/tensor_difference.h"
 
 #include <math.h>

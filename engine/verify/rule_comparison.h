@@ -2,7 +2,7 @@
 #ifndef D9_VERIFY_RULE_COMPARISON_H
 #define D9_VERIFY_RULE_COMPARISON_H
 
-#include "train/trainer.h"
+#include "train/session.h"
 #include "verify/verify.h"
 
 /* Both sessions have the same configuration, precision (tf32 is compared with f32) and a `keep_all` program; `judge`

@@ -3,7 +3,7 @@
 #include "step/patches.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
+#include "train/session.h"
 #include "verify/verify.h"
 
 static d9_context context;

@@ -3,7 +3,8 @@
  * again; whatever was refused before, the run's own checkpoint is read. */
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
-#include "train/trainer.h"
+#include "record/safetensors.h"
+#include "train/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

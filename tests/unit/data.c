@@ -9,7 +9,7 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 

@@ -9,7 +9,7 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 enum { BATCH = 8 };
 static const double step_size = 1e-5, tolerance = 1e-6;

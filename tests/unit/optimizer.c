@@ -6,6 +6,7 @@
 
 #define D9_REAL double
 #include "kernels/formulas/update.h"
+#include "train/checkpoint.h"
 
 static d9_context context;
 

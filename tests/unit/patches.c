@@ -4,7 +4,7 @@
 #include "step/patches.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 enum { IMAGES = 23, HEIGHT = 9, WIDTH = 7, CHANNELS = 3, MAX_D = 75 };
 

@@ -4,6 +4,7 @@
 #include "graph/op.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
+#include "train/evaluation.h"
 
 /* ---- the same ---- */
 

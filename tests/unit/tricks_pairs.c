@@ -7,6 +7,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
 #include "tests/support/test.h"
+#include "train/evaluation.h"
 
 enum { MAX_YAML = 2048 };
 typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* of the table */

@@ -1,6 +1,6 @@
 /* What holds of every configuration that was accepted: see configuration.h. */
 #include "tests/fuzz/support/configuration.h"
-#include "train/trainer.h"
+#include "train/session.h"
 
 #include <string.h>
 
