@@ -23,7 +23,7 @@ static d9_status check(d9_context *context, const freeze *self) {
     for (int i = 1; i < self->until.count; i++)
         if (self->until.values[i] < self->until.values[i - 1])
             return d9_fail(context, D9_USAGE,
-                           "tricks.freeze.until: %g comes behind %g; a layer may not stop before one in front of it",
+                           "tricks.freeze.until: %g after %g; a layer may not be frozen before an earlier layer",
                            self->until.values[i], self->until.values[i - 1]);
     return D9_OK;
 }
@@ -46,7 +46,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
         }
     }
     status = d9_fail(context, D9_USAGE,
-                     "tricks.freeze.until: %d shares leave no convolution that learns to the end: this network has %d",
+                     "tricks.freeze.until: %d shares leave no convolution that learns to the end; this network has %d",
                      until->count, conv);
 done:
     return status;

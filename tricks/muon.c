@@ -47,8 +47,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
         return d9_fail(context, D9_USAGE, "tricks.muon.coefficients: %d numbers, where an iteration has three",
                        self->coefficients.count);
     if (self->renormalise_last > 0 && self->renormalise_every == 0)
-        return d9_fail(context, D9_USAGE,
-                       "tricks.muon.renormalise_last: renormalise_every is 0, so filters never return");
+        return d9_fail(context, D9_USAGE, "tricks.muon.renormalise_last needs a renormalise_every above 0");
     const double *by = self->coefficients.values;
     const int before = d9_groups_find(groups, filter);
     d9_group group = {.name = "muon",

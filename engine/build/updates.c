@@ -144,14 +144,14 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, co
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         if (!group->accumulators[i]) continue;
         if (i > 0 && !group->accumulators[i - 1])
-            D9_TRY(d9_fail(context, D9_USAGE, "the group %s keeps %s but not what its update keeps before it",
+            D9_TRY(d9_fail(context, D9_USAGE, "the group %s has the accumulator %s but not the one before it",
                            group->name, group->accumulators[i]));
         d9_buffer buffer = d9_accumulator_find(&program->accumulators, group->accumulators[i]);
         if (buffer == D9_BUFFER_COUNT)
             D9_TRY(d9_accumulator_add(context, &program->accumulators, group->accumulators[i], D9_ACCUMULATOR_OF_GROUPS,
                                       &buffer));
         if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
-            D9_TRY(d9_fail(context, D9_USAGE, "the group %s wants an accumulator named %s, which another part has",
+            D9_TRY(d9_fail(context, D9_USAGE, "the group %s needs an accumulator named %s, which another part uses",
                            group->name, group->accumulators[i]));
         D9_TRY(
             range(context, program, buffer, moved->name, moved->begin, moved->shape, &node->inputs[node->input_count]));
@@ -204,7 +204,7 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
                           .from = llround(group->from_epoch * per_epoch),
                           .until = until < program->steps ? until : 0};
     if (until <= node.when.from && program->steps > 0)
-        D9_TRY(d9_fail(context, D9_USAGE, "the group %s never moves: from step %lld until step %lld", group->name,
+        D9_TRY(d9_fail(context, D9_USAGE, "the group %s is never updated: from step %lld until step %lld", group->name,
                        (long long)node.when.from, (long long)until));
     D9_TRY(rate_table(context, options, group, program, &update->rate.table));
     D9_TRY(decay_and_share(context, program, group, update));
@@ -241,7 +241,7 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
     d9_value_id to, from;
     if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
         !is_state(program, tail->from) || !is_state(program, program->tail.evaluate))
-        return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: it moves the state and its accumulators",
+        return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: only the state and averages of it",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));
     D9_TRY(range(context, program, tail->to, NULL, 0, all, &to));

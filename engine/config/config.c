@@ -174,7 +174,8 @@ static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *ro
     D9_TRY(check_names(context, config, map));
     for (const d9_tree *trick = map->first; trick; trick = trick->next)
         if (trick->kind != D9_TREE_MAP || !trick->first)
-            D9_TRY(d9_tree_fail(context, trick, "needs what changes when %s leaves, like {train.weight_decay: 5e-4}",
+            D9_TRY(d9_tree_fail(context, trick,
+                                "needs the settings that change when %s is left out, like {train.weight_decay: 5e-4}",
                                 trick->key));
     config->ablate = map;
 done:
@@ -189,7 +190,8 @@ static d9_status check_choices(d9_context *context, const d9_config *config, con
     const d9_tree *node = stops ? d9_tree_find(d9_tree_find(root, "eval"), "patience") : d9_tree_find(root, "keep");
     if (!best && !stops) return D9_OK;
     if (config->data.validation == 0)
-        return d9_tree_fail_key(context, node, "needs data.validation: the test images must not choose");
+        return d9_tree_fail_key(context, node,
+                                "needs data.validation, because the test set must not be used for selection");
     if (stops && config->eval.every != 1)
         return d9_tree_fail_key(context, node, "counts epochs, so it needs eval.every: 1");
     return D9_OK;

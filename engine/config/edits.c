@@ -159,7 +159,7 @@ static d9_status apply_set(d9_context *context, d9_arena *arena, const d9_config
     D9_TRY(make_layer(context, arena, edit, &layer, &key));
     char *value = split(key, '=');
     if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
-    if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, layer, "a base is named in a file; it cannot be set"));
+    if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, layer, "base can only be set in a file"));
     map = layer;
     for (char *rest; (rest = split(key, '.')); key = rest) {
         if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));

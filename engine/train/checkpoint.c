@@ -176,7 +176,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(add_segments(session, &all, kind));
     for (int t = 0; t < all.count; t++)
         D9_TRY(check_numbers(session, path, &all.tensors[t], D9_NONFINITE,
-                             "so it was not written: training left the finite numbers; a lower train.lr, or a wider "
+                             "so it was not written: training became non-finite; a lower train.lr, or a wider "
                              "precision, may help"));
     identify(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
@@ -239,7 +239,7 @@ static d9_status check_identity(d9_session *session, const char *path, const d9_
     for (int i = 0; i < AGREE; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine.rows[i].key);
         if (!theirs)
-            return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: it does not say its %s", path, what[i]);
+            return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: its metadata lacks %s", path, what[i]);
         if (strcmp(theirs, mine.rows[i].value) != 0)
             return d9_fail(session->context, D9_USAGE,
                            "%s: is a checkpoint of another %s (%.16s, this run has %.16s): start anew without "
@@ -337,8 +337,7 @@ static d9_status check_no_more(d9_session *session, const char *path, const d9_s
         const char *name = file->tensors[t].name;
         bool known = is_of_timeline(name);
         for (int m = 0; m < all->count && !known; m++) known = strcmp(name, all->tensors[m].name) == 0;
-        if (!known)
-            return d9_fail(session->context, D9_DATA, "%s: tensor %s is in no checkpoint of this run", path, name);
+        if (!known) return d9_fail(session->context, D9_DATA, "%s: tensor %s does not belong to this run", path, name);
     }
     return D9_OK;
 }
@@ -358,7 +357,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     D9_TRY(read_step(session, path, file, &progress->step));
     progress->epoch_count = finished_epochs(&session->program, progress->step);
     if (progress->epoch_count > capacity)
-        D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, there is room for %lld", path,
+        D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, this run at most %lld", path,
                        (long long)progress->epoch_count, (long long)capacity));
     D9_TRY(outline(session, progress->epoch_count, &all));
     D9_TRY(copy_tensors(session, path, file, &all));

@@ -73,7 +73,7 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
 
 static d9_status check_steps(d9_context *context, const d9_config *config, const d9_program *program) {
     if (program->steps > 0) return D9_OK;
-    return d9_fail(context, D9_USAGE, "train.epochs %g is no step: an epoch has %lld", config->train.epochs,
+    return d9_fail(context, D9_USAGE, "train.epochs %g is less than one step: an epoch has %lld", config->train.epochs,
                    (long long)program->steps_per_epoch);
 }
 

@@ -175,7 +175,7 @@ static d9_status start_from(run *self) {
     if (!path || has_checkpoint(self->session.context, self)) return D9_OK;
     if (!self->options->start_model || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0)
         D9_TRY(d9_fail(self->session.context, D9_USAGE,
-                       "train.from: %s says which weights a recorded run began with: give their file", path));
+                       "train.from: %s only identifies the weights of a recorded run; give their file", path));
     D9_TRY(self->options->start_model(&self->session, path));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_INIT, 0));
 done:
@@ -368,7 +368,7 @@ static d9_status checkpoint_where_due(run *self, int64_t epoch) {
                                                : self->session.mark - self->saved_seconds >= seconds;
     d9_status status = due ? checkpoint(self, epoch) : D9_OK;
     if (status != D9_OUTPUT) return status;
-    d9_log(context, D9_LOG_WARNING, "%s; the run goes on without this checkpoint", context->message);
+    d9_log(context, D9_LOG_WARNING, "%s; the run continues without this checkpoint", context->message);
     d9_context_clear(context);
     self->saved_seconds = self->session.mark;
     return d9_session_lap(&self->session, D9_SEGMENT_SAVE, epoch);

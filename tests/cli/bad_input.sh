@@ -71,7 +71,7 @@ both() { # PATTERN OPTION...
     refuses 2 "$pattern" "$dawn9" config tiny.yaml "$@"
     cmp -s refused "$err" || fail "config says it otherwise: $(cat refused)"
 }
-both 'train.epochs 0.1 is no step: an epoch has 4' --set train.epochs=0.1
+both 'train.epochs 0.1 is less than one step: an epoch has 4' --set train.epochs=0.1
 both 'train.batch_size is 1000 but there are only 128 training images' --set train.batch_size=1000
 both 'data.validation 128: must be 0 to 127' --set data.validation=128
 both 'data.image_size 4: the synthetic set is drawn at 8' --set data.image_size=4
