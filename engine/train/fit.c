@@ -1,10 +1,10 @@
-/* The largest batch that fits: programs are built and dropped, first of the configuration's batch, each of twice the
- * last one's until one is too large, then of the middle between the largest that fits and the least that does not. One
- * that training refuses is no larger than the answer. */
+/* Finds the largest batch that fits into a memory by building programs and adding up their buffers: the batch size of
+ * the configuration first, then double until one is too large, then by bisection. Training may reject a batch for its
+ * number of steps (a batch_schedule that an epoch is too short for), so behind a rejected batch the search goes on. */
 #include "train/fit.h"
 #include "train/session.h"
 
-enum { MOST = 1000000 }; /* that train.batch_size may be */
+enum { MOST = 1000000 }; /* upper bound of train.batch_size */
 
 typedef struct search {
     d9_context *context;
@@ -34,7 +34,7 @@ static d9_memory_use use_of(const d9_program *program, bool data_known) {
     return use;
 }
 
-/* `whole`: with what depends on the number of steps. */
+/* Builds the program of a batch. `whole`: including the parts that depend on the number of steps. */
 static d9_status measure(search *s, int64_t batch, bool whole, d9_memory_use *use) {
     d9_status status;
     d9_program program = {0};
@@ -49,22 +49,21 @@ done:
     return status;
 }
 
-/* D9_USAGE: training refuses it. */
+/* Measures a batch and keeps it if it fits. While none fits, `use` is that of the last batch tried. D9_USAGE: training
+ * rejects the batch. */
 static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
     *fits = false;
     D9_TRY(measure(s, batch, true, &use));
     *fits = d9_memory_total(&use) <= s->bytes;
-    if (*fits) {
-        s->best->batch = batch;
-        s->best->use = use;
-    }
+    if (*fits || s->best->batch == 0) s->best->use = use;
+    if (*fits) s->best->batch = batch;
 done:
     return status;
 }
 
-/* The least batch that the network takes. What it takes at all is a multiple of it, and the configuration's is one. */
+/* Sets `unit` to the smallest batch that the network accepts. Every batch that it accepts is a multiple of it. */
 static d9_status find_unit(search *s) {
     d9_status status = D9_OK;
     const int64_t given = s->config->train.batch_size;
@@ -80,28 +79,43 @@ done:
     return status;
 }
 
-/* From whether the configuration's batch fits on. */
+/* Tries the first batch from *units on, below `high`, that training accepts, and moves *units there; to `high` or
+ * beyond if there is none. Training rejects a batch for its number of steps, so the next one to try has fewer steps. */
+static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
+    d9_status status = D9_USAGE;
+    const int64_t unit = s->best->unit, images = s->extent.train_images;
+    *fits = false;
+    while (status == D9_USAGE && *units < high) {
+        status = try_batch(s, *units * unit, fits);
+        if (status != D9_USAGE) break;
+        d9_context_clear(s->context);
+        *units = images / (images / (*units * unit)) / unit + 1;
+    }
+    return status == D9_USAGE ? D9_OK : status;
+}
+
+/* `fits`: whether the batch size of the configuration fits. */
 static d9_status find(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
                   past = s->extent.train_images / unit + 1;
-    /* in units: the largest that fits, the least that does not or is refused */
+    /* in units: the largest batch that fits; the smallest that is too large, or behind which all that fit are rejected
+     */
     int64_t low = fits ? given : 0, high = fits ? past : given;
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : 2 * low;
         if (tried >= past) tried = past - 1;
-        status = try_batch(s, tried * unit, &fits);
-        const bool refused = status == D9_USAGE;
-        if (refused) {
-            d9_context_clear(s->context);
-            status = D9_OK;
+        int64_t accepted = tried;
+        D9_TRY(try_from(s, &accepted, high, &fits));
+        if (fits) {
+            low = accepted;
+        } else {
+            high = tried;
+            s->best->refused = accepted > tried ? tried * unit : 0;
         }
-        D9_TRY(status);
-        *(fits ? &low : &high) = tried;
-        if (!fits) s->best->refused = refused ? tried * unit : 0;
     }
     s->best->all = high == past;
-    if (low == 0) D9_TRY(measure(s, unit, true, &s->best->use));
+    if (low == 0 && s->best->refused) D9_TRY(measure(s, unit, true, &s->best->use)); /* fails: the reason */
 done:
     return status;
 }
@@ -119,7 +133,7 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));
     if (!fit->data_known) s.extent.train_images = s.extent.eval_images = MOST;
-    D9_TRY(try_batch(&s, config->train.batch_size, &fits)); /* what is refused here, training refuses */
+    D9_TRY(try_batch(&s, config->train.batch_size, &fits));
     D9_TRY(find_unit(&s));
     D9_TRY(find(&s, fits));
 done:

@@ -81,3 +81,25 @@ TEST(units) {
     assert_words(context.message, "400");
     d9_config_free(&context, config);
 }
+
+/* From 90% of the run on a step takes 8 batches, so training rejects batches of 51 to 66, of which an epoch has 7 or 6.
+ * For larger ones the change rounds to the end of the run: training accepts them. */
+TEST(behind_rejected) {
+    d9_context_init(&context);
+    d9_fit found;
+    d9_config *config = config_of("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
+    config->model = &head;
+    config->train.batch_size = 120;
+    for (int64_t n = 99; n < 102; n++) {
+        assert_int_equal(fit(config, by_hand(n), &found), D9_OK);
+        assert_ints(found.batch, n, found.refused, 0);
+    }
+    d9_config_free(&context, config);
+    /* An epoch of one batch has no step of two: everything above 200 is rejected. */
+    config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
+    config->model = &head;
+    assert_int_equal(fit(config, 1 << 30, &found), D9_OK);
+    assert_ints(found.batch, 200, found.refused, 201);
+    assert_false(found.all);
+    d9_config_free(&context, config);
+}
