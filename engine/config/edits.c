@@ -1,4 +1,4 @@
-/* Lists of edits, and edits as layers: each becomes a small tree that is merged over the file. */
+/* Lists of edits, and their application as layers: each edit becomes a small tree that is merged over the file. */
 #include "config/layers.h"
 
 #include <ctype.h>
@@ -57,7 +57,7 @@ done:
     return status;
 }
 
-/* An empty layer, whose place names the option and its value, and a copy of the edit's text. */
+/* Makes an empty layer, whose position names the option and its value, and a copy of the edit's text. */
 static d9_status make_layer(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree **layer,
                             char **copy) {
     d9_status status = D9_OK;
@@ -74,7 +74,7 @@ done:
 
 /* ---- --with NAME[:KEY=VALUE,...] ---- */
 
-/* Ends `text` at the first `mark` outside brackets and quotes; what follows it, or NULL. */
+/* Ends `text` at the first `mark` outside brackets and quotes. Returns the text after it, or NULL. */
 static char *split(char *text, char mark) {
     int depth = 0;
     char quote = 0;

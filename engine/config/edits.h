@@ -1,5 +1,5 @@
-/* Edits of a configuration: what --with, --without and --set, an arm of an experiment or an ablation change in the
- * values of its file. They are one list and are applied in its order. */
+/* Edits of a configuration, by --with, --without and --set, an arm of an experiment, or an ablation. They are one list
+ * and are applied in its order. */
 #ifndef D9_CONFIG_EDITS_H
 #define D9_CONFIG_EDITS_H
 
@@ -23,14 +23,14 @@ typedef struct d9_config_edits {
     bool eval_only; /* the configuration trains nothing: checks of early stopping and of keep: best are left out */
 } d9_config_edits;
 
-/* Inserts the edit behind all others of its kind, so that the list runs from with over without to set. */
+/* Inserts the edit after all others of its kind, so that the order of the list is with, without, set. */
 D9_MUST_USE d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                           d9_config_edit edit);
 D9_MUST_USE d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                              const d9_config_edits *from);
 
 const char *d9_config_edit_option(d9_config_edit_kind kind); /* "--with" */
-/* Appends the edit as a shell's command line has it: "--without ema", "--set 'model.channels=[4, 8]'". */
+/* Appends the edit as on a shell's command line: "--without ema", "--set 'model.channels=[4, 8]'". */
 void d9_config_edit_write(const d9_config_edit *edit, d9_text *text);
 
 #endif

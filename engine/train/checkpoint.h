@@ -1,19 +1,18 @@
-/* Checkpoints: the file from which an interrupted run goes on. */
+/* Checkpoints: the file from which an interrupted run continues. */
 #ifndef D9_TRAIN_CHECKPOINT_H
 #define D9_TRAIN_CHECKPOINT_H
 
 #include "train/session.h"
-#include "train/checkpoint.h"
 
-typedef struct d9_progress_state { /* a run half way: what a checkpoint holds beside the buffers */
-    int64_t step;                  /* the next one */
+typedef struct d9_progress_state { /* progress of an unfinished run, stored in a checkpoint besides the buffers */
+    int64_t step;                  /* the next step */
     d9_epoch_row *epochs;          /* finished epochs */
     int64_t epoch_count;
 } d9_progress_state;
-/* A number that is not finite, from which no run could go on: D9_NONFINITE, and what lies at `path` stays. */
+/* Writes a checkpoint. D9_NONFINITE: a number is not finite; the file at `path` is not replaced. */
 D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress);
-/* Fills the buffers, the timeline (the parts run so far) and `progress`, whose `epochs` has room for
- * `capacity` rows. A checkpoint of another configuration, seed or precision: D9_USAGE. */
+/* Reads a checkpoint into the buffers, the timeline and `progress`, whose `epochs` has space for `capacity` rows.
+ * D9_USAGE: it belongs to another configuration, seed, precision, backend or data set. */
 D9_MUST_USE d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capacity,
                                          d9_progress_state *progress);
 

@@ -4,20 +4,20 @@
 
 #include "train/session.h"
 
-/* Mean logits of the evaluation images over `views`, in the master type as doubles (eval_images, classes). An
- * interrupt: its status. */
+/* Computes the mean logits of the evaluation images over `views`, as doubles (eval_images, classes). An interrupt fails
+ * with its status. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
-/* The same and, of a program with features, the mean of what the classifier reads, flattened: (eval_images, numbers of
- * eval.features an image). NULL: not wanted. */
+/* The same and, unless `features` is NULL, the mean inputs of the classifier, (eval_images, elements of eval.features
+ * per image); the program must have been built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 
-/* The class with the largest of `classes` numbers; the first of several. */
+/* The index of the largest of `classes` numbers, the first one if several are equal. */
 int32_t d9_likeliest(const double *row, int64_t classes);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double accuracy;           /* percent, plain view */
-    double accuracy_tta;       /* percent, the config's views; equals accuracy when there is one view */
-    int32_t *top1;             /* (eval_images), with views */
+    double accuracy_tta;       /* percent, with the views of the configuration; equals accuracy if there is one view */
+    int32_t *top1;             /* (eval_images), predicted classes with all views */
     float *confidence;         /* softmax probability of top1 */
 } d9_evaluation;
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);

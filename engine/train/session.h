@@ -12,13 +12,14 @@
 typedef struct d9_observer {
     void *user;
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
-    /* Behind `planned`, where a checkpoint was read: how many steps are done, and the rows of the epochs before. */
+    /* Called after `planned` if a checkpoint was read, with the number of steps done and the rows of finished epochs.
+     */
     void (*resumed)(void *user, int64_t step, const d9_epoch_row *rows, int64_t count);
-    /* `step`: how many are done. `loss`: mean training loss of the epoch so far, NAN where the device was not asked */
+    /* `step`: number of steps done. `loss`: mean training loss of the epoch so far; NAN on asynchronous devices */
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
     void (*lap)(void *user, d9_segment_kind kind); /* a segment of the timeline has ended */
-    /* Views of images that an evaluation has seen, of how many. */
+    /* Progress of an evaluation: views of images computed, and their total. */
     void (*evaluated)(void *user, const d9_program *program, int64_t seen, int64_t all);
 } d9_observer;
 
@@ -27,17 +28,18 @@ typedef struct d9_session {
     const d9_config *config;
     uint64_t seed;
     d9_dataset *dataset;                    /* owned */
-    char data_digest[D9_DIGEST_DIGITS + 1]; /* by d9_session_data_digest; "": nobody has asked */
+    char data_digest[D9_DIGEST_DIGITS + 1]; /* set by d9_session_data_digest; "": not computed yet */
     const d9_backend *backend;
     d9_device *device;
     d9_device_info info;
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* a plan for each phase of the program */
     d9_timeline timeline;
-    double mark;                            /* end of the last segment of the timeline */
-    const volatile sig_atomic_t *interrupt; /* leaves an evaluation between two batches; NULL: never */
-    d9_observer observer;                   /* its `lap` and `evaluated` are called */
-    int64_t seen;                           /* views of images in the evaluation at hand */
+    double mark; /* end of the last segment of the timeline */
+    const volatile sig_atomic_t
+        *interrupt;       /* a signal number ends an evaluation after its current batch; may be NULL */
+    d9_observer observer; /* its `lap` and `evaluated` are called */
+    int64_t seen;         /* views of images computed in the current evaluation */
 } d9_session;
 
 /* Ends the segment that began at `mark`. */
@@ -46,53 +48,54 @@ D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, 
 typedef struct d9_session_options {
     const d9_config *config;
     uint64_t seed;
-    const char *plan; /* text of a saved plan; NULL: choose */
+    const char *plan; /* text of a saved plan; NULL: choose implementations */
     double process_start;
     const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
     d9_observer observer;
-    d9_dataset *dataset; /* taken over; NULL: the config's is loaded */
+    d9_dataset *dataset; /* the session becomes its owner; NULL: loads that of the configuration */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* What a run is over, without reading a file. Of a folder nothing is counted: then an epoch is one batch, with the
- * fewest classes there are. */
+/* The sizes of data and run, without reading a file. The images of a folder are not counted: `counted` is false, an
+ * epoch has D9_MAX_BATCHES batches, and there are two classes. */
 D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted);
-/* Builds the program that the configuration asks for and drops it: what training would refuse of network and data set
- * is refused, D9_USAGE. Reads no file, so of a folder the number of images is not known. */
+/* Builds and frees the program of a configuration, to report the errors that training would report about network and
+ * data set (D9_USAGE). It reads no file, so the number of images of a folder is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
-/* What the dataset that a configuration names promises (data/dataset.h), without reading a file. */
+/* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
 D9_MUST_USE d9_status d9_config_promise(d9_context *context, const d9_config *config, d9_dataset *promised);
-/* The dataset that a configuration names. */
+/* Loads the dataset of a configuration. */
 D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset);
-/* Dataset, device, program, plans, upload. Parameters are not initialised. */
+/* Opens dataset and device, builds and plans the program, and uploads the data. Does not initialise parameters. */
 D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session);
 void d9_session_close(d9_session *session);
-/* Plans a further list of nodes over the session's buffers; the caller frees it before the session is closed. */
+/* Plans another list of nodes over the buffers of the session. The caller frees the plan before closing the session. */
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
-/* Initial parameters and statistics, velocity zero, average = state, metrics zero. */
+/* Initialises parameters and statistics; velocity and metrics become zero, averages a copy of the state. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the order of the epoch that `step` lies in; to be called at each epoch's first step and after resuming. */
+/* Writes the image order of the epoch that contains `step`. Call it at the first step of each epoch and after resuming.
+ */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
-/* Instead: ORDER or EVAL_ORDER becomes the first `batch` images, again and again. */
+/* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for tests and benchmarks. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
-/* The plan that it runs. */
+/* The plan that a step runs. */
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
 /* ---- the state, and other buffers ---- */
-/* STATE, or an accumulator of it, as doubles: program.state_elements of them. */
+/* Reads or writes STATE, or an accumulator with its layout, as program.state_elements doubles. */
 D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
-/* Any value as doubles; what lies in SCRATCH only of programs built with keep_all. */
+/* Reads any value as doubles; a value in SCRATCH only if the program was built with keep_all. */
 D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value *value, double *values);
-/* A whole buffer, as many bytes as the program gives it. */
+/* Reads or writes a whole buffer, program.buffer_bytes of it. */
 D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);
 D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes);
-/* Writes STATE, and every accumulator of it. */
+/* Writes STATE and every accumulator with its layout. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
-/* SHA-256 over STATE and every accumulator of it. */
+/* SHA-256 of STATE and every accumulator with its layout. */
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 /* Digest of the dataset. The first call computes it and reads all images. */
 const char *d9_session_data_digest(d9_session *session);
