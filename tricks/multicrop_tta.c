@@ -49,6 +49,5 @@ const d9_trick d9_trick_multicrop_tta = {
     .effect = "airbench: 94% after 10.8 epochs instead of 12 (4.6 s to 4.3 s on an A100)",
     .options = options,
     .options_size = sizeof(multicrop_tta),
-    .younger = "even",
     .on_views = on_views,
 };

@@ -74,7 +74,6 @@ const d9_trick d9_trick_muon = {
     .effect = "airbench: 94% after 8 epochs instead of 9.9 (2.59 s on an A100)",
     .options = options,
     .options_size = sizeof(muon),
-    .younger = "coefficients|renormalise_last",
     .peak = "rate",
     .on_optimizer = on_optimizer,
 };

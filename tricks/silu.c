@@ -26,7 +26,6 @@ const d9_trick d9_trick_silu = {
     .effect = "in place of GELU in Hiverge's record",
     .options = options,
     .options_size = sizeof(silu),
-    .younger = "first",
     .conflicts = {"celu", "gelu"},
     .on_model = on_model,
 };

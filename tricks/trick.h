@@ -19,8 +19,7 @@ typedef struct d9_trick {
     const char *effect;       /* published effect, by its author */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
-    const char *younger; /* options younger than the hash: config/sections.h */
-    const char *peak;    /* option that is the peak of a learning rate of its own, beside train.lr; NULL: none */
+    const char *peak; /* option that is the peak of a learning rate of its own, beside train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
     /* In this order: */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */

@@ -150,7 +150,6 @@ const d9_trick d9_trick_whitening_bias = {
     .conflicts = {"patch_whitening"},
     .options = options,
     .options_size = sizeof(whitening_bias),
-    .younger = "bias_spread",
     .on_model = on_model,
     .on_init = on_init,
     .on_optimizer = on_optimizer,

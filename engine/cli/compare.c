@@ -121,7 +121,7 @@ done:
     return status;
 }
 
-/* A record says nothing of keys that are younger; its config.yaml, read today, does. */
+/* A record lacks keys that were added after it was written; its config.yaml, read now, gives them their defaults. */
 static d9_status read_again(table *table, int run) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;

@@ -1,8 +1,6 @@
 /* dawn9 export: a trained model for other runtimes. */
 #include "cli/commands.h"
 #include "cli/model.h"
-#include "core/text.h"
-#include "exchange/network.h"
 #include "exchange/onnx.h"
 
 typedef struct export_options {
@@ -12,9 +10,7 @@ typedef struct export_options {
 static const d9_flag flags[] = {
     {"MODEL", D9_FLAG_ARGUMENT, offsetof(export_options, model),
      .doc = "model.safetensors of a run, or the run's folder"},
-    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out),
-     .doc = "the ONNX file to write; a name that ends in .safetensors: the model with what tools/load_in_pytorch.py "
-            "needs"},
+    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out), .doc = "the ONNX file to write"},
     {.type = D9_FLAG_END},
 };
 
@@ -24,13 +20,8 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *model;
     D9_TRY(d9_cli_model(cli, chosen->model, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", model));
-    if (d9_text_ends_in(chosen->out, ".safetensors")) {
-        D9_TRY(d9_network_add(&cli->context, model, chosen->out));
-        d9_cli_print(cli, "%s: the model and its network, node by node\n", chosen->out);
-    } else {
-        D9_TRY(d9_onnx_write(&cli->context, model, chosen->out));
-        d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
-    }
+    D9_TRY(d9_onnx_write(&cli->context, model, chosen->out));
+    d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
 done:
     return status;
 }
@@ -44,8 +35,7 @@ const d9_command d9_command_export = {
     .name = "export",
     .doc = "Write a trained model as ONNX",
     .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration,\n"
-             "mirrored images for example, are not part of it. docs/models.md has an example. A model file of dawn9\n"
-             "0.1.0 does not describe its network: exported to a .safetensors, it does.",
+             "mirrored images for example, are not part of it. docs/models.md has an example.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(export_options),

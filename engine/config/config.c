@@ -2,7 +2,6 @@
 #include "config/config.h"
 #include "config/layers.h"
 #include "config/reference.h"
-#include "config/retired.h"
 #include "config/sections.h"
 #include "config/values.h"
 #include "core/hash.h"
@@ -208,7 +207,6 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     config->path = copy;
     D9_TRY(d9_layers_load(context, &config->arena, path, yaml, &root));
     if (edits) D9_TRY(d9_layers_edit(context, &config->arena, edits, root));
-    d9_retired_remove(context, root);
     config->tree = root;
     D9_TRY(bind_sections(context, config, root));
     D9_TRY(identify_weights(context, config, root));

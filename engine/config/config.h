@@ -4,8 +4,7 @@
  * "FILE:LINE:COLUMN: ...", the legal values and the nearest known key. `base: FILE` (relative to the file
  * that says it) is loaded first and merged under: maps by key, everything else replaced; `tricks: {x: off}`
  * removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
- * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain. A
- * key that earlier versions had (config/retired.h) is ignored with a warning.
+ * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain.
  *
  * The file that `train.from` names is read, so that the configuration knows its sum. */
 #ifndef D9_CONFIG_CONFIG_H
@@ -101,9 +100,10 @@ void d9_config_free(d9_context *context, d9_config *config);
  * switched off have lines too. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
-/* SHA-256 of the printout less the seed and what cannot change a result (title, keep, published, ablate,
- * eval.every, threads, data.path, target), with retired keys where they stood: the runs of one experiment differ in
- * seed and agree in this. */
+/* SHA-256 over one line "train.epochs: 3" for each option that differs from its default, and "tricks.ema: on" for each
+ * trick that is on, sorted by key. A default therefore never changes: a new meaning is a new key. Left out are the seed
+ * and what does not change a result (title, keep, published, ablate, eval.every, threads, data.path, target and the
+ * checks of data): the runs of one experiment differ in seed and agree in this. "": out of memory. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

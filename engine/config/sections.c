@@ -119,14 +119,13 @@ static const d9_option published_options[] = {
 };
 
 static const d9_section sections[] = {
-    {"root", "the run as a whole", root_options, NULL},
-    {"backend_options", "how the backend plans", backend_options, NULL},
-    {"data", "the images", data_options, "normalize"},
-    {"eval", "evaluation", eval_options, "patience"},
-    {"train", "the optimizer and its schedule", train_options,
-     "image_gradient|optimizer|beta2|epsilon|decoupled|class_weights"},
+    {"root", "the run as a whole", root_options},
+    {"backend_options", "how the backend plans", backend_options},
+    {"data", "the images", data_options},
+    {"eval", "evaluation", eval_options},
+    {"train", "the optimizer and its schedule", train_options},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",
-     published_options, NULL},
+     published_options},
 };
 enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 
@@ -157,14 +156,14 @@ enum { MODEL_COUNT = sizeof model_sections / sizeof model_sections[0] };
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options) {
     static const d9_option none[] = {{0}};
     const int model = index - SECTION_COUNT - 1, trick = model - MODEL_COUNT;
-    d9_section found = {"model", "the network, by its name, and its options", model_name, NULL};
+    d9_section found = {"model", "the network, by its name, and its options", model_name};
     if (index < 0 || trick >= D9_TRICK_COUNT) return false;
     if (index < SECTION_COUNT)
         found = sections[index];
     else if (trick >= 0)
-        found = (d9_section){trick_sections[trick], d9_trick_at(trick)->doc, d9_trick_at(trick)->options, NULL};
+        found = (d9_section){trick_sections[trick], d9_trick_at(trick)->doc, d9_trick_at(trick)->options};
     else if (model >= 0)
-        found = (d9_section){model_sections[model], d9_model_at(model)->doc, d9_model_at(model)->options, NULL};
+        found = (d9_section){model_sections[model], d9_model_at(model)->doc, d9_model_at(model)->options};
     *section = found.name, *doc = found.doc, *options = found.options ? found.options : none;
     return true;
 }

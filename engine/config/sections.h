@@ -7,9 +7,6 @@
 typedef struct d9_section {
     const char *name, *doc;
     const d9_option *options; /* offsets into d9_config */
-    const char *younger;      /* "key|key": those that configurations had not when their hash was first taken. Such a
-                                 line counts only where the value is not the default: what does not set the key keeps
-                                 its hash, and its checkpoints. Every new key is one; so in d9_trick and d9_model */
 } d9_section;
 
 /* The sections every configuration has; 0 is the root. NULL past the end. */

@@ -144,17 +144,6 @@ d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_p
     return status;
 }
 
-void d9_tree_warn_key(d9_context *context, const d9_tree *node, const char *format, ...) {
-    va_list arguments;
-    d9_text text;
-    d9_text_init(context, &text);
-    va_start(arguments, format);
-    add_message(&text, &node->key_place, node, format, arguments);
-    va_end(arguments);
-    d9_log(context, D9_LOG_WARNING, "%s", d9_text_get(&text));
-    d9_text_free(&text);
-}
-
 /* ---- reading ---- */
 
 typedef struct reader {

@@ -53,7 +53,5 @@ D9_MUST_USE d9_status d9_tree_fail_at(d9_context *context, const d9_place *place
 /* The same with a reason from a text, which is freed. */
 D9_MUST_USE d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_place *place,
                                         d9_text *reason);
-/* Only logs it, with the place of the key. */
-void d9_tree_warn_key(d9_context *context, const d9_tree *node, const char *format, ...) D9_PRINTF(3, 4);
 
 #endif

@@ -75,11 +75,8 @@ static d9_status find(const reader *reader, const char *key, const char **text) 
     *text = d9_safetensors_metadata(reader->file, key);
     if (*text) return D9_OK;
     return bad(reader, key,
-               d9_safetensors_metadata(reader->file, "class_names")
-                   ? "is missing from its metadata: a model of dawn9 0.1.0 before commit 0b5d5c9; dawn9 eval CONFIG "
-                     "MODEL reads it"
-                   : "is missing from its metadata: not a model that this dawn9 wrote; a configuration beside it says "
-                     "what it is (predict --config CONFIG, eval CONFIG MODEL, train.from)");
+               "is missing from its metadata: not a model that dawn9 wrote; a configuration beside it says what it is "
+               "(predict --config CONFIG, eval CONFIG MODEL, train.from)");
 }
 
 static d9_status read_list(const reader *reader, const char *key, json_t **list) {

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRAPH_ROW "dawn9.graph"
-
 typedef struct writer {
     d9_onnx_writer base; /* interface for the operations' records */
     json_t *nodes, *constants, *node;
@@ -122,36 +120,5 @@ done:
     json_decref(self.nodes);
     json_decref(self.constants);
     d9_program_free(context, &program);
-    return status;
-}
-
-d9_status d9_network_add(d9_context *context, const char *model, const char *path) {
-    d9_status status;
-    d9_arena arena = {0};
-    d9_safetensors *file = NULL;
-    d9_description *about = NULL;
-    d9_config *config = NULL;
-    d9_metadata *rows;
-    const char *graph;
-    int count = 0;
-    D9_TRY(d9_safetensors_read(context, model, &file));
-    D9_TRY(d9_description_find(context, model, file, &about));
-    D9_TRY(d9_config_parse(context, model, about->config, NULL, &config));
-    const d9_extent extent = d9_description_extent(about, config, config->train.batch_size);
-    D9_TRY(d9_network_describe(context, config, &extent, &arena, &graph));
-    if (!graph)
-        D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: its network cannot be exported: dawn9 export %s OUT.onnx says which layer cannot", model,
-                       model));
-    D9_TRY(D9_ARENA_ALLOCATE(context, &arena, file->metadata_count + 1, &rows));
-    for (int i = 0; i < file->metadata_count; i++)
-        if (strcmp(file->metadata[i].key, GRAPH_ROW) != 0) rows[count++] = file->metadata[i];
-    rows[count++] = (d9_metadata){GRAPH_ROW, graph};
-    D9_TRY(d9_safetensors_write(context, path, file->tensors, file->tensor_count, rows, count));
-done:
-    d9_config_free(context, config);
-    d9_description_free(context, about);
-    d9_safetensors_free(context, file);
-    d9_arena_free(context, &arena);
     return status;
 }

@@ -18,7 +18,5 @@
  * `extent`: from a session or from the model's description. */
 D9_MUST_USE d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent,
                                           d9_arena *arena, const char **text);
-/* Copies a model file that lacks this row, and adds it. Returns D9_USAGE if a node cannot be exported. */
-D9_MUST_USE d9_status d9_network_add(d9_context *context, const char *model, const char *path);
 
 #endif

@@ -145,6 +145,5 @@ const d9_model d9_model_airbench = {
     .source = "Jordan 2024, arXiv 2404.00498; KellerJordan/cifar10-airbench@f1c599c4, legacy",
     .options = options,
     .options_size = sizeof(airbench),
-    .younger = "first_depth",
     .build = build,
 };

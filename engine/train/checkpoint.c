@@ -203,33 +203,18 @@ done:
 
 /* ---- reading ---- */
 
-/* Who wrote a checkpoint of another format. The first three did not say. */
-static void name_writer(const d9_safetensors *file, const char *theirs, char text[128]) {
-    static const char *const ended[] = {NULL, "bd6cd8a", "fa7f97f", "f7ed300"}; /* the commit that ended a format */
-    const char *version = d9_safetensors_metadata(file, "dawn9.version"),
-               *commit = d9_safetensors_metadata(file, "dawn9.commit");
-    const int number = theirs[strlen(FORMAT_NAME)] - '0';
-    const bool known = number >= 1 && number <= 3 && strlen(theirs) == strlen(FORMAT_NAME) + 1;
-    if (version && commit)
-        snprintf(text, 128, "dawn9 %.20s (commit %.20s)", version, commit);
-    else if (known)
-        snprintf(text, 128, "dawn9 0.1.0 before commit %s", ended[number]);
-    else
-        snprintf(text, 128, "another program");
-}
-
 static d9_status check_format(d9_session *session, const char *path, const d9_safetensors *file) {
-    const char *theirs = d9_safetensors_metadata(file, "format");
-    char writer[128];
+    const char *theirs = d9_safetensors_metadata(file, "format"),
+               *version = d9_safetensors_metadata(file, "dawn9.version");
     if (!theirs || strncmp(theirs, FORMAT_NAME, strlen(FORMAT_NAME)) != 0)
         return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: its format is %.40s, must be %s", path,
                        theirs ? theirs : "not said", format);
     if (strcmp(theirs, format) == 0) return D9_OK;
-    name_writer(file, theirs, writer);
-    return d9_fail(session->context, D9_USAGE,
-                   "%s: is a %.40s of %s, this version reads %s: start anew without --resume, or go on with the "
-                   "version that wrote it",
-                   path, theirs, writer, format);
+    return d9_fail(
+        session->context, D9_USAGE,
+        "%s: is a %.40s, written by dawn9 %.20s; this version reads %s: start anew without --resume, or resume "
+        "with the version that wrote it",
+        path, theirs, version ? version : "(version unknown)", format);
 }
 
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {

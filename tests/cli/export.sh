@@ -94,9 +94,7 @@ accepts "$dawn9" train vgg.yaml --out stays --quiet --set model.dropout_in_evalu
 accepts "$dawn9" eval stays
 grep -q dawn9.graph stays/model.safetensors && fail "a description without dropout"
 refuses 2 'block1.drop: dropout cannot be exported to ONNX' "$dawn9" export stays/model.safetensors x.onnx
-refuses 2 'stays/model.safetensors: its network cannot be exported: dawn9 export stays/model.safetensors OUT.onnx says' \
-    "$dawn9" export stays/model.safetensors x.safetensors
-[ ! -e x.safetensors ] || fail "a refused export left a file"
+[ ! -e x.onnx ] || fail "a refused export left a file"
 
 refuses 3 'nothing.safetensors' "$dawn9" export nothing.safetensors x.onnx
 refuses 3 'dawn9.config' "$dawn9" export run/predictions.safetensors x.onnx

@@ -159,53 +159,6 @@ TEST(test_every_trick_by_default, reset) {
     }
 }
 
-/* ---- keys of earlier versions ---- */
-
-typedef struct warnings {
-    int count;
-    char last[256];
-} warnings;
-
-static void keep_warning(void *user, d9_log_level level, const char *line) {
-    warnings *all = user;
-    assert_int_equal(level, D9_LOG_WARNING);
-    all->count++;
-    snprintf(all->last, sizeof all->last, "%s", line);
-}
-
-/* Read as if it were not there, with a warning: in a file, in an old record, on the command line. */
-TEST(test_retired_key, reset) {
-    const struct {
-        const char *yaml;
-        const d9_config_edits *edits;
-        const char *warning; /* NULL: none */
-    } rows[] = {
-        {"data: {validation: 3}", NULL, NULL},
-        {"data: {validation: 3, placement: host}", NULL, "x.yaml:1:23 data.placement"},
-        {"data: {placement: {nothing: of it}, validation: 3}", NULL, "x.yaml:1:8 data.placement"},
-        {"data: {validation: 3}", EDIT(SET, "data.placement=device"), "--set data.placement=device"},
-    };
-    char first[65], hash[65];
-    for (int i = 0; i < COUNT(rows); i++) {
-        warnings all = {0};
-        d9_text text;
-        context.log = keep_warning;
-        context.log_user = &all;
-        d9_config *config = parse(rows[i].yaml, rows[i].edits);
-        assert_int_equal(all.count, rows[i].warning != NULL);
-        if (rows[i].warning) assert_words(all.last, rows[i].warning);
-        d9_config_hash(&context, config, i == 0 ? first : hash);
-        if (i > 0) assert_string_equal(hash, first);
-        d9_text_init(&context, &text);
-        d9_config_print(config, true, &text);
-        assert_null(strstr(d9_text_get(&text), "placement"));
-        d9_text_free(&text);
-        assert_int_equal(config->data.validation, 3);
-        d9_config_free(&context, config);
-    }
-    assert_refused("data: {placements: host}", NULL, "x.yaml:1:8 data.placements dataset");
-}
-
 TEST(test_schedule, reset) {
     d9_config *config = parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
     static const d9_knot knots[] = {{0, D9_KNOT_EPOCHS},
