@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define DAWN9_VERSION "0.1.0" /* version of this header; dawn9_version() returns the library's */
+#define DAWN9_VERSION "0.3.0" /* version of this header; dawn9_version() returns the library's */
 
 #define DAWN9_API      __attribute__((visibility("default")))
 #define DAWN9_MUST_USE __attribute__((warn_unused_result))
@@ -39,7 +39,7 @@ typedef struct dawn9_context dawn9_context;
 typedef struct dawn9_config dawn9_config;
 typedef struct dawn9_model dawn9_model;
 
-DAWN9_API const char *dawn9_version(void); /* "0.1.0" */
+DAWN9_API const char *dawn9_version(void); /* "0.3.0" */
 DAWN9_API const char *dawn9_commit(void);  /* Git commit that the library was built from; "unknown" outside git */
 
 /* ---- context ---- */
