@@ -12,8 +12,6 @@ typedef struct batch_schedule {
     d9_int_list batches;
 } batch_schedule;
 
-_Static_assert((int)D9_LIST_MAX == (int)D9_MAX_BATCH_CHANGES, "each of the shares is a change");
-
 static const d9_option options[] = {
     {"from", D9_OPTION_REALS, offsetof(batch_schedule, from), "[0.5]", 0, 0.99, NULL,
      "shares of the run's steps at which the number of batches per step changes, ascending; before the first it is 1"},
@@ -21,7 +19,8 @@ static const d9_option options[] = {
      "batches per step from then on, a number for each share"},
     {0}};
 
-static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
+static d9_status on_phases(d9_context *context, const void *opaque, d9_phase_changes *changes) {
+    d9_status status = D9_OK;
     const batch_schedule *self = opaque;
     if (self->from.count != self->batches.count)
         return d9_fail(context, D9_USAGE, "tricks.batch_schedule: from has %d entries and batches has %d",
@@ -30,10 +29,12 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
         if (i > 0 && self->from.values[i] <= self->from.values[i - 1])
             return d9_fail(context, D9_USAGE, "tricks.batch_schedule.from: %g comes behind %g", self->from.values[i],
                            self->from.values[i - 1]);
-        augmentation->batch_change[i] = (d9_batch_change){self->from.values[i], self->batches.values[i]};
+        D9_TRY(d9_phase_change_add(
+            context, changes,
+            (d9_phase_change){"batch_schedule", self->from.values[i], .batches = self->batches.values[i]}));
     }
-    augmentation->batch_changes = self->from.count;
-    return D9_OK;
+done:
+    return status;
 }
 
 const d9_trick d9_trick_batch_schedule = {
@@ -44,5 +45,5 @@ const d9_trick d9_trick_batch_schedule = {
     .effect = "ResNet-50 on ImageNet to 76.1% in under 30 minutes on a TPU pod (arXiv 1711.00489)",
     .options = options,
     .options_size = sizeof(batch_schedule),
-    .on_augment = on_augment,
+    .on_phases = on_phases,
 };

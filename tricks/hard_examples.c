@@ -6,6 +6,8 @@
  * per 1024 images that the network trains on. */
 #include "tricks/trick.h"
 
+#include <stdio.h>
+
 typedef struct hard_examples {
     double share;
     int64_t every;
@@ -21,14 +23,14 @@ static const d9_option options[] = {
      "channels of the small network's three groups of convolutions"},
     {0}};
 
-static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
+static d9_status on_selection(d9_context *context, const void *opaque, d9_selection *selection) {
     const hard_examples *self = opaque;
     if (self->widths.count != 3)
         return d9_fail(context, D9_USAGE, "tricks.hard_examples.widths has %d entries; it needs three, one a group",
                        self->widths.count);
-    augmentation->hard_share = self->share;
-    augmentation->hard_every = self->every;
-    for (int i = 0; i < 3; i++) augmentation->hard_widths[i] = self->widths.values[i];
+    *selection = (d9_selection){"hard_examples", "airbench", .share = self->share, .every = self->every};
+    snprintf(selection->settings, sizeof selection->settings, "{widths: [%lld, %lld, %lld]}",
+             (long long)self->widths.values[0], (long long)self->widths.values[1], (long long)self->widths.values[2]);
     return D9_OK;
 }
 
@@ -41,5 +43,5 @@ const d9_trick d9_trick_hard_examples = {
     .options = options,
     .options_size = sizeof(hard_examples),
     .conflicts = {"mixup"},
-    .on_augment = on_augment,
+    .on_selection = on_selection,
 };

@@ -15,12 +15,13 @@ static const d9_option options[] = {
      "share of the run's steps with these crops"},
     {0}};
 
-static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
+static d9_status on_phases(d9_context *context, const void *opaque, d9_phase_changes *changes) {
+    d9_status status;
     const progressive *self = opaque;
-    (void)context;
-    augmentation->early_scale = self->scale;
-    augmentation->early_share = self->share;
-    return D9_OK;
+    D9_TRY(d9_phase_change_add(context, changes, (d9_phase_change){"progressive", 0, .scale = self->scale}));
+    D9_TRY(d9_phase_change_add(context, changes, (d9_phase_change){"progressive", self->share, .scale = 1}));
+done:
+    return status;
 }
 
 const d9_trick d9_trick_progressive = {
@@ -31,5 +32,5 @@ const d9_trick d9_trick_progressive = {
     .effect = "ImageNet in 18 minutes on 128 V100, at 128, 224 and 288 pixels (fast.ai, 10 August 2018)",
     .options = options,
     .options_size = sizeof(progressive),
-    .on_augment = on_augment,
+    .on_phases = on_phases,
 };

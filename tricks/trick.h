@@ -1,7 +1,8 @@
 /* A trick: one file that ends in one const struct, and one row in tricks.def.
  *
  * Every hook is optional, is called once before planning, and may fail with D9_USAGE. A trick edits data (graph,
- * augmentation record, groups, tail, views) and runs no code while training, so a trick that is off costs nothing. */
+ * augmentation, phases, second network, groups, tail, views) and runs no code while training, so a trick that is off
+ * costs nothing. */
 #ifndef D9_TRICKS_TRICK_H
 #define D9_TRICKS_TRICK_H
 
@@ -25,6 +26,8 @@ typedef struct d9_trick {
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);
+    d9_status (*on_phases)(d9_context *context, const void *options, d9_phase_changes *changes);
+    d9_status (*on_selection)(d9_context *context, const void *options, d9_selection *selection);
     d9_status (*on_init)(d9_context *context, const void *options, d9_graph *graph); /* initialisers */
     d9_status (*on_optimizer)(d9_context *context, const void *options, const d9_graph *graph, d9_groups *groups);
     d9_status (*on_step)(d9_context *context, const void *options, d9_accumulators *accumulators, d9_tail *tail);

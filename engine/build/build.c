@@ -59,6 +59,8 @@ static d9_status edit(d9_context *context, const d9_trick *trick, const void *op
     D9_TRY(HOOK(on_model, forward));
     D9_TRY(HOOK(on_loss, forward, d9_edit_next(forward, D9_OP_LOSS, 0)));
     D9_TRY(HOOK(on_augment, &program->augmentation));
+    D9_TRY(HOOK(on_phases, &program->changes));
+    D9_TRY(HOOK(on_selection, &program->selection));
     D9_TRY(HOOK(on_init, forward));
     D9_TRY(HOOK(on_optimizer, forward, &program->groups));
     D9_TRY(HOOK(on_step, &program->accumulators, &program->tail));
@@ -139,9 +141,10 @@ static d9_status take_images(const d9_building *b, int64_t images, d9_graph *lis
         int64_t *size = &list->nodes[n].as.norm.group_size;
         if (images * *size % usual != 0)
             D9_TRY(d9_fail(b->context, D9_USAGE,
-                           "%s: ghost_batchnorm makes %lld groups of a batch, which the %lld images that hard_examples "
-                           "leaves do not fill alike",
-                           list->nodes[n].role, (long long)(usual / *size), (long long)images));
+                           "%s: a batch has %lld ghost groups (group_size %lld), and the %lld images that tricks.%s "
+                           "selects are no multiple of that",
+                           list->nodes[n].role, (long long)(usual / *size), (long long)*size, (long long)images,
+                           b->program->selection.trick));
         *size = *size * images / usual;
     }
     D9_TRY(d9_graph_infer(b->context, list));
@@ -149,49 +152,44 @@ done:
     return status;
 }
 
-d9_status d9_build_learner(const d9_building *b, int64_t images, bool small, d9_graph *list) {
+d9_status d9_build_learner(const d9_building *b, int64_t images, double scale, d9_graph *list) {
     d9_status status;
     d9_program said = {0};
     d9_extent extent = b->program->extent;
-    if (small) {
-        extent.height = llround(b->program->augmentation.early_scale * (double)extent.height);
-        extent.width = llround(b->program->augmentation.early_scale * (double)extent.width);
-    }
+    extent.height = llround(scale * (double)extent.height);
+    extent.width = llround(scale * (double)extent.width);
     D9_TRY(build_forward(b->context, b->config, &extent, b->options, false, &said, list));
     D9_TRY(take_images(b, images, list));
 done:
     return status;
 }
 
-/* ---- the small network that chooses ---- */
+/* ---- the second network, which selects ---- */
 
-/* airbench's, as its record for 96% has it. */
 d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list) {
     d9_status status;
-    const int64_t *widths = b->program->augmentation.hard_widths;
+    const d9_selection *selection = &b->program->selection;
     const d9_shape *image = &like->values[like->image].shape;
     const d9_place place = {.source = "the proxy"};
     d9_program said = {0};
     d9_extent extent = b->program->extent;
-    d9_config small = *b->config;
-    char yaml[96];
+    d9_config second = *b->config;
     d9_tree *map;
-    snprintf(yaml, sizeof yaml, "{widths: [%lld, %lld, %lld]}", (long long)widths[0], (long long)widths[1],
-             (long long)widths[2]);
-    small.model = d9_model_find("airbench");
-    D9_TRY(d9_tree_parse(b->context, &b->program->arena, &place, yaml, strlen(yaml), &map));
-    D9_TRY(d9_arena_allocate(b->context, &b->program->arena, small.model->options_size, &small.model_options));
-    D9_TRY(d9_values_bind(b->context, &b->program->arena, map, &(d9_binding){small.model->options, small.model_options},
-                          1, NULL));
+    second.model = d9_model_find(selection->network);
+    D9_TRY(
+        d9_tree_parse(b->context, &b->program->arena, &place, selection->settings, strlen(selection->settings), &map));
+    D9_TRY(d9_arena_allocate(b->context, &b->program->arena, second.model->options_size, &second.model_options));
+    D9_TRY(d9_values_bind(b->context, &b->program->arena, map,
+                          &(d9_binding){second.model->options, second.model_options}, 1, NULL));
     extent.height = image->d[1];
     extent.width = image->d[2];
-    status = build_forward(b->context, &small, &extent, b->options, true, &said, list);
+    status = build_forward(b->context, &second, &extent, b->options, true, &said, list);
     if (status == D9_USAGE) {
         char why[sizeof b->context->message];
         snprintf(why, sizeof why, "%s", b->context->message);
         d9_context_clear(b->context);
-        status = d9_fail(b->context, D9_USAGE, "tricks.hard_examples: its small network%s: %s",
-                         extent.height < b->program->extent.height ? ", on the first images of progressive" : "", why);
+        status = d9_fail(b->context, D9_USAGE, "tricks.%s: its second network, on images of %lldx%lld: %s",
+                         selection->trick, (long long)extent.height, (long long)extent.width, why);
     }
     D9_TRY(status);
     D9_TRY(take_images(b, images, list));
@@ -211,7 +209,7 @@ static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
         if (length >= (int)sizeof own.selects.role)
             D9_TRY(d9_fail(context, D9_USAGE, "the name %s is too long", of->selects.role));
         snprintf(own.name, sizeof own.name, "proxy.%.*s", (int)sizeof own.name - 7, of->name);
-        own.every = program->augmentation.hard_every;
+        own.every = program->selection.every;
         D9_TRY(d9_group_insert(context, groups, g, &own));
     }
 done:
@@ -262,10 +260,10 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(build_forward(context, config, extent, options, false, program, &forward));
-    if (options->rates) program->augmentation.batch_changes = 0; /* one for each batch */
-    if (program->augmentation.hard_share > 0) {
+    for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
+    if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
-        D9_TRY(d9_build_learner(&b, d9_program_learned(program, extent->batch), false, &learner));
+        D9_TRY(d9_build_learner(&b, d9_program_learned(program, extent->batch), 1, &learner));
     } else {
         D9_TRY(d9_graph_copy(context, &forward, &learner));
     }

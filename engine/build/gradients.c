@@ -1,5 +1,5 @@
 /* What stands around the network in a list: the batch before it; the metrics and the gradients behind it; and where a
- * step learns from its hard images alone, the small network that chooses them. */
+ * step learns from selected images alone, the second network that selects them. */
 #include "build/parts.h"
 #include "step/layout.h"
 
@@ -164,9 +164,9 @@ d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
     return add_batch_nodes(b->context, b->program, graph, EVALUATED, b->program->extent.batch);
 }
 
-/* ---- learning from the hard images alone ---- */
+/* ---- learning from selected images alone ---- */
 
-/* The small network looks at all images that the step takes, before anything else, and ranks them. */
+/* The second network ranks all images that the step draws, before anything else runs. */
 static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) {
     d9_status status;
     d9_graph look;
@@ -194,8 +194,7 @@ done:
 static d9_status add_lesson(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;
-    const d9_merge as = {
-        "proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->augmentation.hard_every}};
+    const d9_merge as = {"proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->selection.every}};
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
     d9_build_rest(b->program, from, &proxy);
@@ -211,7 +210,7 @@ done:
 
 d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph) {
     d9_status status;
-    const bool chooses = b->program->augmentation.hard_share > 0;
+    const bool chooses = b->program->selection.trick != NULL;
     D9_TRY(set_types_and_weights(b, graph));
     D9_TRY(add_batch_nodes(b->context, b->program, graph, chooses ? CHOSEN : TAKEN, taken));
     D9_TRY(add_metrics(b->context, graph));

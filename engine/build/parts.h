@@ -15,11 +15,11 @@ typedef struct d9_building {
 
 /* ---- the network ---- */
 
-/* The network that learns from `images` images a step, edited by the tricks; `small`: on the first steps' smaller ones.
- * What the tricks say beside it has been said. */
-D9_MUST_USE d9_status d9_build_learner(const d9_building *b, int64_t images, bool small, d9_graph *list);
-/* The small network that chooses the hard ones of `images` images like those of `like`, edited by those tricks that
- * find something to edit in it. */
+/* The network that learns from `images` images a step, edited by the tricks; `scale`: size of their sides, 1: full.
+ * Warnings of the tricks were already reported. */
+D9_MUST_USE d9_status d9_build_learner(const d9_building *b, int64_t images, double scale, d9_graph *list);
+/* The second network of program->selection, for `images` images of the size of those of `like`, edited by the tricks
+ * that find something to edit in it. */
 D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
 
 /* ---- the batch and the gradients ---- */
@@ -36,11 +36,13 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* ---- the phases ---- */
 
-/* When which list serves, without the lists. */
+/* Computes the step range of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
 /* The lists. `learner`: the network of the others; `updates`: the first node of `train` behind its gradients. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates);
-/* No gradient is made for what has stopped by this step. */
+/* True if steps draw different numbers of batches. */
+bool d9_build_changes_batches(const d9_program *program);
+/* Removes the gradients of parameters that are frozen at step `from`. */
 void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list);
 
 /* ---- tables and values ---- */

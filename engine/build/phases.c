@@ -1,11 +1,43 @@
-/* Phases: smaller images at first, other numbers of batches, and no gradients of what no longer moves. */
+/* Phases: smaller images, other numbers of batches, and no gradients of what no longer moves. */
 #include "build/parts.h"
 #include "step/layout.h"
 
 #include <math.h>
 
-/* The same state serves both lists. */
-static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_graph *list) {
+/* First step of a change. */
+static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
+    return llround(change->from * (double)program->steps);
+}
+
+/* The change that sets the size of images at a step; NULL: they have their full size. */
+static const d9_phase_change *resize_at(const d9_program *program, int64_t step) {
+    const d9_phase_change *found = NULL;
+    for (int i = 0; i < program->changes.count; i++) {
+        const d9_phase_change *change = &program->changes.change[i];
+        if (change->scale > 0 && change_step(program, change) <= step) found = change->scale < 1 ? change : NULL;
+    }
+    return found;
+}
+
+/* The change that sets the number of batches of a step that begins here; NULL: it draws one. */
+static const d9_phase_change *batches_at(const d9_program *program, int64_t step) {
+    const d9_phase_change *found = NULL;
+    for (int i = 0; i < program->changes.count; i++) {
+        const d9_phase_change *change = &program->changes.change[i];
+        if (change->batches > 0 && change_step(program, change) <= step) found = change;
+    }
+    return found;
+}
+
+bool d9_build_changes_batches(const d9_program *program) {
+    for (int i = 0; i < program->changes.count; i++)
+        if (program->changes.change[i].batches > 0) return true;
+    return false;
+}
+
+/* Both lists work on the same parameters and statistics. */
+static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_phase_change *resize,
+                                  const d9_graph *list) {
     const d9_graph *train = &program->train;
     const d9_shape *image = &list->values[list->image].shape;
     for (int v = 0; v < list->value_count; v++) {
@@ -14,9 +46,9 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
         const d9_value_id same = d9_graph_find_value(train, value->name);
         if (same == D9_NONE || !d9_shape_equal(&train->values[same].shape, &value->shape))
             return d9_fail(context, D9_USAGE,
-                           "progressive: the shape of %s depends on the size of the images: this network cannot begin "
-                           "with %lldx%lld of %lldx%lld",
-                           value->name, (long long)image->d[1], (long long)image->d[2],
+                           "tricks.%s: the shape of %s depends on the size of the images: this network cannot train on "
+                           "%lldx%lld of %lldx%lld pixels",
+                           resize->trick, value->name, (long long)image->d[1], (long long)image->d[2],
                            (long long)program->extent.height, (long long)program->extent.width);
     }
     return D9_OK;
@@ -38,21 +70,6 @@ done:
     return status;
 }
 
-static int64_t small_steps(const d9_program *program) {
-    const d9_augmentation *augmentation = &program->augmentation;
-    return augmentation->early_scale > 0 ? llround(augmentation->early_share * (double)program->steps) : 0;
-}
-
-/* Batches that a step takes from here on. */
-static int64_t batches_at(const d9_program *program, int64_t step) {
-    const d9_augmentation *augmentation = &program->augmentation;
-    int64_t batches = 1;
-    for (int i = 0; i < augmentation->batch_changes; i++)
-        if (llround(augmentation->batch_change[i].from * (double)program->steps) <= step)
-            batches = augmentation->batch_change[i].batches;
-    return batches;
-}
-
 void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
@@ -66,10 +83,11 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *learner, d9_no
     d9_status status;
     const d9_program *program = b->program;
     const int64_t taken = program->extent.batch * phase->batches;
-    const bool small = phase->from < small_steps(program);
-    D9_TRY(phase->batches > 1 || small ? d9_build_learner(b, d9_program_learned(program, taken), small, &phase->list)
-                                       : d9_graph_copy(b->context, learner, &phase->list));
-    D9_TRY(check_same_state(b->context, program, &phase->list));
+    const d9_phase_change *resize = resize_at(program, phase->from);
+    D9_TRY(phase->batches > 1 || resize
+               ? d9_build_learner(b, d9_program_learned(program, taken), resize ? resize->scale : 1, &phase->list)
+               : d9_graph_copy(b->context, learner, &phase->list));
+    if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
     d9_build_rest(program, phase->from, &phase->list);
     D9_TRY(d9_build_gradients(b, phase->from, taken, &phase->list));
     d9_layout_like(&program->train, &phase->list);
@@ -111,7 +129,7 @@ static bool is_empty(const d9_program *program, const d9_phase *phase) {
 
 /* When the next group ends, or another of the changes comes; `rests`: one has ended. */
 static int64_t next_change(const d9_program *program, int64_t from, bool *rests) {
-    int64_t next = from < small_steps(program) ? small_steps(program) : program->steps;
+    int64_t next = program->steps;
     *rests = false;
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
@@ -120,8 +138,8 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *rests)
         if (end <= from) *rests = true;
         if (end > from && end < next) next = end;
     }
-    for (int i = 0; i < program->augmentation.batch_changes; i++) {
-        const int64_t at = llround(program->augmentation.batch_change[i].from * (double)program->steps);
+    for (int i = 0; i < program->changes.count; i++) {
+        const int64_t at = change_step(program, &program->changes.change[i]);
         if (at > from && at < next) next = at;
     }
     return next;
@@ -135,15 +153,15 @@ d9_status d9_build_find_phases(const d9_building *b) {
     d9_program *program = b->program;
     for (int64_t from = 0, until; from < program->steps; from = until) {
         bool rests;
-        const int64_t batches = batches_at(program, from);
+        const d9_phase_change *change = batches_at(program, from);
+        const int64_t batches = change ? change->batches : 1;
         until = next_change(program, from, &rests);
         if (batches > program->steps_per_epoch)
-            D9_TRY(d9_fail(context, D9_USAGE,
-                           "tricks.batch_schedule.batches: a step of %lld: an epoch has no more than %lld",
-                           (long long)batches, (long long)program->steps_per_epoch));
+            D9_TRY(d9_fail(context, D9_USAGE, "tricks.%s: a step of %lld batches: an epoch has only %lld",
+                           change->trick, (long long)batches, (long long)program->steps_per_epoch));
         if (batches > 1 && !is_empty(program, &(d9_phase){.from = from, .until = until, .batches = batches}))
             D9_TRY(add_phase(context, from, until, batches, program));
-        if ((rests || from < small_steps(program)) && first_left(program, from, until) < until)
+        if ((rests || resize_at(program, from)) && first_left(program, from, until) < until)
             D9_TRY(add_phase(context, from, until, 1, program));
     }
 done:

@@ -61,7 +61,7 @@ static d9_status decay_and_share(d9_context *context, d9_program *program, const
     double *decays, *shares;
     update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_images(program, 0))};
     update->share = (d9_coefficient){D9_NONE, 1 / (double)d9_program_images(program, 0)};
-    if (program->augmentation.batch_changes == 0) goto done;
+    if (!d9_build_changes_batches(program)) goto done;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->share.table, &shares));
     for (int64_t s = 0; s < program->steps; s++) {

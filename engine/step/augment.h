@@ -11,27 +11,13 @@
 
 typedef enum d9_mirror { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING } d9_mirror;
 
-/* From a share of the run's steps on, a step takes so many batches. */
-typedef struct d9_batch_change {
-    double from;
-    int64_t batches;
-} d9_batch_change;
-enum { D9_MAX_BATCH_CHANGES = 16, D9_MAX_BATCHES = 64 /* of a step */ };
-
 typedef struct d9_augmentation {
-    int pad;            /* reflect padding of the random crop; 0: no crop */
-    d9_mirror mirror;   /* alternating: a random half in epoch 1, the others in epoch 2, and so on */
-    int cutout;         /* side of the zeroed square; 0: none */
-    float brightness;   /* greatest shift of an image's normalised pixels */
-    float contrast;     /* greatest distance from 1 of the factor after it; both 0: no jitter */
-    double mixup;       /* alpha of the batch's share, Beta(alpha, alpha); 0: images are not mixed */
-    double early_scale; /* of the first steps' crops beside the images' sides, below 1; 0: there are no such steps */
-    double early_share; /* of the run's steps */
-    double hard_share;  /* of the images that a step takes: it learns from those with the largest losses; 0: from all */
-    int64_t hard_every; /* steps from one in which the small network learns, too, to the next */
-    int64_t hard_widths[3];                             /* of its three groups of convolutions */
-    int batch_changes;                                  /* 0: each step takes one */
-    d9_batch_change batch_change[D9_MAX_BATCH_CHANGES]; /* from small to large shares */
+    int pad;          /* reflect padding of the random crop; 0: no crop */
+    d9_mirror mirror; /* alternating: a random half in epoch 1, the others in epoch 2, and so on */
+    int cutout;       /* side of the zeroed square; 0: none */
+    float brightness; /* greatest shift of an image's normalised pixels */
+    float contrast;   /* greatest distance from 1 of the factor after it; both 0: no jitter */
+    double mixup;     /* alpha of the batch's share, Beta(alpha, alpha); 0: images are not mixed */
 } d9_augmentation;
 
 /* One sample's draws, as the `draw` node writes them: i32 (N, 7). The last two are the bits of f32 numbers,

@@ -116,6 +116,14 @@ void d9_program_free(d9_context *context, d9_program *program) {
 
 /* ---- phases ---- */
 
+d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change) {
+    if (changes->count == D9_MAX_PHASE_CHANGES)
+        return d9_fail(context, D9_USAGE, "tricks.%s makes one phase too many: %d changes are the most", change.trick,
+                       D9_MAX_PHASE_CHANGES);
+    changes->change[changes->count++] = change;
+    return D9_OK;
+}
+
 bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step) {
     const int64_t left = program->steps_per_epoch - step % program->steps_per_epoch;
     return step >= phase->from && step + phase->batches <= phase->until && phase->batches <= left;
@@ -144,7 +152,7 @@ int64_t d9_program_alike(const d9_program *program, int64_t step) {
 }
 
 int64_t d9_program_learned(const d9_program *program, int64_t images) {
-    const double share = program->augmentation.hard_share;
+    const double share = program->selection.share;
     const int64_t learned = share > 0 ? llround(share * (double)images) : images;
     return learned > 0 ? learned : 1;
 }

@@ -62,7 +62,7 @@ typedef struct d9_group {
     bool rate_ends;                 /* the end of its rate's schedule is the group's, not the run's */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_MAX_GROUPS = 144 }; /* freeze makes 17 of each, hard_examples twice as many */
+enum { D9_MAX_GROUPS = 144 }; /* 17 of each of two, and those of a second network twice as many */
 typedef struct d9_groups {
     int count;
     d9_group group[D9_MAX_GROUPS];
@@ -105,6 +105,18 @@ typedef struct d9_views {
 /* Views an image, on average. */
 double d9_views_an_image(const d9_views *views);
 
+/* ---- a second network: what on_selection fills in ---- */
+
+/* A second network computes the loss of every image that a step draws; the network learns from those with the largest
+ * losses. All zero: it learns from every image. */
+typedef struct d9_selection {
+    const char *trick;   /* its name, for messages; NULL: no second network */
+    const char *network; /* a row of models.def */
+    char settings[96];   /* the network's options as a YAML map */
+    double share;        /* of a step's images: how many the network learns from */
+    int64_t every;       /* update interval of the second network, in steps */
+} d9_selection;
+
 /* ---- what the run is over ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch;
@@ -117,6 +129,24 @@ typedef struct d9_table {
     double *values;
     int64_t count;
 } d9_table; /* by step, or by class */
+
+/* ---- phases: what on_phases edits ---- */
+
+/* From a share of the run's steps on, images have another size or a step draws another number of batches. */
+typedef struct d9_phase_change {
+    const char *trick; /* its name, for messages */
+    double from;
+    double scale;    /* of an image's sides, at most 1: random crops of this size; 0: the size stays */
+    int64_t batches; /* of a step; 0: the number stays */
+} d9_phase_change;
+enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
+typedef struct d9_phase_changes { /* where two apply, the later row counts */
+    int count;
+    d9_phase_change change[D9_MAX_PHASE_CHANGES];
+} d9_phase_changes;
+/* Appends a change. Too many: D9_USAGE. */
+D9_MUST_USE d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change);
+
 enum { D9_MAX_TABLES = 2 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
 /* Steps that run another list than `train`, over the same state and the same updates: on smaller images, of several
@@ -138,6 +168,8 @@ typedef struct d9_program {
     const d9_precision *precision;
     uint64_t seed;
     d9_augmentation augmentation;
+    d9_selection selection;
+    d9_phase_changes changes;
     d9_groups groups;
     d9_accumulators accumulators;
     d9_tail tail;

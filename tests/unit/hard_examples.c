@@ -318,8 +318,8 @@ static void refuse(const char *tricks, const char *words) {
 TEST(test_what_does_not_fit, set_up) {
     refuse("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2");
     refuse("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
-           "stem.norm ghost_batchnorm 4 5 hard_examples");
-    refuse("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples first progressive 8x8 airbench 9");
+           "stem.norm 4 group_size 2 5 tricks.hard_examples");
+    refuse("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
 }
 
 /* Weights, filters and biases in 17 parts, which freeze makes, and the first bias; all of it twice. */

@@ -258,7 +258,7 @@ TEST(test_what_happens_every_so_many_steps, set_up) {
 }
 
 TEST(test_batches_that_do_not_fit, set_up) {
-    refuse(resnet9, "batch_schedule: {batches: [5]}", "tricks.batch_schedule.batches 5 4");
+    refuse(resnet9, "batch_schedule: {batches: [5]}", "tricks.batch_schedule 5 4");
     refuse(resnet9, "batch_schedule: {from: [0.2, 0.5]}", "tricks.batch_schedule 2 batches 1");
     refuse(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}", "tricks.batch_schedule.from 0.5");
 }

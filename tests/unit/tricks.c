@@ -591,8 +591,8 @@ TEST(test_table_of_tricks, set_up) {
         const d9_trick *trick = d9_trick_at(t);
         assert_int_equal(d9_trick_index(trick->name), t);
         assert_true(trick->doc && trick->source && trick->effect);
-        assert_true(trick->on_model || trick->on_loss || trick->on_augment || trick->on_init || trick->on_optimizer ||
-                    trick->on_step || trick->on_views);
+        assert_true(trick->on_model || trick->on_loss || trick->on_augment || trick->on_phases || trick->on_selection ||
+                    trick->on_init || trick->on_optimizer || trick->on_step || trick->on_views);
         for (int c = 0; c < D9_MAX_CONFLICTS; c++)
             if (trick->conflicts[c]) assert_true(d9_trick_index(trick->conflicts[c]) >= 0);
     }
