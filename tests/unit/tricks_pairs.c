@@ -182,7 +182,7 @@ static void check_refusal(const struct network *network, unsigned set) {
     for (int t = 0; t < D9_TRICK_COUNT; t++)
         named |= (network->refuse & set) >> t & 1 && strstr(context.message, d9_trick_at(t)->name) &&
                  strstr(context.message,
-                        t == D9_TRICK_progressive ? ": this network cannot begin with " : " finds nothing to edit: ");
+                        t == D9_TRICK_progressive ? ": this network cannot train on " : " finds nothing to edit: ");
     if (!named) fail_msg("%s: %s", network->name, context.message);
     d9_context_clear(&context), d9_config_free(&context, config);
 }

@@ -108,7 +108,7 @@ static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onedn
     DNNL_TRY(d9_dnnl_memory(engine, &array, DNNL_MEMORY_NONE, &c->plain[argument]));
     const dnnl_memory_t plain = c->plain[argument];
     const bool out = argument == written[c->g.pass];
-    if (!d9_dnnl_memories_alike(own, plain))
+    if (!d9_dnnl_memories_equal(own, plain))
         DNNL_TRY(d9_dnnl_reorder(engine, out ? own : plain, out ? plain : own, &c->reorder[argument]));
 done:
     return status;
