@@ -101,7 +101,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     d9_result trained = {0};
     const d9_train_options train = {
         .write_model = d9_model_write,
-        .start_model = d9_model_start,
+        .start_model = d9_model_initialize,
         .config = config->inner,
         .seed = (uint64_t)config->inner->seed,
         .out = self.options->folder,

@@ -311,7 +311,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     if (status != D9_OK) return status;
     d9_train_options train = {
         .write_model = d9_model_write,
-        .start_model = d9_model_start,
+        .start_model = d9_model_initialize,
         .config = config,
         .seed = (uint64_t)config->seed,
         .out = out,

@@ -48,7 +48,7 @@ void d9_text_add_shell_word(d9_text *text, const char *word) {
         return;
     }
     d9_text_add(text, "'");
-    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word); /* 'it'\''s' */
+    for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word); /* it's becomes 'it'\''s' */
     d9_text_add(text, "'");
 }
 
@@ -112,7 +112,7 @@ bool d9_text_ends_in(const char *text, const char *ending) {
 
 enum { WORD_MAX = 63 };
 
-static int least(int a, int b) { return a < b ? a : b; }
+static int smaller(int a, int b) { return a < b ? a : b; }
 
 /* Number of edits (insertion, deletion, replacement, swap of neighbours) from a to b, ignoring case. */
 static int edit_distance(const char *a, int a_length, const char *b, int b_length) {
@@ -123,9 +123,9 @@ static int edit_distance(const char *a, int a_length, const char *b, int b_lengt
         now[0] = i;
         for (int j = 1; j <= b_length; j++) {
             int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            now[j] = least(least(before[j] + 1, now[j - 1] + 1), before[j - 1] + (x != y));
+            now[j] = smaller(smaller(before[j] + 1, now[j - 1] + 1), before[j - 1] + (x != y));
             if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]))
-                now[j] = least(now[j], earlier[j - 2] + 1);
+                now[j] = smaller(now[j], earlier[j - 2] + 1);
         }
     }
     return row[a_length % 3][b_length];
@@ -135,7 +135,7 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
     size_t length = strlen(word);
     if (length == 0 || length > WORD_MAX) return NULL;
     const char *nearest = NULL, *completion = NULL;
-    int best = least((int)(length + 2) / 3, (int)length - 1) + 1; /* a third of the letters may differ */
+    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1; /* a third of the letters may differ */
     for (int i = 0; i < count; i++) {
         size_t other = strlen(candidates[i]);
         if (other > WORD_MAX) continue;

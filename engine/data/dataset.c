@@ -13,7 +13,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
-enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draw numbers of the split's random stream; data/folder.c uses 1 and 2 */
+enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draws of the split's random stream; data/folder.c uses 1 and 2 */
 
 typedef struct source {
     const char *name;

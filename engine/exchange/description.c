@@ -143,7 +143,7 @@ done:
     return status;
 }
 
-bool d9_description_names_others(const d9_safetensors *file, const d9_dataset *dataset) {
+bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset) {
     const char *text = d9_safetensors_metadata(file, "dawn9.classes");
     json_t *there = text ? json_loads(text, 0, NULL) : NULL;
     json_t *here = d9_json_texts(dataset->class_names, dataset->classes);
@@ -296,7 +296,7 @@ done:
     return status;
 }
 
-/* ---- use ---- */
+/* ---- using a description ---- */
 
 d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                d9_dataset *dataset) {

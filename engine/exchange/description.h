@@ -35,7 +35,7 @@ D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path,
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
 /* True if the file names its classes differently from the dataset, or in another order. */
-bool d9_description_names_others(const d9_safetensors *file, const d9_dataset *dataset);
+bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
 /* d9_description_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
                                           d9_description **description);

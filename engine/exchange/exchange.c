@@ -23,7 +23,7 @@ const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEX
 }
 
 /* Shape of the value in the engine: (O, H, W, I) also for the weight of a linear layer that reads images. */
-static d9_shape inside_shape(const d9_graph *graph, const d9_value *value) {
+static d9_shape engine_shape(const d9_graph *graph, const d9_value *value) {
     for (int n = 0; value->kind == D9_VALUE_PARAMETER && n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (node->op != D9_OP_LINEAR) continue;
@@ -36,59 +36,59 @@ static d9_shape inside_shape(const d9_graph *graph, const d9_value *value) {
 }
 
 /* Index in the engine's layout of element k of the file's layout: (o, i, h, w) is at (o, h, w, i). */
-static int64_t inside_index(const d9_shape *shape, int64_t k) {
+static int64_t engine_index(const d9_shape *shape, int64_t k) {
     const int64_t *d = shape->d;
     if (shape->rank != 4) return k;
     const int64_t w = k % d[2], h = k / d[2] % d[1], i = k / (d[2] * d[1]) % d[3], o = k / (d[3] * d[2] * d[1]);
     return ((o * d[1] + h) * d[2] + w) * d[3] + i;
 }
 
-static void average_groups(const int64_t *d, const double *inside, double *outside) {
+static void average_groups(const int64_t *d, const double *engine_values, double *file_values) {
     for (int64_t c = 0; c < d[1]; c++) {
         double sum = 0;
-        for (int64_t g = 0; g < d[0]; g++) sum += inside[g * d[1] + c];
-        outside[c] = sum / (double)d[0];
+        for (int64_t g = 0; g < d[0]; g++) sum += engine_values[g * d[1] + c];
+        file_values[c] = sum / (double)d[0];
     }
 }
 
-d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer, double *outside) {
+d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer, double *file_values) {
     d9_status status;
     const int64_t count = d9_shape_count(&value->shape);
-    double *inside = NULL;
+    double *engine_values = NULL;
     d9_value place = *value;
     place.buffer = buffer;
-    const d9_shape shape = inside_shape(&session->program.train, value);
-    D9_TRY(D9_ALLOCATE(session->context, count, value->name, &inside));
-    D9_TRY(d9_session_read_value(session, &place, inside));
+    const d9_shape shape = engine_shape(&session->program.train, value);
+    D9_TRY(D9_ALLOCATE(session->context, count, value->name, &engine_values));
+    D9_TRY(d9_session_read_value(session, &place, engine_values));
     if (value->kind == D9_VALUE_STATISTIC)
-        average_groups(value->shape.d, inside, outside);
+        average_groups(value->shape.d, engine_values, file_values);
     else
-        for (int64_t k = 0; k < count; k++) outside[k] = inside[inside_index(&shape, k)];
+        for (int64_t k = 0; k < count; k++) file_values[k] = engine_values[engine_index(&shape, k)];
 done:
-    d9_release(session->context, inside);
+    d9_release(session->context, engine_values);
     return status;
 }
 
-d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value, const double *outside) {
+d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value, const double *file_values) {
     static const char variance[] = ".running_var";
     const size_t length = strlen(value->name), tail = sizeof variance - 1;
     const bool positive = length >= tail && strcmp(value->name + length - tail, variance) == 0;
     const d9_shape shape = d9_exchange_shape(value);
     for (int64_t i = 0; i < d9_shape_count(&shape); i++) {
-        if (!isfinite(outside[i]))
+        if (!isfinite(file_values[i]))
             return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is not finite", path, value->name,
-                           outside[i]);
-        if (positive && outside[i] < 0)
+                           file_values[i]);
+        if (positive && file_values[i] < 0)
             return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, but a variance must not be negative", path,
-                           value->name, outside[i]);
+                           value->name, file_values[i]);
     }
     return D9_OK;
 }
 
-void d9_exchange_in(const d9_graph *graph, const d9_value *value, const double *outside, double *state) {
-    const d9_shape shape = inside_shape(graph, value);
-    double *inside = state + value->offset / (int64_t)d9_type_bytes(value->type);
+void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state) {
+    const d9_shape shape = engine_shape(graph, value);
+    double *engine_values = state + value->offset / (int64_t)d9_type_bytes(value->type);
     const bool statistic = value->kind == D9_VALUE_STATISTIC;
     for (int64_t k = 0; k < d9_shape_count(&value->shape); k++)
-        inside[inside_index(&shape, k)] = outside[statistic ? k % value->shape.d[1] : k];
+        engine_values[engine_index(&shape, k)] = file_values[statistic ? k % value->shape.d[1] : k];
 }

@@ -16,17 +16,18 @@ const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEX
 
 /* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own buffer, or one with the same
  * layout: GRADIENT for a parameter, or an accumulator. */
-D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer, double *outside);
+D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer,
+                                       double *file_values);
 /* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. All
  * values from model files are checked by it. */
 D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
-                                        const double *outside);
+                                        const double *file_values);
 /* Writes a parameter or statistic of the graph to its place in `state`, which is laid out like STATE. A statistic is
  * copied to every ghost group. */
-void d9_exchange_in(const d9_graph *graph, const d9_value *value, const double *outside, double *state);
+void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);
 
 /* True if the value is in STATE. A model file holds those of them that evaluation reads. */
-static inline bool d9_exchange_has(const d9_value *value) {
+static inline bool d9_exchange_is_stored(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
 }
 

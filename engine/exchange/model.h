@@ -16,7 +16,7 @@ D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uin
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
 /* Loads a model's weights into an initialised state as a start of training: if the file has other classes, by number or
  * name, the last layer is not loaded, which is logged. */
-D9_MUST_USE d9_status d9_model_start(d9_session *session, const char *path);
+D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *path);
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
 

@@ -20,7 +20,7 @@ d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes
         const d9_value *value = &graph->values[v];
         const d9_shape shape = d9_exchange_shape(value);
         double *wide;
-        if (!d9_exchange_has(value)) continue;
+        if (!d9_exchange_is_stored(value)) continue;
         D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, d9_shape_count(&shape), &wide));
         D9_TRY(d9_exchange_read(session, value, session->program.tail.evaluate, wide));
         D9_TRY(d9_tensor_from_doubles(session->context, &arena, value->name, &shape, wide, &tensors[count++]));
@@ -71,7 +71,8 @@ static int64_t find_other_classes(const source *self) {
     const d9_tensor *tensor = d9_safetensors_find(self->file, weight->name);
     d9_shape shape = d9_exchange_shape(weight);
     if (!tensor) return 0;
-    if (tensor->shape.d[0] == shape.d[0] && !d9_description_names_others(self->file, self->session->dataset)) return 0;
+    if (tensor->shape.d[0] == shape.d[0] && !d9_description_classes_differ(self->file, self->session->dataset))
+        return 0;
     shape.d[0] = tensor->shape.d[0];
     return d9_shape_equal(&shape, &tensor->shape) ? shape.d[0] : 0;
 }
@@ -106,7 +107,7 @@ static d9_status import_value(source *self, const d9_value *value) {
     D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
     D9_TRY(d9_exchange_check(context, self->path, value, wide));
-    d9_exchange_in(&self->session->program.eval, value, wide, self->state);
+    d9_exchange_write(&self->session->program.eval, value, wide, self->state);
 done:
     d9_release(context, wide);
     return status;
@@ -119,7 +120,7 @@ static d9_status check_others(const source *self) {
     for (int i = 0; i < self->file->tensor_count; i++) {
         const d9_tensor *tensor = &self->file->tensors[i];
         const d9_value_id id = d9_graph_find_value(graph, tensor->name);
-        if ((id != D9_NONE && d9_exchange_has(&graph->values[id])) ||
+        if ((id != D9_NONE && d9_exchange_is_stored(&graph->values[id])) ||
             d9_text_ends_in(tensor->name, ".num_batches_tracked"))
             continue;
         return d9_fail(self->session->context, D9_USAGE,
@@ -137,7 +138,7 @@ static d9_status load(source *self) {
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
     if (self->replaces_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_has(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
+        if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
     D9_TRY(check_others(self));
     if (self->other_classes)
         d9_log(session->context, D9_LOG_WARNING,
@@ -166,4 +167,4 @@ done:
 
 d9_status d9_model_read(d9_session *session, const char *path) { return read_model(session, path, false); }
 
-d9_status d9_model_start(d9_session *session, const char *path) { return read_model(session, path, true); }
+d9_status d9_model_initialize(d9_session *session, const char *path) { return read_model(session, path, true); }

@@ -134,7 +134,7 @@ static d9_status put_node(writer *self, const d9_node *node) {
 /* ---- the model ---- */
 
 /* Writes an input or output of the graph. A dimension of 0 is the batch, whose size the user of the model chooses. */
-static void put_end(writer *self, int field, const char *name, const int64_t *dims, int rank) {
+static void put_endpoint(writer *self, int field, const char *name, const int64_t *dims, int rank) {
     d9_message *m = &self->message;
     const size_t value = d9_message_begin(m, field);
     d9_message_text(m, VALUE_NAME, name);
@@ -163,9 +163,9 @@ static d9_status put_graph(writer *self) {
     for (int n = 0; n < graph->node_count; n++) D9_TRY(put_node(self, &graph->nodes[n]));
     d9_message_text(&self->message, GRAPH_NAME, "dawn9");
     for (int v = 0; v < graph->value_count; v++)
-        if (d9_exchange_has(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
-    put_end(self, GRAPH_INPUT, "images", (int64_t[]){0, about->channels, about->height, about->width}, 4);
-    put_end(self, GRAPH_OUTPUT, "logits", (int64_t[]){0, about->classes}, 2);
+        if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
+    put_endpoint(self, GRAPH_INPUT, "images", (int64_t[]){0, about->channels, about->height, about->width}, 4);
+    put_endpoint(self, GRAPH_OUTPUT, "logits", (int64_t[]){0, about->classes}, 2);
     d9_message_end(&self->message, begin);
 done:
     return status;

@@ -31,9 +31,9 @@ typedef struct d9_predictor {
 /* Returns D9_DATA if the file is not a model of this kind, D9_USAGE if its weights do not fit its configuration. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
-/* pixels: (count, height, width, 3) RGB; probabilities: (count, classes), the softmax of the logits averaged over the
- * configuration's views. Images do not influence each other. features: (count, predictor->features), the flattened
- * input of the last linear layer, averaged over the same views; NULL: not wanted. */
+/* Predicts images. pixels: (count, height, width, 3) RGB; probabilities: (count, classes), the softmax of the logits
+ * averaged over the configuration's views. Images do not influence each other. features: (count, predictor->features),
+ * the flattened input of the last linear layer, averaged over the same views; NULL: not wanted. */
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);

@@ -63,7 +63,7 @@ done:
 }
 
 /* Uniform initialisation by Glorot and Bengio 2010; biases are 0. */
-static void start_by_glorot(d9_graph *graph) {
+static void initialize_glorot(d9_graph *graph) {
     for (int v = 0; v < graph->value_count; v++) {
         d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER) continue;
@@ -104,7 +104,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
     D9_TRY(d9_graph_act(context, graph, "fc1.act", y, &y));
     D9_TRY(dropout(context, graph, self, "fc1.drop", self->dropout.values[blocks], &y));
     D9_TRY(d9_parts_linear_bias(context, graph, "fc2", y, classes, logits));
-    if (self->init == INIT_GLOROT) start_by_glorot(graph);
+    if (self->init == INIT_GLOROT) initialize_glorot(graph);
 done:
     return status;
 }

@@ -46,16 +46,16 @@ static d9_status load_parameter(d9_session *session, const d9_reference_case *re
     const char *name = d9_reference_case_file_name(reference, value->name);
     const d9_tensor *tensor = d9_reference_case_initial(reference, name);
     const d9_shape shape = d9_exchange_shape(value);
-    double *outside = NULL;
+    double *file_values = NULL;
     if (!tensor || !d9_shape_equal(&tensor->shape, &shape))
         return d9_fail(session->context, D9_DATA, "case %s: init/%s is missing or has another shape", reference->name,
                        name);
-    D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "initial weights", &outside));
-    d9_tensor_to_doubles(tensor, outside);
-    perturb(outside, d9_shape_count(&shape), options);
-    d9_exchange_in(&session->program.train, value, outside, state);
+    D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "initial weights", &file_values));
+    d9_tensor_to_doubles(tensor, file_values);
+    perturb(file_values, d9_shape_count(&shape), options);
+    d9_exchange_write(&session->program.train, value, file_values, state);
 done:
-    d9_release(session->context, outside);
+    d9_release(session->context, file_values);
     return status;
 }
 
@@ -125,7 +125,7 @@ static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
     const d9_graph *graph = &self->session->program.train;
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
-        if (!d9_exchange_has(value)) continue;
+        if (!d9_exchange_is_stored(value)) continue;
         if (buffer == D9_BUFFER_GRADIENT && d9_gradient_of(graph, v) == D9_NONE) continue;
         D9_TRY(record(self, prefix, d9_reference_case_file_name(self->reference, value->name), value, buffer));
     }

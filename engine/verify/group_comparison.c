@@ -51,7 +51,7 @@ void d9_verification_report(d9_verification *self, d9_verify_row *row) {
     self->sink(self->user, row);
 }
 
-static double against_limit(const d9_verify_row *row) {
+static double ratio_to_limit(const d9_verify_row *row) {
     return row->limit > 0 ? row->error / row->limit : row->error > 0 ? INFINITY : -1;
 }
 
@@ -60,7 +60,7 @@ void d9_verification_keep_worst(void *user, const d9_verify_row *row) {
     int64_t compared = kept->compared + row->compared;
     bool passed = kept->passed && row->passed;
     if (kept->compared == 0 || (kept->passed && !row->passed) ||
-        (kept->passed == row->passed && against_limit(row) > against_limit(kept))) {
+        (kept->passed == row->passed && ratio_to_limit(row) > ratio_to_limit(kept))) {
         *kept = *row;
         snprintf(kept->note, sizeof kept->note, "%.40s, %.50s", row->name, row->note);
     }
@@ -75,7 +75,7 @@ d9_verify_row d9_verification_row(const d9_verification *self, const char *group
     return row;
 }
 
-static bool belongs(const group *g, const char *name) {
+static bool in_group(const group *g, const char *name) {
     return strncmp(name, g->prefix, strlen(g->prefix)) == 0 && (!g->suffix || d9_text_ends_in(name, g->suffix));
 }
 
@@ -155,7 +155,7 @@ done:
 /* True if the file lacks this tensor of the run. A value that no step changes may be stored without a prefix. */
 static bool is_unexpected(const group *g, const char *name, const d9_recorded_tensors *expected) {
     const char *slash = strchr(name, '/');
-    if (!belongs(g, name) || d9_recorded_tensors_find(expected, name)) return false;
+    if (!in_group(g, name) || d9_recorded_tensors_find(expected, name)) return false;
     return !(g->measure == MOVEMENT && slash && d9_recorded_tensors_find(expected, slash + 1));
 }
 
@@ -184,7 +184,7 @@ static d9_status add_sensitivity(d9_verification *self, const group *g, const d9
         const d9_recorded_tensor *want = &self->unperturbed.rows[i],
                                  *got = d9_recorded_tensors_find(perturbed, want->name);
         tensor_error made;
-        if (!belongs(g, want->name) || !got) continue;
+        if (!in_group(g, want->name) || !got) continue;
         D9_TRY(measure_error(self, g, got, want->values, &made));
         if (isfinite(made.error)) *error = fmax(*error, made.error); /* infinite: no step changes the tensor */
         *cosine = fmin(*cosine, made.cosine);                        /* fmin ignores NaN */
@@ -218,7 +218,7 @@ static d9_status compare_group(d9_verification *self, const group *g, const d9_r
     d9_verify_row row = d9_verification_row(self, g->name, limit_of(self, g));
     int tensors = 0;
     for (int i = 0; i < expected->count; i++) {
-        if (!belongs(g, expected->rows[i].name)) continue;
+        if (!in_group(g, expected->rows[i].name)) continue;
         D9_TRY(compare_tensor(self, g, &expected->rows[i], recorded, &row));
         tensors++;
     }

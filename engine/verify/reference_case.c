@@ -138,11 +138,10 @@ d9_status d9_reference_case_open(d9_context *context, const char *path, d9_refer
     set_name(path, self->name, sizeof self->name);
     D9_TRY(d9_safetensors_read(context, path, &self->file));
     if (!d9_safetensors_metadata(self->file, "dawn9.config"))
-        D9_TRY(
-            d9_fail(context, D9_DATA,
-                    "%s: its metadata has no dawn9.config: not a reference case, or one from before cases had their "
-                    "configuration (tests/golden/generate.py writes it)",
-                    path));
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "%s: its metadata has no dawn9.config: not a reference case, or one from before cases had their "
+                       "configuration (tests/golden/generate.py writes it)",
+                       path));
     self->augmentation = d9_safetensors_find(self->file, "crop_y") != NULL;
     D9_TRY(d9_description_find(context, path, self->file, &self->description));
     D9_TRY(read_settings(context, self));

@@ -8,13 +8,13 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_RULES = 1024, MAX_MOVED = 8 };
+enum { MAX_RULES = 1024, MAX_UPDATED = 8 };
 static const double least_cosine = 0.99999; /* for values that were rounded to half precision or tf32 */
 
-typedef struct moved {
+typedef struct updated_state {
     d9_value_id id;
     double *before;
-} moved; /* a state that the current rule updates */
+} updated_state; /* a state that the current rule updates */
 
 typedef struct comparison {
     d9_context *context;
@@ -23,8 +23,8 @@ typedef struct comparison {
     d9_plan *plan; /* plan of the tested backend */
     int64_t step;
     bool cut; /* truncate the judge's inputs from other rules to tf32 */
-    moved moved[MAX_MOVED];
-    int moved_count;
+    updated_state updated[MAX_UPDATED];
+    int updated_count;
     d9_node_id begin; /* first node of the current rule */
     bool in_f32;      /* the current rule does not round between its nodes */
     d9_verify_row row;
@@ -60,7 +60,7 @@ done:
     return status;
 }
 
-static bool made_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
+static bool written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; n < end; n++)
         for (int i = 0; i < c->graph->nodes[n].output_count; i++)
             if (c->graph->nodes[n].outputs[i] == id) return true;
@@ -84,7 +84,7 @@ static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value *value = &c->graph->values[id];
             bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT ||
                            value->buffer == D9_BUFFER_GRADIENT;
-            if (travels && !made_in(c, id, begin, end))
+            if (travels && !written_in(c, id, begin, end))
                 D9_TRY(copy_bytes(c, value->buffer, value->offset,
                                   d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
         }
@@ -110,36 +110,36 @@ done:
 
 /* ---- states that a rule updates ---- */
 
-static bool is_moved(const d9_node *node, int input) {
+static bool is_updated(const d9_node *node, int input) {
     if (d9_op_info_of(node->op)->in_place >> input & 1) return true;
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i] == node->inputs[input]) return true;
     return false;
 }
 
-static void free_moved(comparison *c) {
-    while (c->moved_count > 0) d9_release(c->context, c->moved[--c->moved_count].before);
+static void free_updated(comparison *c) {
+    while (c->updated_count > 0) d9_release(c->context, c->updated[--c->updated_count].before);
 }
 
 static const double *before_of(const comparison *c, d9_value_id id) {
-    for (int i = 0; i < c->moved_count; i++)
-        if (c->moved[i].id == id) return c->moved[i].before;
+    for (int i = 0; i < c->updated_count; i++)
+        if (c->updated[i].id == id) return c->updated[i].before;
     return NULL;
 }
 
 /* Saves the judge's states that the rule will update. */
-static d9_status keep_moved(comparison *c, d9_node_id begin, d9_node_id end) {
+static d9_status save_updated(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
         for (int i = 0; i < c->graph->nodes[n].input_count; i++) {
             const d9_value_id id = c->graph->nodes[n].inputs[i];
             const d9_value *value = &c->graph->values[id];
-            if (!is_moved(&c->graph->nodes[n], i) || before_of(c, id)) continue;
-            if (c->moved_count == MAX_MOVED)
+            if (!is_updated(&c->graph->nodes[n], i) || before_of(c, id)) continue;
+            if (c->updated_count == MAX_UPDATED)
                 D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that updates more than %d states",
-                               c->graph->nodes[begin].role, MAX_MOVED));
-            moved *m = &c->moved[c->moved_count++];
-            *m = (moved){.id = id};
+                               c->graph->nodes[begin].role, MAX_UPDATED));
+            updated_state *m = &c->updated[c->updated_count++];
+            *m = (updated_state){.id = id};
             D9_TRY(D9_ALLOCATE(c->context, d9_shape_count(&value->shape), "a state", &m->before));
             D9_TRY(d9_session_read_value(c->judge, value, m->before));
         }
@@ -276,7 +276,7 @@ static bool is_active(const comparison *c, const d9_node *node) {
 }
 
 /* True if a node from `end` on overwrote the value in this step. */
-static bool is_written_over(const comparison *c, d9_value_id id, d9_node_id end) {
+static bool is_overwritten(const comparison *c, d9_value_id id, d9_node_id end) {
     const d9_value *value = &c->graph->values[id];
     const int64_t size = d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type);
     for (d9_node_id n = end; value->buffer != D9_BUFFER_SCRATCH && n < c->graph->node_count; n++) {
@@ -296,7 +296,7 @@ static bool is_written_over(const comparison *c, d9_value_id id, d9_node_id end)
 
 static d9_status compare_unless_overwritten(comparison *c, const d9_node *node, d9_value_id id, d9_node_id end,
                                             bool *written_over) {
-    if (!is_written_over(c, id, end)) return compare_value(c, node, id);
+    if (!is_overwritten(c, id, end)) return compare_value(c, node, id);
     *written_over = true;
     return D9_OK;
 }
@@ -337,18 +337,18 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
         c->row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
         snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
         snprintf(c->row.group, sizeof c->row.group, "%s", first->role);
-        D9_TRY(keep_moved(c, rules[r].node, rules[r + 1].node));
+        D9_TRY(save_updated(c, rules[r].node, rules[r + 1].node));
         D9_TRY(judge_rule(c, rules[r].node, rules[r + 1].node));
         bool written_over;
         D9_TRY(compare_outputs(c, rules[r].node, rules[r + 1].node, &written_over));
-        free_moved(c);
+        free_updated(c);
         if (c->row.compared == 0 && written_over) continue;
         if (c->row.compared == 0) c->row.passed = false;
         *failed += !c->row.passed;
         sink(user, &c->row);
     }
 done:
-    free_moved(c);
+    free_updated(c);
     d9_release(c->context, rules);
     return status;
 }

@@ -93,7 +93,7 @@ static int check_list(fixture *f, const d9_program *program, const d9_graph *gra
         const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
         const d9_conv_geometry g = d9_conv_geometry_of(&site);
         const d9_conv_description description = d9_conv_describe(&g);
-        assert_true(d9_conv_typed(&site, &g));
+        assert_true(d9_conv_types_fit(&site, &g));
         snprintf(what, sizeof what, "%s %s of %s, batch %lld", program->precision->name, d9_op_name(node->op),
                  node->role, (long long)program->extent.batch);
         check_conv(f, &description, what);

@@ -80,7 +80,8 @@ done:
 /* Says whether its output is wanted; and an addition that does without its inputs. */
 static d9_status prepare_asking(d9_context *context, d9_site *site) {
     (void)context;
-    snprintf(site->choice, sizeof site->choice, d9_site_wanted(site, site->nodes[0]->outputs[0]) ? "wanted" : "unread");
+    snprintf(site->choice, sizeof site->choice,
+             d9_site_must_write(site, site->nodes[0]->outputs[0]) ? "wanted" : "unread");
     return D9_OK;
 }
 static bool recomputes_all(const d9_site *site, d9_value_id value) {

@@ -9,11 +9,11 @@
 
 /* ---- matching by type ---- */
 
-static bool not_wide(d9_type type) { return type != D9_F64 && type != D9_F16; }
-static bool not_half(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
+static bool f32_bf16_or_integer(d9_type type) { return type != D9_F64 && type != D9_F16; }
+static bool f32_or_integer(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
 
-bool d9_cpu_any(const d9_site *site) { return d9_site_types(site, not_wide); }
-bool d9_cpu_f32(const d9_site *site) { return d9_site_types(site, not_half); }
+bool d9_cpu_any(const d9_site *site) { return d9_site_types(site, f32_bf16_or_integer); }
+bool d9_cpu_f32(const d9_site *site) { return d9_site_types(site, f32_or_integer); }
 
 /* ---- the device ---- */
 
@@ -76,7 +76,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
 }
 
 /* Sets the precision, f32 or bf16, that trains faster. */
-static void prefer(const d9_cpu_device *device, bool native, d9_device_info *info) {
+static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)
         info->preferred_why = "no instructions for bf16";
@@ -97,7 +97,7 @@ static void describe(const void *data, d9_device_info *info) {
     snprintf(info->isa, sizeof info->isa, "%s", device->isa);
     info->precision[D9_PRECISION_F32] = true;
     info->precision[D9_PRECISION_BF16] = native || !device->library_first;
-    prefer(device, native, info);
+    choose_precision(device, native, info);
 }
 
 /* ---- the two backends ---- */

@@ -1,4 +1,4 @@
-/* Rules that make the batch, update the parameters and run the tail of a step. */
+/* Rules that make the batch, update the parameters, and average or copy buffers after the updates. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"

@@ -30,11 +30,11 @@ int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);
 /* True if a choice's text names this algorithm. */
 bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice);
-/* The kernel of ours that a choice or an algorithm names, NULL if it is the library's; and the name of a kernel. */
+/* The kernel of ours that a choice or an algorithm names; NULL if it is the library's; and the name of a kernel. */
 const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice);
 void d9_conv_name_own(const d9_cpu_conv_kernel *kernel, char *choice, size_t size);
 
-/* *built is false if the library has no implementation. May enlarge the device's scratch memory. */
+/* Prepares a convolution; *built false: the library has no implementation. May enlarge the device's scratch memory. */
 D9_MUST_USE d9_status d9_conv_build(d9_context *context, const d9_site *site, const d9_conv_algorithm *algorithm,
                                     d9_conv *conv, bool *built);
 void d9_conv_destroy(d9_context *context, const d9_site *site, d9_conv *conv);

@@ -9,7 +9,7 @@
 static bool match(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
     if (g.type != D9_F32 && g.type != D9_BF16) return false;
-    return d9_conv_typed(site, &g);
+    return d9_conv_types_fit(site, &g);
 }
 
 /* ---- rules of thumb ---- */
@@ -39,7 +39,7 @@ static const preference preferences[] = {
     {D9_KERNEL_BF16, EVERY_PASS, 2, 4, 32, false, "own winograd"},
 };
 
-static bool meets(const d9_cpu_device *device, const d9_cpu_conv_shape *s, const preference *p) {
+static bool applies(const d9_cpu_device *device, const d9_cpu_conv_shape *s, const preference *p) {
     const int64_t channels = s->inputs < s->outputs ? s->inputs : s->outputs;
     if (!p->before_tiles && device->library && device->cpu.tiles) return false;
     return s->store == p->store && p->passes >> s->pass & 1 && (p->stride == 0 || p->stride == s->stride) &&
@@ -65,7 +65,8 @@ static int algorithms_in_order(const d9_site *site, d9_conv_algorithm algorithms
     const d9_cpu_device *device = d9_cpu_device_of(site);
     if (device->library_first) return count;
     for (size_t p = 0; p < sizeof preferences / sizeof *preferences; p++)
-        if (meets(device, &shape, &preferences[p]) && prefer_named(algorithms, count, preferences[p].algorithm)) break;
+        if (applies(device, &shape, &preferences[p]) && prefer_named(algorithms, count, preferences[p].algorithm))
+            break;
     return count;
 }
 

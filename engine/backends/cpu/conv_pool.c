@@ -1,7 +1,7 @@
 /* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h). The
- * convolution's output is written only if another rule reads it. The backward rules do not: a byte per maximum stores
- * its position, and the convolution's gradients are computed from both. The results are identical to those of the
- * single rules. The backend onednn does not use these rules, so that oneDNN's own speed can be compared. */
+ * convolution's output is written only if another rule reads it. The backward rules do not read it: a byte per maximum
+ * stores its position, which suffices for the gradients. The results are identical to those of the single rules. The
+ * backend onednn does not use these rules, so that oneDNN's own speed can be compared. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 
@@ -58,7 +58,7 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     conv_pool *made;
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
-    *made = (conv_pool){.kernel = kernel_of(site, 0), .writes_output = d9_site_wanted(site, y)};
+    *made = (conv_pool){.kernel = kernel_of(site, 0), .writes_output = d9_site_must_write(site, y)};
     if (!d9_site_internal(site, y))
         D9_TRY(
             D9_ALLOCATE(context, d9_site_count(site, site->nodes[1]->outputs[0]), "places of maxima", &made->places));

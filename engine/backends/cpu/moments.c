@@ -21,7 +21,7 @@ static bool conv_fits(const d9_site *site, int index) {
     const d9_site part = d9_site_part(site, index, 1);
     const d9_conv_geometry g = d9_conv_geometry_of(&part);
     const d9_cpu_moments shape = shape_of(site, index, 1);
-    return !d9_cpu_device_of(site)->library_first && g.type == D9_F32 && d9_conv_typed(&part, &g) &&
+    return !d9_cpu_device_of(site)->library_first && g.type == D9_F32 && d9_conv_types_fit(&part, &g) &&
            d9_cpu_moments_fits(&shape);
 }
 
@@ -45,7 +45,7 @@ static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shap
 /* The site's data is the address of the convolution's output, or NULL if no other rule reads it. */
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
     const d9_value_id conv = site->nodes[0]->outputs[0];
-    site->data = d9_site_wanted(site, conv) ? d9_site_data(site, conv) : NULL;
+    site->data = d9_site_must_write(site, conv) ? d9_site_data(site, conv) : NULL;
     return reserve(context, site, forward_shape(site));
 }
 

@@ -16,7 +16,7 @@ static d9_kernel_out wanted_out(const d9_site *site, d9_value_id id) {
 
 /* ---- forward ---- */
 
-/* Sets the operations after the first node; `y` receives the value before the last node. */
+/* Collects the operations after the first node; `y` receives the output before the last node. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
     d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_node *last = site->nodes[site->node_count - 1];
@@ -57,7 +57,7 @@ static d9_status run_norm(d9_context *context, const d9_site *site, int64_t step
 
 /* ---- backward ---- */
 
-/* Sets the operations before the last node; `dy` is the first node's gradient. */
+/* Collects the operations before the last node; `dy` receives the gradient that the first node reads. */
 static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
     d9_cpu_prologue prologue = {.act = {D9_KERNEL_NO_ACT, 0}};
     *dy = d9_cpu_in(site, site->nodes[0]->inputs[0]);

@@ -1,4 +1,4 @@
-/* Rules that make the batch, update the parameters and run the tail of a step. */
+/* Rules that make the batch, update the parameters, and average or copy buffers after the updates. */
 #include "backends/cuda/cuda.h"
 
 _Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&

@@ -316,7 +316,7 @@ static d9_status check_repeats(d9_context *context, const d9_site *site, trial *
     d9_cuda *cuda = d9_cuda_of(site);
     convolution *c = site->data;
     D9_TRY(build(context, cuda, c, choice, &built));
-    if (!built) goto done; /* prepare reports it */
+    if (!built) goto done; /* prepare reports the failure */
     D9_TRY(d9_cuda_borrow(context, cuda, scratch_of(c)));
     for (int i = 0; i < 2; i++) {
         D9_TRY(D9_ALLOCATE(context, t->written_bytes, "a convolution's output", &bits[i]));
@@ -364,7 +364,7 @@ done:
 
 static bool match(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    return d9_cuda_storable(g.type) && d9_conv_typed(site, &g);
+    return d9_cuda_storable(g.type) && d9_conv_types_fit(site, &g);
 }
 
 static d9_status prepare(d9_context *context, d9_site *site) {

@@ -15,9 +15,9 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
                             .bytes = a * h * w * c * (int64_t)d9_type_bytes(type)};
 }
 
-bool d9_conv_takes_linear(const d9_site *site) {
+bool d9_conv_handles_linear(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    return d9_conv_typed(site, &g) && d9_shape_count(&g.w) > D9_CONV_MIN_LINEAR;
+    return d9_conv_types_fit(site, &g) && d9_shape_count(&g.w) > D9_CONV_MIN_LINEAR;
 }
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {

@@ -42,7 +42,7 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
  * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. */
 enum { D9_CONV_MIN_LINEAR = 65536 };
 /* True if a linear node or gradient is larger than that. */
-bool d9_conv_takes_linear(const d9_site *site);
+bool d9_conv_handles_linear(const d9_site *site);
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
 

@@ -299,7 +299,7 @@ done:
     return status;
 }
 
-static bool known(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
+static bool contains(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
     for (int i = 0; i < count; i++)
         if (memcmp(&choices[i], choice, sizeof *choice) == 0) return true;
     return false;
@@ -307,8 +307,9 @@ static bool known(const d9_cudnn_choice *choices, int count, const d9_cudnn_choi
 
 enum { MOST_CONFIGS = 64 };
 
-static d9_status ask(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
-                     cudnnBackendHeurMode_t mode, cudnnBackendDescriptor_t configs[MOST_CONFIGS], int64_t *count) {
+static d9_status query_heuristics(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *g,
+                                  cudnnBackendHeurMode_t mode, cudnnBackendDescriptor_t configs[MOST_CONFIGS],
+                                  int64_t *count) {
     d9_status status;
     cudnnBackendDescriptor_t heuristics = NULL;
     *count = 0;
@@ -341,7 +342,7 @@ static d9_status add_offers(d9_context *context, const d9_cudnn_target *target, 
     int64_t found;
     for (int i = 0; i < MOST_CONFIGS; i++)
         CUDNN_TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), "a configuration");
-    D9_TRY(ask(context, target, g, mode, configs, &found));
+    D9_TRY(query_heuristics(context, target, g, mode, configs, &found));
     for (int64_t i = 0; i < found; i++, ++*count)
         D9_TRY(read_choice(context, configs[i], &g->description, &offers[*count].choice, &offers[*count].rank));
 done:
@@ -359,7 +360,7 @@ d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, c
     D9_TRY(add_offers(context, target, g, CUDNN_HEUR_MODE_FALLBACK, offers, &offered));
     for (int rank = 0; rank < RANKS; rank++)
         for (int i = 0; i < offered && *count < capacity; i++)
-            if (offers[i].rank == rank && !known(choices, *count, &offers[i].choice))
+            if (offers[i].rank == rank && !contains(choices, *count, &offers[i].choice))
                 choices[(*count)++] = offers[i].choice;
 done:
     return status;

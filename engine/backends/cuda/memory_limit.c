@@ -28,7 +28,7 @@ static int64_t node_bytes(const d9_site *site) {
         return d9_cuda_bias_scratch_bytes(d9_shape_count(dy) / channels, channels);
     }
     case D9_OP_LINEAR_BACKWARD_WEIGHT:
-        return d9_conv_takes_linear(site) ? staged_bytes(site) : 0;
+        return d9_conv_handles_linear(site) ? staged_bytes(site) : 0;
     case D9_OP_CONV_BACKWARD_WEIGHT:
         return staged_bytes(site);
     default:

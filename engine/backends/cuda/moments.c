@@ -50,7 +50,7 @@ static bool conv_fits(const d9_site *site, const d9_node *conv) {
     part.nodes[0] = conv;
     part.node_count = 1;
     const d9_conv_geometry g = d9_conv_geometry_of(&part);
-    return d9_cuda_storable(g.type) && d9_conv_typed(&part, &g) && is_master(site, conv->inputs[1]);
+    return d9_cuda_storable(g.type) && d9_conv_types_fit(&part, &g) && is_master(site, conv->inputs[1]);
 }
 
 /* Shape of a site whose nodes match. The patches are those of the first convolution. */
@@ -112,8 +112,8 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     D9_TRY(D9_ALLOCATE(context, 1, "a first layer", &own));
     site->data = own;
     *own = (moments_site){.shape = shape_of(site),
-                          .writes_first = p.first && d9_site_wanted(site, p.first->outputs[0]),
-                          .writes_conv = d9_site_wanted(site, p.conv->outputs[0])};
+                          .writes_first = p.first && d9_site_must_write(site, p.first->outputs[0]),
+                          .writes_conv = d9_site_must_write(site, p.conv->outputs[0])};
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_moments_scratch_bytes(&own->shape)));
     D9_TRY(
         d9_cuda_own_allocate(context, cuda, d9_cuda_moments_bytes(&own->shape), "moments of patches", &own->moments));

@@ -164,7 +164,7 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 /* Forward: true if the addition comes before the activation. */
 static bool adds_first(const d9_site *site, const parts *p) { return p->add && site->nodes[1] == p->add; }
 
-/* Sets the operations after the norm; `y` receives the value between them. */
+/* Collects the operations after the norm; `y` receives the output between them. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = inner_of(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};

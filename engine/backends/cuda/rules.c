@@ -171,7 +171,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
 static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
-static bool linear_match(const d9_site *site) { return d9_conv_takes_linear(site) && conv_match(site); }
+static bool linear_match(const d9_site *site) { return d9_conv_handles_linear(site) && conv_match(site); }
 static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
 static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
@@ -183,11 +183,11 @@ static d9_status conv_benchmark(d9_context *context, d9_site *site, d9_choice_ti
 
 /* ---- the table ---- */
 
-static bool not_wide(d9_type type) { return type != D9_F64; }
-static bool single(d9_type type) { return type == D9_F32 || type == D9_I32 || type == D9_U8; }
+static bool not_f64(d9_type type) { return type != D9_F64; }
+static bool f32_or_integer(d9_type type) { return type == D9_F32 || type == D9_I32 || type == D9_U8; }
 
-static bool any(const d9_site *site) { return d9_site_types(site, not_wide); }
-static bool f32(const d9_site *site) { return d9_site_types(site, single); }
+static bool any(const d9_site *site) { return d9_site_types(site, not_f64); }
+static bool f32(const d9_site *site) { return d9_site_types(site, f32_or_integer); }
 
 /* The metrics are always f64. */
 static bool metrics_match(const d9_site *site) {

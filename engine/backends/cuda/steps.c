@@ -61,7 +61,7 @@ done:
     return status;
 }
 
-static d9_status settle_guard(d9_context *context, const d9_plan *plan, const d9_site *site) {
+static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9_site *site) {
     const int64_t every = plan->device->options.loss_scale_every;
     const d9_cuda_guard_rule fixed = {1, 1, 0}, moving = {2, 0.5f, (int32_t)every};
     const d9_cuda *cuda = cuda_of(plan);
@@ -86,7 +86,7 @@ static d9_status end_step(d9_context *context, const d9_plan *plan, bool updated
     d9_status status = D9_OK;
     const d9_cuda *cuda = cuda_of(plan);
     const d9_site *site = &plan->placed[0].site;
-    if (updated) D9_TRY(settle_guard(context, plan, site));
+    if (updated) D9_TRY(update_guard(context, plan, site));
     D9_TRY(d9_cuda_check(context, site, d9_cuda_advance(cuda->stream, plan->batches, cuda->step)));
 done:
     return status;
@@ -104,7 +104,7 @@ done:
 }
 
 /* walk, with a time stamp after each rule. */
-static d9_status measured_walk(d9_context *context, steps *s, const active_set *set) {
+static d9_status timed_walk(d9_context *context, steps *s, const active_set *set) {
     d9_status status;
     const d9_plan *plan = set->plan;
     const d9_cuda *cuda = cuda_of(plan);
@@ -169,7 +169,7 @@ done:
 
 /* ---- running ---- */
 
-static bool wants_measuring(const steps *s, const active_set *set) {
+static bool needs_timing(const steps *s, const active_set *set) {
     for (int i = 0; s->measuring && i < set->plan->placed_count; i++)
         if (set->active[i] && s->measured[i] < MEASURED_RUNS) return true;
     return false;
@@ -193,8 +193,8 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(set_step(context, cuda, step));
     cuda->step_on_device = -1; /* unknown if the step fails */
-    if (wants_measuring(s, set))
-        D9_TRY(measured_walk(context, s, set));
+    if (needs_timing(s, set))
+        D9_TRY(timed_walk(context, s, set));
     else if (set->runs == 0)
         D9_TRY(walk(context, set));
     else

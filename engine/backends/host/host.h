@@ -69,7 +69,7 @@ const d9_site *d9_site_producer(const d9_site *site, d9_value_id value);
 
 /* True if another rule of the plan reads the value, so that this site must write it; always true if the program keeps
  * all values. May be called from prepare on. */
-bool d9_site_wanted(const d9_site *site, d9_value_id value);
+bool d9_site_must_write(const d9_site *site, d9_value_id value);
 
 /* Device memory that the host cannot access. The site's buffers hold its pointers, which rules only pass on. `write`
  * may return before the copy has finished, but `bytes` may be reused at once; `read` waits for all submitted work. */

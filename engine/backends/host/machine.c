@@ -100,14 +100,14 @@ static double lowest_limit(const d9_machine *machine, const char *mount, const c
     }
 }
 
-static double lesser(double a, double b) {
+static double lower_limit(double a, double b) {
     if (!(a > 0)) return b;
     return b > 0 && b < a ? b : a;
 }
 
 double d9_machine_memory_limit(const d9_machine *machine) {
-    return lesser(lowest_limit(machine, "fs/cgroup", "", folder_memory),
-                  lowest_limit(machine, "fs/cgroup/memory", "memory", folder_memory));
+    return lower_limit(lowest_limit(machine, "fs/cgroup", "", folder_memory),
+                       lowest_limit(machine, "fs/cgroup/memory", "memory", folder_memory));
 }
 
 /* ---- processors ---- */
@@ -132,8 +132,8 @@ int d9_machine_threads(const d9_machine *machine) {
     int cores = 0;
     for (int cpu = 0; cpu < machine->processors; cpu++)
         if (machine->allowed[cpu] && !shares_core(machine, cpu)) cores++;
-    double quota = lesser(lowest_limit(machine, "fs/cgroup", "", folder_quota),
-                          lowest_limit(machine, "fs/cgroup/cpu", "cpu", folder_quota));
+    double quota = lower_limit(lowest_limit(machine, "fs/cgroup", "", folder_quota),
+                               lowest_limit(machine, "fs/cgroup/cpu", "cpu", folder_quota));
     if (quota > 0 && quota < cores) cores = (int)ceil(quota);
     return cores > 0 ? cores : 1;
 }
@@ -199,5 +199,5 @@ void d9_host_caches(int64_t bytes[3]) { d9_machine_caches(&(d9_machine){.proc = 
 
 int64_t d9_host_memory_bytes(void) {
     double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return (int64_t)lesser(all, d9_machine_memory_limit(&(d9_machine){.proc = "/proc", .sys = "/sys"}));
+    return (int64_t)lower_limit(all, d9_machine_memory_limit(&(d9_machine){.proc = "/proc", .sys = "/sys"}));
 }

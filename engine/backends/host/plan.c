@@ -235,7 +235,7 @@ const d9_site *d9_site_producer(const d9_site *site, d9_value_id value) {
     return NULL;
 }
 
-bool d9_site_wanted(const d9_site *site, d9_value_id value) {
+bool d9_site_must_write(const d9_site *site, d9_value_id value) {
     const d9_plan *plan = site->plan;
     if (plan->program->keep_all) return true;
     for (int p = 0; p < plan->placed_count; p++) {

@@ -43,7 +43,7 @@ d9_conv_geometry d9_conv_geometry_of(const d9_site *site) {
     return g;
 }
 
-bool d9_conv_typed(const d9_site *site, const d9_conv_geometry *g) {
+bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *g) {
     const d9_type weights = g->pass == D9_CONV_BACKWARD_WEIGHT ? D9_F32 : g->type;
     return d9_site_value(site, g->value[D9_CONV_OUTPUT])->type == g->type &&
            d9_site_value(site, g->value[D9_CONV_WEIGHTS])->type == weights;

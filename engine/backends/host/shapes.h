@@ -49,7 +49,7 @@ typedef struct d9_conv_geometry {
 /* Geometry of a convolution, or of a linear layer as one: x (1, N, 1, I), w (O, 1, 1, I), y (1, N, 1, O). */
 d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* True if the values have the types that the geometry requires. */
-bool d9_conv_typed(const d9_site *site, const d9_conv_geometry *geometry);
+bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
 
 /* ---- chains: norm or bias, then act and add in either order; backward: add, act_backward, then its gradient ---- */
 

@@ -1,4 +1,4 @@
-/* Elementwise operations: cast, activation, addition, scale, updates, and the tail of a step. */
+/* Elementwise operations: cast, activation, addition, scale, updates, and averages and copies of whole buffers. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/activation.h"

@@ -25,7 +25,7 @@ add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride
     }
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
                          int64_t columns, double *c) {
@@ -33,5 +33,5 @@ void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const
         for (int64_t k = 0; k < depth; k += DEPTH_BLOCK)
             for (int64_t i = 0; i < rows; i++)
                 add_multiples(a + i * a_row + k * a_column, a_column, b + k * columns + j, columns,
-                              least(DEPTH_BLOCK, depth - k), least(COLUMN_BLOCK, columns - j), c + i * columns + j);
+                              smaller(DEPTH_BLOCK, depth - k), smaller(COLUMN_BLOCK, columns - j), c + i * columns + j);
 }

@@ -20,7 +20,7 @@
 void d9_reference_widen(d9_type type, const void *from, int64_t count, int threads, double *to);
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
 
-/* Input or output `i` of the site's single node, as doubles; NULL if absent. Pointers are valid until the next node
+/* Get input or output `i` of the site's single node as doubles; NULL if absent. Pointers are valid until the next node
  * runs. For f64 they point to the value itself, so an output may alias the input it replaces. */
 D9_MUST_USE d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x);
 D9_MUST_USE d9_status d9_reference_output(d9_context *context, const d9_site *site, int i, double **y);

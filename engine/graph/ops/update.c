@@ -1,4 +1,4 @@
-/* Parameter updates of whole groups, and operations on whole buffers in the tail of a step. */
+/* Parameter updates of whole groups, and averages and copies of whole buffers after the updates. */
 #include "graph/op.h"
 
 const d9_op_info d9_op_UPDATE = {
