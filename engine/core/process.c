@@ -56,7 +56,6 @@ static int spawn(const d9_signal_guard *guard, const char *const *argv, const ch
     return error;
 }
 
-/* Returns the signal that interrupted the wait, or 0 if there was none. */
 static int wait_for(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;

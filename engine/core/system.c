@@ -219,7 +219,6 @@ d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, s
     return d9_file_read_most(context, path, D9_TEXT_MOST, bytes, size);
 }
 
-/* Returns D9_OK if `fine`, otherwise an error with the text of errno. */
 static d9_status check_write(d9_context *context, const char *path, bool fine) {
     return fine ? D9_OK : d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
 }

@@ -108,7 +108,6 @@ static const char *name_type(char type) {
     return "records";
 }
 
-/* Rejects a file whose size differs from that in its header. */
 static d9_status check_size(d9_context *context, const array *array) {
     const size_t promised = (size_t)array->count * (size_t)array->width;
     if (array->size == promised) return D9_OK;

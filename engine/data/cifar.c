@@ -46,7 +46,6 @@ static const d9_dataset_file cifar100_files[] = {
     {"test.bin", 10000 * 3074, NULL},
 };
 
-/* A label byte of a record. */
 typedef struct label_byte {
     const char *name;
     int classes;
@@ -110,7 +109,6 @@ static void interleave(const uint8_t *restrict planes, uint8_t *restrict pixels)
     }
 }
 
-/* Reads one file into the split, starting at image `first`. */
 static d9_status load_file(d9_context *context, const d9_dataset_options *options, const d9_dataset_file *file,
                            const char *folder, int64_t first, d9_dataset *dataset, d9_split *split) {
     d9_status status = D9_OK;

@@ -199,7 +199,6 @@ done:
     return status;
 }
 
-/* Looks for verified copies, which make a download unnecessary. */
 static bool find_verified(d9_context *context, const char *name, const char *path, d9_data_report *report) {
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);

@@ -215,7 +215,6 @@ done:
     return status;
 }
 
-/* Removes the images that failed to decode and closes the gaps. */
 static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split *split) {
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
     int64_t kept = 0;

@@ -19,7 +19,6 @@ enum {
     TRAILER_BYTES = 65536
 };
 
-/* A marker and its segment, without the two length bytes. */
 typedef struct segment {
     int marker;
     const uint8_t *bytes;

@@ -35,7 +35,6 @@ done:
     return status;
 }
 
-/* Draws one tile pixel as scale x scale sheet pixels. */
 static void put_pixel(d9_sheet *sheet, int row, int column, int pixel, const uint8_t colour[3]) {
     const int y0 =
         sheet->gap + row * (sheet->tile_height * sheet->scale + sheet->gap) + pixel / sheet->tile_width * sheet->scale;

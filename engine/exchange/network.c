@@ -67,7 +67,6 @@ static json_t *describe_views(const d9_views *views) {
     return list;
 }
 
-/* False if a node cannot be exported. */
 static bool put_nodes(writer *self) {
     d9_context quiet; /* its message is not needed: exporting to ONNX reports the node */
     d9_context_init(&quiet);

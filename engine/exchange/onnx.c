@@ -32,7 +32,6 @@ typedef struct writer {
 
 /* ---- tensors ---- */
 
-/* Writes a weight or statistic of the file, unchanged. */
 static d9_status put_tensor(writer *self, const d9_value *value) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);

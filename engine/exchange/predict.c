@@ -47,7 +47,6 @@ done:
     return status;
 }
 
-/* True if the configuration can build a network with this batch size. */
 static bool fits(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
     d9_context quiet;

@@ -10,7 +10,6 @@ static d9_shape shape_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
     return (d9_shape){rank, {a, b, c, d}};
 }
 
-/* Adds a value named ROLE.SLOT. */
 static d9_status add_slot(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_value value,
                           d9_value_id *id) {
     int length = snprintf(value.name, sizeof value.name, "%s.%s", role, slot);
@@ -98,7 +97,6 @@ done:
     return status;
 }
 
-/* Adds a node with one data input and one output. */
 static d9_status unary(d9_context *context, d9_graph *graph, const char *role, d9_node node, d9_value_id *y) {
     d9_status status;
     D9_TRY(add_output(context, graph, role, "out", &node));

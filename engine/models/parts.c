@@ -60,7 +60,6 @@ done:
     return status;
 }
 
-/* Adds a bias after the node with weights that computes x. */
 static d9_status add_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const d9_value *weight = &graph->values[graph->nodes[graph->values[x].producer].inputs[1]];

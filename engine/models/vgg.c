@@ -36,7 +36,6 @@ static const d9_option options[] = {
      "+-1/sqrt(fan-in)"},
     {0}};
 
-/* Adds dropout unless p is 0. */
 static d9_status dropout(d9_context *context, d9_graph *graph, const vgg *self, const char *role, double p,
                          d9_value_id *y) {
     d9_status status;

@@ -39,7 +39,6 @@ static void perturb(double *values, int64_t count, const d9_case_run_options *op
     }
 }
 
-/* Copies one parameter from the file to `state`. */
 static d9_status load_parameter(d9_session *session, const d9_reference_case *reference,
                                 const d9_case_run_options *options, const d9_value *value, double *state) {
     d9_status status;
@@ -96,7 +95,6 @@ typedef struct run {
     d9_recorded_tensors *recorded;
 } run;
 
-/* Records a value in the layout of the file. */
 static d9_status record(run *self, const char *prefix, const char *name, const d9_value *value, d9_buffer buffer) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);

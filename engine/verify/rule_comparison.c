@@ -127,7 +127,6 @@ static const double *before_of(const comparison *c, d9_value_id id) {
     return NULL;
 }
 
-/* Saves the judge's states that the rule will update. */
 static d9_status save_updated(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -319,7 +318,6 @@ done:
     return status;
 }
 
-/* Compares all rules of the tested plan that ran in `step`. */
 static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink sink, void *user, int *failed) {
     d9_status status;
     d9_node_time *rules = NULL;

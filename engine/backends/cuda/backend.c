@@ -199,7 +199,6 @@ done:
     return status;
 }
 
-/* Sorts the parameters' gradients by offset. */
 static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
     int32_t count = 0;
     for (d9_value_id v = 0; v < graph->value_count; v++) {

@@ -51,7 +51,6 @@ done:
     return status;
 }
 
-/* Adds a row; the sizes must be within bounds. */
 static d9_status put(d9_context *context, d9_cuda_choices *choices, const char *key, size_t key_size,
                      const char *choice, size_t choice_size, row **made) {
     d9_status status;

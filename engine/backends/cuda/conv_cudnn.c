@@ -171,7 +171,6 @@ done:
 
 /* ---- choosing ---- */
 
-/* Builds the plan of a choice. */
 static d9_status build(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
                        bool *built) {
     d9_status status;

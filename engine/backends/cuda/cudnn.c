@@ -223,7 +223,6 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
     return strcmp(name, again) == 0;
 }
 
-/* Reads at most `capacity` notes of an engine; returns their number. */
 static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttributeName_t name,
                           cudnnBackendAttributeType_t type, int64_t capacity, int *notes) {
     int64_t found = 0;
@@ -260,7 +259,6 @@ static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d
     return strict ? RANK_STRICT : exact || tensor_cores ? RANK_FIRST : RANK_WITHOUT_TENSOR_CORES;
 }
 
-/* Reads engine and knobs of a configuration offered by the heuristics. */
 static d9_status read_choice(d9_context *context, cudnnBackendDescriptor_t config,
                              const d9_conv_description *description, d9_cudnn_choice *choice, int *rank) {
     d9_status status = D9_OK;

@@ -6,7 +6,6 @@
 
 enum { TIMED_TOGETHER = 8 };
 
-/* Mean seconds of `together` works submitted at once. */
 static d9_status time_once(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int together,
                            double *seconds) {
     d9_status status;

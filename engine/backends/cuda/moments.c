@@ -134,7 +134,6 @@ static void forward_release(d9_context *context, d9_site *site) {
     site->data = NULL;
 }
 
-/* Writes the outputs of the convolutions that other rules read. */
 static int run_convolutions(const d9_site *site, const parts *p, const d9_cuda_moments_weights *weights) {
     const moments_site *own = site->data;
     const d9_kernel_in x = d9_cuda_input(site, site->nodes[0]->inputs[0]);

@@ -75,7 +75,6 @@ static d9_kernel_norm shape_of(const d9_site *site) {
 
 static d9_value_id x_of(const parts *p) { return p->norm->inputs[is_backward(p) ? 1 : 0]; }
 
-/* Input of the pool. */
 static d9_value_id pool_input_of(const parts *p) { return p->pool->inputs[is_backward(p) ? 1 : 0]; }
 
 /* ---- requirements of the one-pass kernels ---- */
@@ -314,7 +313,6 @@ static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_
                  (long long)(algorithm->block_bytes >> 10), 8 * algorithm->runs, algorithm->keeps_x ? "" : ", x twice");
 }
 
-/* Finds the algorithm with this name; false if it is not available. */
 static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms, int count, d9_cuda_residence *found) {
     char text[sizeof((d9_site *)NULL)->choice];
     for (int w = -1; w < count; w++) {

@@ -20,7 +20,6 @@ typedef struct forced_line {
     bool used;
 } forced_line;
 
-/* Data needed only while planning. */
 typedef struct planner {
     d9_context *context;
     d9_plan *plan;
@@ -156,7 +155,6 @@ static bool is_better(const planner *p, const d9_rule *rule, const d9_rule *best
     return true;
 }
 
-/* The longest rule that fits at `first`; NULL: none. */
 static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *site, forced_line **line) {
     const d9_rule *best = NULL;
     for (const d9_rule *const *table = p->plan->device->kind->rules; *table; table++)

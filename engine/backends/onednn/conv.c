@@ -34,7 +34,6 @@ static const dnnl_query_t argument_queries[][ARGUMENTS] = {
 static const dnnl_prop_kind_t pass_kinds[] = {[D9_CONV_FORWARD] = dnnl_forward_training,
                                               [D9_CONV_BACKWARD_DATA] = dnnl_backward_data,
                                               [D9_CONV_BACKWARD_WEIGHT] = dnnl_backward_weights};
-/* Argument that each pass writes. */
 static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
                               [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
                               [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
@@ -56,7 +55,6 @@ static d9_dnnl_array weights(const d9_conv_geometry *g, d9_conv_pass pass, dnnl_
     return (d9_dnnl_array){4, {g->w.d[0], g->w.d[3], g->w.d[1], g->w.d[2]}, data_type(type), tag};
 }
 
-/* Layout of an argument in the graph's buffers. */
 static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
     if (argument == D9_CONV_WEIGHTS) return weights(&c->g, c->g.pass, dnnl_ohwi);
     return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
@@ -114,7 +112,6 @@ done:
     return status;
 }
 
-/* Makes a memory with the layout that the primitive requires of an argument. */
 static d9_status make_memory(d9_context *context, const d9_site *site, const_dnnl_primitive_desc_t description,
                              dnnl_query_t query, dnnl_memory_t *memory) {
     return d9_onednn_check(context, site,

@@ -31,7 +31,6 @@ static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_val
     return g;
 }
 
-/* First row and column of the patch of output pixel p; may be outside of the image. */
 static void patch_corner(const geometry *g, int64_t p, int64_t *top, int64_t *left) {
     *top = p / g->out_width * g->stride - g->pad;
     *left = p % g->out_width * g->stride - g->pad;
@@ -42,7 +41,6 @@ static int64_t pixel_offset(const geometry *g, int64_t h, int64_t w) {
     return h < 0 || h >= g->height || w < 0 || w >= g->width ? -1 : (h * g->width + w) * g->in;
 }
 
-/* Copies a patch of image (H, W, I) to `row`. */
 static void im2col_patch(const geometry *g, const double *image, int64_t p, double *row) {
     int64_t top, left;
     patch_corner(g, p, &top, &left);

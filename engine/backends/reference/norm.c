@@ -114,7 +114,6 @@ done:
     return status;
 }
 
-/* Sums of dy and of dy * xh per group and channel. */
 static void backward_sums(const geometry *g, const double *dy, const double *x, const double *mean,
                           const double *inv_std, int threads, double *sum_dy, double *sum_dy_xh) {
 #pragma omp parallel for num_threads(threads) schedule(static)

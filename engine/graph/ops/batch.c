@@ -17,7 +17,6 @@ static double read_ranked(const d9_graph *graph, const d9_node *node, int input)
     return (double)d9_input_shape(graph, node, 0)->d[0];
 }
 
-/* Writes (pixel - mean) / std. */
 static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context;
     writer->constant(writer, "mean", writer->mean, writer->channels);
