@@ -23,8 +23,8 @@ typedef struct d9_train_options {
     d9_observer observer;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
-    /* Copies the weights that config->train.from names into the state (exchange/model.h: d9_model_initialize); NULL: such a
-     * configuration is an error. */
+    /* Copies the weights that config->train.from names into the state (exchange/model.h: d9_model_initialize); NULL:
+     * such a configuration is an error. */
     d9_status (*start_model)(d9_session *session, const char *path);
     /* Called once before the first step, with `observer.user`; may be NULL. Its time counts as writing, not as
      * training. A failure ends the run. */
