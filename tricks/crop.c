@@ -10,7 +10,7 @@ static const d9_option options[] = {
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
     (void)context;
-    augmentation->pad = (int)((const crop *)opaque)->pad;
+    augmentation->number[D9_AUGMENT_CROP][0] = (double)((const crop *)opaque)->pad;
     return D9_OK;
 }
 

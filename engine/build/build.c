@@ -101,15 +101,15 @@ done:
 static d9_status check_augmentation(d9_context *context, const d9_program *program) {
     const d9_extent *e = &program->extent;
     int64_t side = e->height < e->width ? e->height : e->width;
-    int reach = d9_views_reach(&program->views),
-        pad = program->augmentation.pad > reach ? program->augmentation.pad : reach;
+    const int reach = d9_views_reach(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
+              pad = shift > reach ? shift : reach, square = (int)program->augmentation.number[D9_AUGMENT_CUTOUT][0];
     if (pad >= side)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
                        (long long)e->height, (long long)e->width, (long long)side - 1, pad);
-    if (program->augmentation.cutout > side)
+    if (square > side)
         return d9_fail(context, D9_USAGE,
                        "images of %lldx%lld have room for a cutout of at most %lld pixels, not of %d",
-                       (long long)e->height, (long long)e->width, (long long)side, program->augmentation.cutout);
+                       (long long)e->height, (long long)e->width, (long long)side, square);
     return D9_OK;
 }
 

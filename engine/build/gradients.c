@@ -24,10 +24,10 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Mixup: by a share of each step's own, each image becomes a mixture with its partner, and so does its target. */
-static d9_status add_mixup(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
+/* Each image becomes a mixture with its partner, and so does its target, with the weights of the step. */
+static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
-    static const char name[] = "mixup";
+    static const char name[] = "mixture";
     double *shares;
     d9_node mix = {D9_OP_MIX, "image.mix", {plain}, 1, {graph->image}, 1, .as.mix = {{D9_NONE, 1}}};
     int *table = &mix.as.mix.share.table;
@@ -35,7 +35,7 @@ static d9_status add_mixup(d9_context *context, d9_program *program, d9_graph *g
     if (*table == D9_NONE) {
         D9_TRY(d9_build_table(context, program, name, program->steps, table, &shares));
         for (int64_t s = 0; s < program->steps; s++)
-            shares[s] = d9_mixup_share(program->seed, s, program->augmentation.mixup);
+            shares[s] = d9_mix_share(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
@@ -76,6 +76,16 @@ typedef enum batch_kind {
 
 static const char ranked_name[] = "proxy.look.ranked";
 
+/* How the images of a list are augmented; evaluation has only the shifts and the mirror of its views. */
+static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
+    const d9_extent *e = &program->extent;
+    d9_augment_rule rule = {program->seed, (int)e->height, (int)e->width, (int)made->d[1], (int)made->d[2], {{0}}};
+    rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_reach(&program->views);
+    for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
+        for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
+    return rule;
+}
+
 /* draw, augment, gather at the head of a training list; augment alone at the head of the evaluation's. `taken`: images
  * that a step takes. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
@@ -85,18 +95,15 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augmentation *augmentation = &program->augmentation;
-    const d9_augment_attributes augment = {training ? augmentation->pad : d9_views_reach(&program->views),
-                                           training ? augmentation->cutout : 0,
-                                           kind == CHOSEN ? 0 : e->batch, /* their list is the step's alone */
-                                           all,
-                                           per_epoch,
-                                           training && (augmentation->brightness > 0 || augmentation->contrast > 0)};
+    const d9_augment_attributes augment = {.batch = kind == CHOSEN ? 0 : e->batch, /* their list is the step's alone */
+                                           .count = all,
+                                           .steps_per_epoch = per_epoch,
+                                           .samples = images,
+                                           .rule = rule_of(program, training, &graph->values[graph->image].shape)};
     const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {all, D9_DRAW_SLOTS}};
     const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
                    table_shape = {2, {e->channels, 256}};
     d9_value_id order, pixels, table, labels, draws, image = graph->image;
-    const d9_shape made = graph->values[image].shape;
     if (kind == CHOSEN) {
         d9_value ranked = {.kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {1, {taken}}, .producer = D9_NONE};
         snprintf(ranked.name, sizeof ranked.name, "%s", ranked_name);
@@ -119,30 +126,16 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     } else {
         D9_TRY(d9_build_stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
     }
-    if (training && augmentation->mixup > 0) {
+    if (training && program->augmentation.number[D9_AUGMENT_MIX][0] > 0) {
         d9_value plain = graph->values[image];
         snprintf(plain.name, sizeof plain.name, "%s", "image.plain");
         D9_TRY(d9_graph_add_value(context, graph, &plain, &image));
-        D9_TRY(add_mixup(context, program, graph, image));
+        D9_TRY(add_mixture(context, program, graph, image));
     }
     const d9_node node = {D9_OP_AUGMENT, "image", {pixels, order, draws, table}, 4, {image}, 1, .as.augment = augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
-        const d9_draw_attributes attributes = {program->seed,
-                                               augment.pad,
-                                               (int)augmentation->mirror,
-                                               augment.cutout,
-                                               augment.batch,
-                                               augment.count,
-                                               per_epoch,
-                                               images,
-                                               (int)e->height,
-                                               (int)e->width,
-                                               (int)made.d[1],
-                                               (int)made.d[2],
-                                               augmentation->brightness,
-                                               augmentation->contrast};
-        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.draw = attributes};
+        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.augment = augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
     }
 done:

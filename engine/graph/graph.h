@@ -11,6 +11,7 @@
 
 #include "core/arena.h"
 #include "core/context.h"
+#include "kernels/formulas/augment.h"
 #include "kernels/formulas/rows.h"
 
 typedef enum d9_type { D9_F64, D9_F32, D9_BF16, D9_F16, D9_I32, D9_U8, D9_TYPE_COUNT } d9_type;
@@ -163,19 +164,11 @@ typedef struct d9_update_attributes {
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
-} d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
-typedef struct d9_draw_attributes {
-    uint64_t seed;
-    int pad, mirror, cutout;                        /* step/augment.h */
-    int64_t batch, count, steps_per_epoch, samples; /* draws for `count` of order[step % steps_per_epoch * batch ...] */
-    int height, width;                              /* of a stored image */
-    int out_height, out_width; /* of the batch's images, at most height and width; bounds the cutout square */
-    float brightness, contrast;
-} d9_draw_attributes;
-typedef struct d9_augment_attributes {
-    int pad, cutout;
-    int64_t batch, count, steps_per_epoch; /* as in d9_draw_attributes */
-    bool jitter;                           /* change brightness and contrast as drawn */
+} d9_lerp_attributes;                      /* a = ratio*a + (1-ratio)*x */
+typedef struct d9_augment_attributes {     /* of draw, augment, gather and rank */
+    int64_t batch, count, steps_per_epoch; /* makes `count` images, from order[step % steps_per_epoch * batch] on */
+    int64_t samples;                       /* of the data set */
+    d9_augment_rule rule;                  /* of draw and augment */
 } d9_augment_attributes;
 
 typedef struct d9_node {
@@ -198,7 +191,6 @@ typedef struct d9_node {
         d9_mix_attributes mix;
         d9_update_attributes update;
         d9_lerp_attributes lerp;
-        d9_draw_attributes draw;
         d9_augment_attributes augment;
     } as;
 } d9_node;

@@ -169,29 +169,31 @@ done:
 
 /* Writes the file's draws to the buffer from which evaluation reads the draws of its views. */
 static d9_status write_draws(d9_session *session, const d9_reference_case *reference) {
-    /* no case file has draws of the jitter */
-    static const char *const slots[] = {"crop_y", "crop_x", "flip", "cutout_y", "cutout_x"};
-    enum { SLOTS = sizeof slots / sizeof *slots };
+    static const char *const slots[D9_DRAW_SLOTS] = {/* NULL: a case file has no such draws */
+                                                     [D9_DRAW_CROP_Y] = "crop_y",
+                                                     [D9_DRAW_CROP_X] = "crop_x",
+                                                     [D9_DRAW_MIRROR] = "flip",
+                                                     [D9_DRAW_CUTOUT_Y] = "cutout_y",
+                                                     [D9_DRAW_CUTOUT_X] = "cutout_x"};
     d9_status status;
-    const d9_program *program = &session->program;
-    const int64_t n = program->extent.batch, square = program->augmentation.cutout;
-    const double pads = 2.0 * program->augmentation.pad;
-    const double most[SLOTS] = {pads, pads, 1, (double)(program->extent.height - square),
-                                (double)(program->extent.width - square)};
+    const d9_augment_rule *rule = &session->program.eval.nodes[0].as.augment.rule;
+    const int64_t n = session->program.extent.batch;
     int32_t *draws = NULL;
     double *wide = NULL;
     D9_TRY(D9_ALLOCATE(session->context, n * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(D9_ALLOCATE(session->context, n, "draws", &wide));
-    for (int s = 0; s < SLOTS; s++) {
+    for (int s = 0; s < D9_DRAW_SLOTS; s++) {
+        if (!slots[s]) continue;
+        const int last = d9_augment_places(rule, s) - 1;
         const d9_tensor *tensor = d9_safetensors_find(reference->file, slots[s]);
         if (!tensor || d9_shape_count(&tensor->shape) != n)
             D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", reference->name, slots[s],
                            (long long)n));
         d9_tensor_to_doubles(tensor, wide);
         for (int64_t i = 0; i < n; i++) {
-            if (!(wide[i] >= 0 && wide[i] <= most[s]))
-                D9_TRY(d9_fail(session->context, D9_DATA, "case %s: %s of image %lld is %g, must be 0 to %g",
-                               reference->name, slots[s], (long long)i, wide[i], most[s]));
+            if (!(wide[i] >= 0 && wide[i] <= last))
+                D9_TRY(d9_fail(session->context, D9_DATA, "case %s: %s of image %lld is %g, must be 0 to %d",
+                               reference->name, slots[s], (long long)i, wide[i], last));
             draws[i * D9_DRAW_SLOTS + s] = (int32_t)wide[i];
         }
     }
@@ -212,11 +214,11 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     d9_graph *graph = &session.program.eval;
     D9_TRY(open_session(context, reference, options, &session_options, &config, &session));
     const d9_value *image = &graph->values[graph->image];
-    if (session.program.augmentation.brightness > 0 || session.program.augmentation.contrast > 0)
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: no case file has draws of color_jitter", reference->name));
     graph->node_count = 1;
-    graph->nodes[0].as.augment.pad = session.program.augmentation.pad;
-    graph->nodes[0].as.augment.cutout = session.program.augmentation.cutout;
+    const int draw = d9_edit_next(&session.program.train, D9_OP_DRAW, 0);
+    graph->nodes[0].as.augment.rule = session.program.train.nodes[draw].as.augment.rule;
+    if (d9_augment_colours(&graph->nodes[0].as.augment.rule))
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: a case file has no draws that change colours", reference->name));
     D9_TRY(d9_session_plan(&session, graph, &session.eval_plan));
     D9_TRY(write_draws(&session, reference));
     D9_TRY(d9_session_repeat_batch(&session, D9_BUFFER_EVAL_ORDER));

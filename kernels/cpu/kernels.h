@@ -15,6 +15,7 @@
 #include "kernels/cpu/winograd.h"
 #include "kernels/formulas/dropout.h"
 #include "kernels/formulas/rows.h"
+#include "kernels/formulas/augment.h"
 #include "kernels/types.h"
 
 /* An optimizer update; `update` is its row in kernels/formulas/updates.def. */
@@ -36,11 +37,10 @@ typedef struct d9_cpu_orthogonal {
 typedef struct d9_cpu_batch { /* one augmented batch */
     const uint8_t *images;    /* (count, H, W, C) */
     const int32_t *order;     /* (N): sample indices */
-    const int32_t *draws;     /* (N, D9_AUGMENT_SLOTS), as kernels/formulas/augment.h writes them */
+    const int32_t *draws;     /* (N, D9_DRAW_SLOTS), as kernels/formulas/augment.h writes them */
     const float *table;       /* (C, 256): normalised value of each byte */
-    int height, width, channels, pad, cutout;
-    int out_height, out_width; /* size of the batch's images, at most height and width */
-    bool jitter;
+    const d9_augment_rule *rule;
+    int channels;
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
@@ -172,7 +172,7 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthog
                               float *w, float *velocity);
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
-/* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, zero the cutout square. */
+/* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, change colours, zero the cutout square. */
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements */
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);

@@ -1,5 +1,5 @@
-/* The batch: draws, augmented images, labels. Integers, a table look-up, a sum and a product, so the bits are the
- * CPU's. It is compiled without contraction all the same. And images mixed in pairs, where the CPU may contract. */
+/* The batch: draws, augmented images, labels, with the bits of the CPU: this file is compiled without contraction. And
+ * images mixed in pairs, where the CPU may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
@@ -16,7 +16,7 @@ D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment
 __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) {
         const d9_augment_draws drawn = draw_for(slice, rule, n);
-        for (int s = 0; s < D9_AUGMENT_SLOTS; s++) draws[n * D9_AUGMENT_SLOTS + s] = drawn.slot[s];
+        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[n * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
 }
 
@@ -31,17 +31,18 @@ __global__ void __launch_bounds__(D9_BLOCK) rank_kernel(d9_cuda_slice slice, con
         ranked[d9_rank_of(losses, slice.count, n)] = sample_at(slice, n);
 }
 
-/* One value of the batch: row y, column x, channel c. */
-D9_DEVICE float value_at(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x, int c) {
+/* The pixel at row y, column x: `pixel` (channels). */
+D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
+                          float *pixel) {
     const d9_augment_rule &rule = b.rule;
-    const bool cut =
-        rule.cutout > 0 && d9_augment_cut(y, draws[3], rule.cutout) && d9_augment_cut(x, draws[4], rule.cutout);
-    const int row = d9_augment_row(y, draws[0], rule.pad, rule.height);
-    const int column = d9_augment_column(x, draws[1], draws[2], rule.pad, rule.out_width, rule.width);
-    const uint8_t byte = image[(static_cast<int64_t>(row) * rule.width + column) * b.channels + c];
-    const float pixel = b.table[c * 256 + byte];
-    if (cut) return 0.0f;
-    return b.jitter ? d9_augment_jitter(pixel, draws[5], draws[6]) : pixel;
+    const int pad = d9_augment_pad(&rule);
+    const int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule.height);
+    const int column =
+        d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule.out_width, rule.width);
+    const uint8_t *bytes = image + (static_cast<int64_t>(row) * rule.width + column) * b.channels;
+    const bool cut = d9_augment_cuts(&rule, draws, y, x) != 0;
+    for (int c = 0; c < b.channels; c++) pixel[c] = cut ? 0.0f : b.table[c * 256 + bytes[c]];
+    if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
 /* Blocks on a multiprocessor; of 7.5 it has threads for four. */
@@ -55,14 +56,13 @@ enum { AUGMENT_BLOCKS = 6 };
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
-    D9_SHARED(int32_t, draws, D9_AUGMENT_SLOTS);
+    D9_SHARED(int32_t, draws, D9_DRAW_SLOTS);
     const int64_t n = blockIdx.x;
     const int row_size = b.rule.out_width * b.channels, size = b.rule.out_height * row_size;
     if (threadIdx.x == 0) {
         d9_augment_draws drawn;
         if (!b.draws) drawn = draw_for(slice, b.rule, n);
-        for (int s = 0; s < D9_AUGMENT_SLOTS; s++)
-            draws[s] = b.draws ? b.draws[n * D9_AUGMENT_SLOTS + s] : drawn.slot[s];
+        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[s] = b.draws ? b.draws[n * D9_DRAW_SLOTS + s] : drawn.slot[s];
     }
     D9_BARRIER();
     const uint8_t *image =
@@ -70,8 +70,10 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     for (int at = static_cast<int>(threadIdx.x) * V; at < D9_END(size); at += D9_BLOCK * V) {
         int y = at / row_size, x = at % row_size / b.channels, c = at % b.channels;
         d9_vector<V> t;
+        float pixel[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
         for (int i = 0; i < V; i++) {
-            t.v[i] = y < b.rule.out_height ? value_at(b, image, draws, y, x, c) : 0.0f;
+            if ((i == 0 || c == 0) && y < b.rule.out_height) fill_pixel(b, image, draws, y, x, pixel);
+            t.v[i] = y < b.rule.out_height ? pixel[c] : 0.0f;
             if (++c == b.channels) c = 0, x++;
             if (x == b.rule.out_width) x = 0, y++;
         }

@@ -50,14 +50,13 @@ typedef struct d9_cuda_batch {
     const uint8_t *images; /* (count, H, W, C) */
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), as d9_cuda_draw writes them; NULL: drawn here by `rule`, the same numbers */
-    d9_augment_rule rule;  /* pad, cutout, heights and widths are used in both cases */
-    bool jitter;           /* by the draws */
+    d9_augment_rule rule;
     int channels;
 } d9_cuda_batch;
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
-/* y (N, out_height, out_width, C): gather, reflect-pad, crop, mirror, normalise, jitter, zero the cutout square: the
- * CPU's bits. */
+/* y (N, out_height, out_width, C): gather, reflect-pad, crop, mirror, normalise, change colours, zero the cutout
+ * square: the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
 /* ranked (N): the slice's samples in order of decreasing loss (formulas/rank.h). */

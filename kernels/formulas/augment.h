@@ -1,37 +1,71 @@
-/* The batch's maths: what one sample's augmentation draws are, which source pixel an output pixel shows, and what
- * jitter makes of it. Shared by every backend, so that the same run sees the same batches bit for bit.
+/* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and its colours.
+ * Shared by every backend, so that a run sees the same batches bit for bit on each. Below the trick, a new kind that
+ * changes colours is written in this file alone: its row, its draws, its formula.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A smaller
  * crop, 24 x 24, has as many places more: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
- * Jitter is f32 arithmetic in every precision, and no step of it is one that a compiler may contract into another
- * result: so its bits are everybody's, too. */
+ * Colours are f32 arithmetic in every precision, and no two operations of it may be contracted (fused) into another
+ * result: every backend computes the same bits. */
 #ifndef D9_FORMULAS_AUGMENT_H
 #define D9_FORMULAS_AUGMENT_H
 
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 
-/* The numbers of d9_mirror (step/augment.h); a backend asserts that they agree. */
-enum { D9_AUGMENT_MIRROR_NONE, D9_AUGMENT_MIRROR_RANDOM, D9_AUGMENT_MIRROR_ALTERNATING };
+/* The kinds of augmentation, in the order in which they are applied, and the two numbers that set each; both 0: off.
+ * Kinds between MIRROR and CUTOUT change the colours of a pixel. */
+typedef enum d9_augment_kind {
+    D9_AUGMENT_CROP,   /* reflect padding in pixels */
+    D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
+    D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
+    D9_AUGMENT_CUTOUT, /* side of the zeroed square */
+    D9_AUGMENT_MIX, /* alpha: shares of Beta(alpha, alpha), drawn for a batch; the rows above are drawn for an image */
+    D9_AUGMENT_KINDS
+} d9_augment_kind;
 
-typedef struct d9_augment_rule {
-    uint64_t seed;
-    int pad, mirror, cutout;    /* pad 0: no crop; cutout 0: no square */
-    int height, width;          /* of an image */
-    int out_height, out_width;  /* of the crop: at most the image's; cutout is at most either */
-    float brightness, contrast; /* both 0: no jitter */
-} d9_augment_rule;
+/* Alternating: a random half of the images in the first epoch, the others in the next, and so on. */
+enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
-/* crop_y, crop_x, mirror, cutout_y, cutout_x, and the bits of brightness and contrast: one row of the `draw` node's
- * output. */
-enum { D9_AUGMENT_SLOTS = 7 };
+/* The draws of a sample, a row of the `draw` node's output: two slots for each kind that is drawn for an image; 0 where
+ * the kind is off. The slots of jitter hold the bits of f32 numbers. */
+enum {
+    D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
+    D9_DRAW_CROP_X,
+    D9_DRAW_MIRROR = 2 * D9_AUGMENT_MIRROR,
+    D9_DRAW_BRIGHTNESS = 2 * D9_AUGMENT_JITTER,
+    D9_DRAW_CONTRAST,
+    D9_DRAW_CUTOUT_Y = 2 * D9_AUGMENT_CUTOUT,
+    D9_DRAW_CUTOUT_X,
+    D9_DRAW_SLOTS = 2 * D9_AUGMENT_MIX
+};
 typedef struct d9_augment_draws {
-    int32_t slot[D9_AUGMENT_SLOTS];
+    int32_t slot[D9_DRAW_SLOTS];
 } d9_augment_draws;
 
-D9_FN int d9_augment_jitters(const d9_augment_rule *rule) { return rule->brightness > 0 || rule->contrast > 0; }
+enum { D9_AUGMENT_CHANNELS = 4 }; /* of a pixel, at most */
+typedef struct d9_augment_rule {
+    uint64_t seed;
+    int height, width;         /* of an image */
+    int out_height, out_width; /* of the crop: at most the image's; the cutout square is at most either */
+    float number[D9_AUGMENT_KINDS][2];
+} d9_augment_rule;
+
+D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
+    return rule->number[kind][0] != 0 || rule->number[kind][1] != 0;
+}
+D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->number[D9_AUGMENT_CROP][0]; }
+
+/* Number of values that an integer draw may have, from 0 on. */
+D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
+    const int pad = d9_augment_pad(rule), side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
+    if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - rule->out_height + 1;
+    if (slot == D9_DRAW_CROP_X) return 2 * pad + rule->width - rule->out_width + 1;
+    if (slot == D9_DRAW_MIRROR) return d9_augment_on(rule, D9_AUGMENT_MIRROR) ? 2 : 1;
+    if (slot == D9_DRAW_CUTOUT_Y) return side > 0 ? rule->out_height - side + 1 : 1;
+    return slot == D9_DRAW_CUTOUT_X && side > 0 ? rule->out_width - side + 1 : 1;
+}
 
 /* centre + u * range for u uniform in [-1, 1), by the word's upper 24 bits. The product of two f32 numbers is exact in
  * double: so it is rounded once, contracted or not. */
@@ -41,34 +75,35 @@ D9_FN int32_t d9_augment_spread(uint32_t word, double centre, float range) {
 }
 
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
-    const int alternating = rule->mirror == D9_AUGMENT_MIRROR_ALTERNATING;
-    if (rule->mirror == D9_AUGMENT_MIRROR_NONE) return 0;
+    const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
+    if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
     /* Alternating: one draw for all epochs says which half starts mirrored; each epoch takes the other half. */
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, alternating ? 0 : epoch, D9_STREAM_MIRROR, 0);
     const uint32_t bit = d9_philox_below(word.v[0], 2);
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);
 }
 
+/* Two integers, each below the number of places of its slot. */
+D9_FN void d9_augment_place(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
+                            d9_augment_draws *draws) {
+    const int rows = d9_augment_places(rule, slot), columns = d9_augment_places(rule, slot + 1);
+    if (rows <= 1 && columns <= 1) return;
+    const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, stream, 0);
+    draws->slot[slot] = (int32_t)d9_philox_below(word.v[0], (uint32_t)rows);
+    draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
+}
+
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
-    d9_augment_draws draws = {{0, 0, 0, 0, 0, 0, 0}};
-    const int rows = 2 * rule->pad + rule->height - rule->out_height + 1, /* places of the crop */
-        columns = 2 * rule->pad + rule->width - rule->out_width + 1;
-    if (rows > 1 || columns > 1) {
-        const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CROP, 0);
-        draws.slot[0] = (int32_t)d9_philox_below(word.v[0], (uint32_t)rows);
-        draws.slot[1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
-    }
-    draws.slot[2] = d9_augment_mirror(rule, sample, epoch);
-    if (rule->cutout > 0) {
-        const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CUTOUT, 0);
-        draws.slot[3] = (int32_t)d9_philox_below(word.v[0], (uint32_t)(rule->out_height - rule->cutout + 1));
-        draws.slot[4] = (int32_t)d9_philox_below(word.v[1], (uint32_t)(rule->out_width - rule->cutout + 1));
-    }
-    if (d9_augment_jitters(rule)) {
+    d9_augment_draws draws = {{0}};
+    d9_augment_place(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
+    draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
+    if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
-        draws.slot[5] = d9_augment_spread(word.v[0], 0, rule->brightness);
-        draws.slot[6] = d9_augment_spread(word.v[1], 1, rule->contrast);
+        const float *range = rule->number[D9_AUGMENT_JITTER];
+        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_spread(word.v[0], 0, range[0]);
+        draws.slot[D9_DRAW_CONTRAST] = d9_augment_spread(word.v[1], 1, range[1]);
     }
+    d9_augment_place(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
     return draws;
 }
 
@@ -89,12 +124,33 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
 /* Whether output position i lies in a cutout of this size that starts at `start` (rows and columns alike). */
 D9_FN int d9_augment_cut(int i, int start, int size) { return i >= start && i < start + size; }
 
-/* A normalised pixel by the two draws of an image. */
-D9_FN float d9_augment_jitter(float pixel, int32_t brightness, int32_t contrast) {
-    return (pixel + d9_float_of_bits((uint32_t)brightness)) * d9_float_of_bits((uint32_t)contrast);
+/* Whether the square covers row y, column x of the output. */
+D9_FN int d9_augment_cuts(const d9_augment_rule *rule, const int32_t *draws, int y, int x) {
+    const int side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
+    return side > 0 && d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], side) &&
+           d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], side);
 }
 
-/* Mixup: an element of an image and of its partner. */
+/* Whether any row changes colours. */
+D9_FN int d9_augment_colours(const d9_augment_rule *rule) {
+    int any = 0;
+    for (int kind = D9_AUGMENT_MIRROR + 1; kind < D9_AUGMENT_CUTOUT; kind++) any |= d9_augment_on(rule, kind);
+    return any;
+}
+
+/* A normalised value by the two draws of an image. */
+D9_FN float d9_augment_jitter(float value, int32_t brightness, int32_t contrast) {
+    return (value + d9_float_of_bits((uint32_t)brightness)) * d9_float_of_bits((uint32_t)contrast);
+}
+
+/* Changes the colours of a normalised pixel (channels), in place. */
+D9_FN void d9_augment_colour(const d9_augment_rule *rule, const int32_t *draws, int channels, float *pixel) {
+    if (d9_augment_on(rule, D9_AUGMENT_JITTER))
+        for (int c = 0; c < channels; c++)
+            pixel[c] = d9_augment_jitter(pixel[c], draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);
+}
+
+/* An element of an image and of its partner. */
 D9_FN float d9_augment_mix(float own, float other, float share) { return share * own + (1 - share) * other; }
 
 #endif

@@ -90,14 +90,23 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
         op_case_begin(&c, &f->context, "batch", type, D9_F32, OP_FILL_RANDOM);
         c.program.steps_per_epoch = 3;
-        d9_node draw = {.op = D9_OP_DRAW,
-                        .input_count = 1,
-                        .output_count = 1,
-                        .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, 5, 5, 3, 100, 9, 7, height, 7, jitter ? 0.25f : 0, 0}};
+        const d9_augment_attributes attributes = {5,
+                                                  5,
+                                                  3,
+                                                  100,
+                                                  {11,
+                                                   9,
+                                                   7,
+                                                   height,
+                                                   7,
+                                                   {[D9_AUGMENT_CROP] = {2},
+                                                    [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM},
+                                                    [D9_AUGMENT_JITTER] = {jitter ? 0.25f : 0},
+                                                    [D9_AUGMENT_CUTOUT] = {3}}}};
+        d9_node draw = {.op = D9_OP_DRAW, .input_count = 1, .output_count = 1, .as.augment = attributes};
         draw.inputs[0] = op_input(&c, "order", D9_BUFFER_ORDER, D9_I32, (d9_shape){1, {15}}, 0, 99);
         draw.outputs[0] = op_output(&c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {5, D9_DRAW_SLOTS}});
-        d9_node augment = {
-            .op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = {2, 3, 5, 5, 3, jitter}};
+        d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = attributes};
         augment.inputs[0] = op_input(&c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
         augment.inputs[1] = draw.inputs[0];
         augment.inputs[2] = draw.outputs[0];

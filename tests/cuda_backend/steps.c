@@ -30,17 +30,20 @@ static void add_batch(training *t) {
     const d9_shape all = {4, {SAMPLES, 9, 7, 3}}, batch = {4, {IMAGES, 9, 7, 3}};
     const d9_value_id order =
         op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(IMAGES * STEPS_PER_EPOCH), 0, SAMPLES - 1);
-    d9_node draw = {
-        .op = D9_OP_DRAW,
-        .inputs = {order},
-        .input_count = 1,
-        .output_count = 1,
-        .as.draw = {11, 2, D9_MIRROR_RANDOM, 3, IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, 9, 7, 9, 7, 0, 0}};
+    const d9_augment_attributes attributes = {
+        IMAGES,
+        IMAGES,
+        STEPS_PER_EPOCH,
+        SAMPLES,
+        {11,
+         9,
+         7,
+         9,
+         7,
+         {[D9_AUGMENT_CROP] = {2}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {3}}}};
+    d9_node draw = {.op = D9_OP_DRAW, .inputs = {order}, .input_count = 1, .output_count = 1, .as.augment = attributes};
     draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
-    d9_node augment = {.op = D9_OP_AUGMENT,
-                       .input_count = 4,
-                       .output_count = 1,
-                       .as.augment = {2, 3, IMAGES, IMAGES, STEPS_PER_EPOCH, false}};
+    d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = attributes};
     augment.inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     augment.inputs[1] = order;
     augment.inputs[2] = draw.outputs[0];

@@ -27,7 +27,7 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_moments_weights weights = {.w = NULL};
     const d9_cuda_moments_gradients sums = {.dw = NULL};
     const d9_cuda_batch batch = {.channels = 3};
-    const d9_augment_rule rule = {.pad = 0};
+    const d9_augment_rule rule = {.seed = 0};
     const d9_dropout dropout = {.least = 0};
     const int errors[] = {
         d9_cuda_cast(NULL, in, 0, out),

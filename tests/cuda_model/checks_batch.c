@@ -11,11 +11,11 @@ typedef struct batch_case {
     int images, batch, steps_per_epoch, height, width, out_height, out_width, channels, pad, mirror, cutout;
     float brightness, contrast;
 } batch_case;
-static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_AUGMENT_MIRROR_RANDOM, 2, 0.5f, 0.25f},
-                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_AUGMENT_MIRROR_ALTERNATING, 0, 0, 0},
-                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_AUGMENT_MIRROR_NONE, 3, 0, 0.5f},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_AUGMENT_MIRROR_RANDOM, 2, 0, 0},
-                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_AUGMENT_MIRROR_RANDOM, 8, 0, 0}};
+static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f},
+                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0},
+                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0},
+                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0}};
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
 /* The step looked at is the second of the fourth epoch. */
@@ -30,8 +30,15 @@ typedef struct site {
 
 static site open_site(const batch_case *c) {
     site s = {.c = c,
-              .rule = {SEED, c->pad, c->mirror, c->cutout, c->height, c->width, c->out_height, c->out_width,
-                       c->brightness, c->contrast}};
+              .rule = {SEED,
+                       c->height,
+                       c->width,
+                       c->out_height,
+                       c->out_width,
+                       {[D9_AUGMENT_CROP] = {(float)c->pad},
+                        [D9_AUGMENT_MIRROR] = {(float)c->mirror},
+                        [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
+                        [D9_AUGMENT_CUTOUT] = {(float)c->cutout}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* a step takes more images than it counts */
@@ -39,13 +46,13 @@ static site open_site(const batch_case *c) {
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);
     for (int i = 0; i < c->batch * c->steps_per_epoch; i++) s.order[i] = (c->images - 1 - i) % c->images;
-    s.draws = (int32_t *)(void *)d9_floats(c->batch * D9_AUGMENT_SLOTS);
+    s.draws = (int32_t *)(void *)d9_floats(c->batch * D9_DRAW_SLOTS);
     s.labels = (int32_t *)(void *)d9_floats(c->images);
     for (int i = 0; i < c->images; i++) s.labels[i] = i * 3 + 1;
     s.table = d9_random(D9_KERNEL_F32, c->channels * 256, 51);
     for (int n = 0; n < c->batch; n++) {
         const d9_augment_draws drawn = d9_augment_draw(&s.rule, (uint32_t)s.order[s.from + n], 3);
-        memcpy(s.draws + n * D9_AUGMENT_SLOTS, drawn.slot, sizeof drawn.slot);
+        memcpy(s.draws + n * D9_DRAW_SLOTS, drawn.slot, sizeof drawn.slot);
     }
     return s;
 }
@@ -67,7 +74,7 @@ void d9_cuda_check_draw(d9_check *check) {
     for (int i = 0; i < CASES; i++) {
         site s = open_site(&cases[i]);
         const d9_cuda_slice slice = slice_of(&s);
-        d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * D9_AUGMENT_SLOTS, 0);
+        d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * D9_DRAW_SLOTS, 0);
         d9_check_launch(check, "draw", d9_cuda_draw(NULL, &slice, &s.rule, got.data));
         check_integers(check, "draw", s.draws, &got);
         d9_check_done(check);
@@ -124,12 +131,9 @@ void d9_cuda_check_augment(d9_check *check) {
             const d9_cuda_slice slice = slice_of(&s);
             const int64_t count = (int64_t)c->batch * c->out_height * c->out_width * c->channels;
             float *expected = d9_floats(count);
-            const bool jitter = d9_augment_jitters(&s.rule);
-            const d9_cpu_batch on_cpu = {s.images,  s.order + s.from, s.draws,      s.table,
-                                         c->height, c->width,         c->channels,  c->pad,
-                                         c->cutout, c->out_height,    c->out_width, jitter};
+            const d9_cpu_batch on_cpu = {s.images, s.order + s.from, s.draws, s.table, &s.rule, c->channels};
             d9_cpu_augment(&cpu, &on_cpu, c->batch, d9_plain_out(expected));
-            const d9_cuda_batch batch = {s.images, s.table, how & 1 ? s.draws : NULL, s.rule, jitter, c->channels};
+            const d9_cuda_batch batch = {s.images, s.table, how & 1 ? s.draws : NULL, s.rule, c->channels};
             d9_array y = d9_array_new(store, count, how >> 1);
             d9_check_launch(check, "augment", d9_cuda_augment(NULL, &slice, &batch, d9_array_out(&y)));
             d9_check_array(check, "augment", expected, &y, 0);

@@ -121,6 +121,16 @@ static void write_when(const d9_when *when, d9_text *text) {
                 (long long)when->from, (long long)when->until, when->restart_each_epoch ? " of each epoch" : "");
 }
 
+static void write_batch(const d9_augment_attributes *batch, d9_text *text) {
+    const d9_augment_rule *rule = &batch->rule;
+    d9_text_add(text, " batch %lld count %lld steps %lld samples %lld seed %llu %dx%d from %dx%d",
+                (long long)batch->batch, (long long)batch->count, (long long)batch->steps_per_epoch,
+                (long long)batch->samples, (unsigned long long)rule->seed, rule->out_height, rule->out_width,
+                rule->height, rule->width);
+    for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
+        d9_text_add(text, " %g %g", (double)rule->number[kind][0], (double)rule->number[kind][1]);
+}
+
 static void write_attributes(const d9_node *node, d9_text *text) {
     switch (node->op) {
     case D9_OP_CONV:
@@ -173,20 +183,9 @@ static void write_attributes(const d9_node *node, d9_text *text) {
         for (int i = 0; i < D9_UPDATE_NUMBERS; i++) d9_text_add(text, " %g", node->as.update.numbers[i]);
         break;
     case D9_OP_DRAW:
-        d9_text_add(text,
-                    " seed %llu pad %d mirror %d cutout %d of %dx%d from %dx%d jitter %g %g batch %lld count %lld "
-                    "steps %lld samples %lld",
-                    (unsigned long long)node->as.draw.seed, node->as.draw.pad, node->as.draw.mirror,
-                    node->as.draw.cutout, node->as.draw.out_height, node->as.draw.out_width, node->as.draw.height,
-                    node->as.draw.width, (double)node->as.draw.brightness, (double)node->as.draw.contrast,
-                    (long long)node->as.draw.batch, (long long)node->as.draw.count,
-                    (long long)node->as.draw.steps_per_epoch, (long long)node->as.draw.samples);
-        break;
     case D9_OP_AUGMENT:
     case D9_OP_GATHER:
-        d9_text_add(text, " pad %d cutout %d jitter %d batch %lld count %lld steps %lld", node->as.augment.pad,
-                    node->as.augment.cutout, node->as.augment.jitter, (long long)node->as.augment.batch,
-                    (long long)node->as.augment.count, (long long)node->as.augment.steps_per_epoch);
+        write_batch(&node->as.augment, text);
         break;
     default:
         break;
@@ -304,8 +303,8 @@ const char *program_part_name(program_part part) {
 void program_write(const d9_program *program, program_part part, d9_text *text) {
     switch (part) {
     case PROGRAM_AUGMENTATION:
-        d9_text_add(text, "pad %d mirror %d cutout %d\n", program->augmentation.pad, (int)program->augmentation.mirror,
-                    program->augmentation.cutout);
+        for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
+            d9_text_add(text, "%g %g\n", program->augmentation.number[kind][0], program->augmentation.number[kind][1]);
         write_ops(program, D9_OP_DRAW, D9_OP_MIX, text);
         break;
     case PROGRAM_FORWARD:

@@ -381,23 +381,20 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
-    node->as.augment =
-        (d9_augment_attributes){s->pad, s->kernel, s->n / batches, s->n, STEPS_PER_EPOCH, s->parameter > 0};
+    node->as.augment = (d9_augment_attributes){s->n / batches,
+                                               s->n,
+                                               STEPS_PER_EPOCH,
+                                               SAMPLES,
+                                               {11,
+                                                (int)s->h,
+                                                (int)s->w,
+                                                (int)made.d[1],
+                                                (int)made.d[2],
+                                                {[D9_AUGMENT_CROP] = {(float)s->pad},
+                                                 [D9_AUGMENT_MIRROR] = {(float)s->variant},
+                                                 [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
+                                                 [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}}};
     if (s->op == D9_OP_DRAW) {
-        node->as.draw = (d9_draw_attributes){11,
-                                             s->pad,
-                                             s->variant,
-                                             s->kernel,
-                                             s->n / batches,
-                                             s->n,
-                                             STEPS_PER_EPOCH,
-                                             SAMPLES,
-                                             (int)s->h,
-                                             (int)s->w,
-                                             (int)made.d[1],
-                                             (int)made.d[2],
-                                             (float)s->parameter,
-                                             (float)s->parameter / 2};
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
         return;

@@ -444,29 +444,36 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
     enum { N = 7, H = 13, W = 300, C = 3, PAD = 4, CUT = 5, SAMPLES = 3 };
     static uint8_t images[SAMPLES * H * W * C];
     static float table[C * 256];
-    int32_t order[N], draws[N * D9_AUGMENT_SLOTS];
-    const d9_augment_rule rule = {
-        9, PAD, D9_AUGMENT_MIRROR_RANDOM, CUT, H, W, height, width, jitter ? 0.25f : 0, jitter ? 0.5f : 0};
+    int32_t order[N], draws[N * D9_DRAW_SLOTS];
+    const d9_augment_rule rule = {9,
+                                  H,
+                                  W,
+                                  height,
+                                  width,
+                                  {[D9_AUGMENT_CROP] = {PAD},
+                                   [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM},
+                                   [D9_AUGMENT_JITTER] = {jitter ? 0.25f : 0, jitter ? 0.5f : 0},
+                                   [D9_AUGMENT_CUTOUT] = {CUT}}};
     for (int i = 0; i < SAMPLES * H * W * C; i++) images[i] = (uint8_t)(i * 37 + i / 251);
     for (int i = 0; i < C * 256; i++) table[i] = (float)(i % 256) / 64.0f - (float)(i / 256);
     for (int n = 0; n < N; n++) {
         const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)n, 2);
         order[n] = (n * 2) % SAMPLES;
-        memcpy(draws + n * D9_AUGMENT_SLOTS, drawn.slot, sizeof drawn.slot);
+        memcpy(draws + n * D9_DRAW_SLOTS, drawn.slot, sizeof drawn.slot);
     }
-    const d9_cpu_batch batch = {images, order, draws, table, H, W, C, PAD, CUT, height, width, jitter};
+    const d9_cpu_batch batch = {images, order, draws, table, &rule, C};
     array *y = empty(f, 0, N * height * width * C, s->store);
     d9_cpu_augment(&s->cpu, &batch, N, out(y));
     for (int64_t i = 0; i < y->count; i++) {
         const int c = (int)(i % C), x = (int)(i / C % width), row = (int)(i / C / width % height),
                   n = (int)(i / C / width / height);
-        const int32_t *d = draws + n * D9_AUGMENT_SLOTS;
-        const int source_row = d9_augment_row(row, d[0], PAD, H),
-                  source_column = d9_augment_column(x, d[1], d[2], PAD, width, W);
-        const bool cut = d9_augment_cut(row, d[3], CUT) && d9_augment_cut(x, d[4], CUT);
+        const int32_t *d = draws + n * D9_DRAW_SLOTS;
+        const int source_row = d9_augment_row(row, d[D9_DRAW_CROP_Y], PAD, H),
+                  source_column = d9_augment_column(x, d[D9_DRAW_CROP_X], d[D9_DRAW_MIRROR], PAD, width, W);
+        const bool cut = d9_augment_cut(row, d[D9_DRAW_CUTOUT_Y], CUT) && d9_augment_cut(x, d[D9_DRAW_CUTOUT_X], CUT);
         const uint8_t byte = images[((order[n] * H + source_row) * W + source_column) * C + c];
         float value = table[c * 256 + byte];
-        if (jitter) value = d9_augment_jitter(value, d[5], d[6]);
+        if (jitter) value = d9_augment_jitter(value, d[D9_DRAW_BRIGHTNESS], d[D9_DRAW_CONTRAST]);
         assert_true(stored(y, i) == rounded(s->store, cut ? 0 : (double)value)); /* every bit */
     }
 }

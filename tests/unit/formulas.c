@@ -276,12 +276,14 @@ TEST(reflection_repeats_no_edge) {
 }
 
 static void check_ranges(const d9_augment_rule *rule, const int span[5]) {
+    static const int slots[5] = {D9_DRAW_CROP_Y, D9_DRAW_CROP_X, D9_DRAW_MIRROR, D9_DRAW_CUTOUT_Y, D9_DRAW_CUTOUT_X};
     int seen[5][32] = {{0}};
+    for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_places(rule, slots[s]), span[s]);
     for (uint32_t sample = 0; sample < 9000; sample++) {
         const d9_augment_draws draws = d9_augment_draw(rule, sample, 2);
         for (int s = 0; s < 5; s++) {
-            assert_in_range(draws.slot[s], 0, span[s] - 1);
-            seen[s][draws.slot[s]]++;
+            assert_in_range(draws.slot[slots[s]], 0, span[s] - 1);
+            seen[s][draws.slot[slots[s]]]++;
         }
     }
     for (int s = 0; s < 5; s++)
@@ -290,27 +292,20 @@ static void check_ranges(const d9_augment_rule *rule, const int span[5]) {
 }
 
 TEST(draws_cover_their_ranges) {
-    d9_augment_rule rule = {.seed = 3,
-                            .pad = 4,
-                            .mirror = D9_AUGMENT_MIRROR_RANDOM,
-                            .cutout = 5,
-                            .height = 8,
-                            .width = 32,
-                            .out_height = 8,
-                            .out_width = 32};
+    d9_augment_rule rule = {
+        3, 8,  32,
+        8, 32, {[D9_AUGMENT_CROP] = {4}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {5}}};
     check_ranges(&rule, (const int[5]){9, 9, 2, 4, 28});
     rule.out_height = 6, rule.out_width = 24; /* smaller crops have more places, and the square in them fewer */
     check_ranges(&rule, (const int[5]){11, 17, 2, 2, 20});
-    rule.pad = 0, rule.out_height = 8;
+    rule.number[D9_AUGMENT_CROP][0] = 0, rule.out_height = 8;
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
 }
 
 TEST(what_is_off_draws_zero) {
-    const d9_augment_rule rule = {.seed = 3, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
-    const d9_augment_rule whole = {
-        .seed = 3, .cutout = 32, .height = 32, .width = 32, .out_height = 32, .out_width = 32};
+    const d9_augment_rule rule = {3, 32, 32, 32, 32, {{0}}}, whole = {3, 32, 32, 32, 32, {[D9_AUGMENT_CUTOUT] = {32}}};
     for (uint32_t sample = 0; sample < 100; sample++)
-        for (int s = 0; s < D9_AUGMENT_SLOTS; s++)
+        for (int s = 0; s < D9_DRAW_SLOTS; s++)
             assert_ints(d9_augment_draw(&rule, sample, 1).slot[s], 0, d9_augment_draw(&whole, sample, 1).slot[s], 0);
 }
 
@@ -321,8 +316,7 @@ static double drawn_number(const d9_augment_draws *draws, int slot) {
 TEST(jitter_is_uniform_and_each_epoch_another) {
     enum { SAMPLES = 20000 };
     const double range[2] = {0.25, 0.5}, centre[2] = {0, 1};
-    d9_augment_rule rule = {
-        .seed = 3, .height = 32, .width = 32, .out_height = 32, .out_width = 32, .brightness = 0.25f, .contrast = 0.5f};
+    d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_JITTER] = {0.25f, 0.5f}}};
     double sum[2] = {0}, squares[2] = {0}, products = 0, epochs = 0, least[2] = {9, 9}, most[2] = {-9, -9};
     for (uint32_t sample = 0; sample < SAMPLES; sample++) {
         const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2), again = d9_augment_draw(&rule, sample, 2),
@@ -330,10 +324,10 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
         double u[2];
         assert_memory_equal(&draws, &again, sizeof draws);
         for (int i = 0; i < 2; i++) {
-            u[i] = (drawn_number(&draws, 5 + i) - centre[i]) / range[i];
+            u[i] = (drawn_number(&draws, D9_DRAW_BRIGHTNESS + i) - centre[i]) / range[i];
             sum[i] += u[i], squares[i] += u[i] * u[i];
             least[i] = fmin(least[i], u[i]), most[i] = fmax(most[i], u[i]);
-            epochs += u[i] * (drawn_number(&next, 5 + i) - centre[i]) / range[i];
+            epochs += u[i] * (drawn_number(&next, D9_DRAW_BRIGHTNESS + i) - centre[i]) / range[i];
         }
         products += u[0] * u[1];
     }
@@ -344,10 +338,12 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
     }
     NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* neither of the two says anything of the other, */
     NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* nor one epoch of the next */
-    rule.contrast = 0;
-    assert_true(drawn_number(&(d9_augment_draws){{d9_augment_draw(&rule, 1, 0).slot[6]}}, 0) == 1);
-    rule.contrast = 0.5f, rule.brightness = 0;
-    assert_true(drawn_number(&(d9_augment_draws){{d9_augment_draw(&rule, 1, 0).slot[5]}}, 0) == 0);
+    rule.number[D9_AUGMENT_JITTER][1] = 0;
+    d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
+    assert_true(drawn_number(&draws, D9_DRAW_CONTRAST) == 1);
+    rule.number[D9_AUGMENT_JITTER][1] = 0.5f, rule.number[D9_AUGMENT_JITTER][0] = 0;
+    draws = d9_augment_draw(&rule, 1, 0);
+    assert_true(drawn_number(&draws, D9_DRAW_BRIGHTNESS) == 0);
 }
 
 TEST(jitter_adds_and_then_multiplies) {
@@ -359,18 +355,8 @@ TEST(jitter_adds_and_then_multiplies) {
 }
 
 TEST(alternating_mirror_turns_over) {
-    const d9_augment_rule rule = {.seed = 3,
-                                  .mirror = D9_AUGMENT_MIRROR_ALTERNATING,
-                                  .height = 32,
-                                  .width = 32,
-                                  .out_height = 32,
-                                  .out_width = 32},
-                          random = {.seed = 3,
-                                    .mirror = D9_AUGMENT_MIRROR_RANDOM,
-                                    .height = 32,
-                                    .width = 32,
-                                    .out_height = 32,
-                                    .out_width = 32};
+    const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_MIRROR] = {D9_MIRROR_ALTERNATING}}},
+                          random = {3, 32, 32, 32, 32, {[D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}}};
     int mirrored = 0;
     for (uint32_t sample = 0; sample < 4000; sample++) {
         const int first = d9_augment_mirror(&rule, sample, 0);
@@ -391,7 +377,7 @@ TEST(shares_of_mixup_are_beta) {
         const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
         double sum = 0, squares = 0, fourths = 0;
         for (int64_t s = 0; s < DRAWS; s++) {
-            const double share = d9_mixup_share(11, s, a), d = share - 0.5;
+            const double share = d9_mix_share(11, s, a), d = share - 0.5;
             assert_true(share >= 0 && share <= 1);
             sum += d;
             squares += d * d;
@@ -400,6 +386,5 @@ TEST(shares_of_mixup_are_beta) {
         assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS) && fabs(squares / DRAWS / variance - 1) < 0.015);
         assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
     }
-    assert_true(d9_mixup_share(11, 3, 1) != d9_mixup_share(11, 4, 1) &&
-                d9_mixup_share(12, 3, 1) != d9_mixup_share(11, 3, 1));
+    assert_true(d9_mix_share(11, 3, 1) != d9_mix_share(11, 4, 1) && d9_mix_share(12, 3, 1) != d9_mix_share(11, 3, 1));
 }

@@ -217,8 +217,9 @@ TEST(test_evaluation_list, set_up) {
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
     assert_int_equal(program_count(e, D9_OP_METRICS, false), 0);
     assert_int_equal(e->nodes[0].op, D9_OP_AUGMENT);
-    assert_int_equal(e->nodes[0].as.augment.pad, 0); /* the training's crop and cutout are not the test's */
-    assert_int_equal(e->nodes[0].as.augment.cutout, 0);
+    assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] ==
+                0); /* the training's crop and cutout are not the test's */
+    assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
     assert_int_equal(e->values[e->logits].buffer, D9_BUFFER_LOGITS);
     assert_int_equal(e->loss, D9_NONE);
     int compared = 0;

@@ -53,9 +53,9 @@ TEST(test_two_lists_over_one_state, set_up) {
     assert_int_equal(d9_program_usual_step(&program), 4);
     const d9_shape *small = &early->values[early->image].shape, *whole = &train->values[train->image].shape;
     assert_true(small->d[1] == 10 && small->d[2] == 10 && whole->d[1] == 16 && whole->d[2] == 16);
-    const d9_draw_attributes *draw = &early->nodes[program_find(early, D9_OP_DRAW, "draws")].as.draw;
-    assert_true(draw->height == 16 && draw->out_height == 10 && draw->out_width == 10 && draw->pad == 2);
-    assert_int_equal(train->nodes[program_find(train, D9_OP_DRAW, "draws")].as.draw.out_height, 16);
+    const d9_augment_rule *draw = &early->nodes[program_find(early, D9_OP_DRAW, "draws")].as.augment.rule;
+    assert_true(draw->height == 16 && draw->out_height == 10 && draw->out_width == 10 && d9_augment_pad(draw) == 2);
+    assert_int_equal(train->nodes[program_find(train, D9_OP_DRAW, "draws")].as.augment.rule.out_height, 16);
     int shared = 0;
     for (int v = 0; v < early->value_count; v++) {
         const d9_value *value = &early->values[v];

@@ -269,10 +269,9 @@ static double rank_by_hand(const op_case *c, int64_t place) {
 }
 
 static double draw_by_hand(const op_case *c, int64_t i) {
-    const d9_draw_attributes *draw = &c->graph->nodes[0].as.draw;
-    const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
-                                  draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
-    return d9_augment_draw(&rule, (uint32_t)sample_of(c, 0, draw->batch, i / D9_DRAW_SLOTS), 1).slot[i % D9_DRAW_SLOTS];
+    const d9_augment_attributes *draw = &c->graph->nodes[0].as.augment;
+    const uint32_t sample = (uint32_t)sample_of(c, 0, draw->batch, i / D9_DRAW_SLOTS);
+    return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
 /* By a padded copy of the row and column numbers, crop, then reversal. */
@@ -281,21 +280,23 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;
     int64_t k = i % y[3], column = i / y[3] % y[2], row = i / y[3] / y[2] % y[1], n = i / y[3] / y[2] / y[1];
     const double *draws = content(c, 2) + n * D9_DRAW_SLOTS;
-    int rows[64], columns[64], p = augment->pad;
+    const double square = (double)augment->rule.number[D9_AUGMENT_CUTOUT][0];
+    int rows[64], columns[64], p = (int)augment->rule.number[D9_AUGMENT_CROP][0];
     for (int r = 0; r < (int)all[1] + 2 * p; r++)
         rows[r] = r < p ? p - r : r >= all[1] + p ? 2 * (int)all[1] - 2 - (r - p) : r - p;
     for (int r = 0; r < (int)all[2] + 2 * p; r++)
         columns[r] = r < p ? p - r : r >= all[2] + p ? 2 * (int)all[2] - 2 - (r - p) : r - p;
-    int64_t dy = row - (int64_t)draws[3], dx = column - (int64_t)draws[4];
-    if (dy >= 0 && dy < augment->cutout && dx >= 0 && dx < augment->cutout) return 0;
-    int64_t from = draws[2] != 0 ? y[2] - 1 - column : column;
-    int64_t source_row = rows[row + (int64_t)draws[0]], source_column = columns[from + (int64_t)draws[1]];
+    const double dy = (double)row - draws[D9_DRAW_CUTOUT_Y], dx = (double)column - draws[D9_DRAW_CUTOUT_X];
+    if (dy >= 0 && dy < square && dx >= 0 && dx < square) return 0;
+    int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
+    int64_t source_row = rows[row + (int64_t)draws[D9_DRAW_CROP_Y]],
+            source_column = columns[from + (int64_t)draws[D9_DRAW_CROP_X]];
     int64_t sample = sample_of(c, 1, augment->batch, n);
     const double byte = content(c, 0)[((sample * all[1] + source_row) * all[2] + source_column) * y[3] + k];
     const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
-    if (!augment->jitter) return pixel;
-    const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[5]),
-                factor = d9_float_of_bits((uint32_t)(int32_t)draws[6]), moved = (float)pixel + shift;
+    if (augment->rule.number[D9_AUGMENT_JITTER][0] == 0) return pixel;
+    const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_BRIGHTNESS]),
+                factor = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_CONTRAST]), moved = (float)pixel + shift;
     return (double)(moved * factor);
 }
 
@@ -540,8 +541,8 @@ TEST(a_wrong_index_is_refused) {
         const d9_node *node = &c.graph->nodes[0];
         d9_value_id id = node->inputs[input];
         int64_t beside = 0; /* entries of the order behind those that the step takes */
-        if (op == D9_OP_DRAW) beside = 2 * (node->as.draw.count - node->as.draw.batch);
-        if (op == D9_OP_GATHER || op == D9_OP_AUGMENT) beside = 2 * (node->as.augment.count - node->as.augment.batch);
+        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT)
+            beside = 2 * (node->as.augment.count - node->as.augment.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;
         op_open(&live, &c, &d9_backend_reference, NULL);
         assert_int_equal(d9_backend_reference.run(&f->context, live.plan, 2), D9_DEVICE);

@@ -122,31 +122,31 @@ static const d9_value *value_at(const built *b, const char *name) {
     return &b->program.train.values[id];
 }
 
+/* The number of a kind in the node that draws and in the one that augments. */
+static double augmented_by(const built *b, d9_augment_kind kind, int number) {
+    const d9_augment_rule *drawn = &node_at(b, D9_OP_DRAW, "draws")->as.augment.rule,
+                          *used = &node_at(b, D9_OP_AUGMENT, "image")->as.augment.rule;
+    assert_memory_equal(drawn, used, sizeof *drawn);
+    return (double)used->number[kind][number];
+}
+
 TEST(test_augmentations, set_up) {
     built b;
-    build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}", &b);
-    const d9_draw_attributes *draw = &node_at(&b, D9_OP_DRAW, "draws")->as.draw;
-    assert_ints(draw->pad, 3, draw->cutout, 5);
-    assert_int_equal(draw->mirror, D9_MIRROR_ALTERNATING);
-    assert_int_equal(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.pad, 3);
-    assert_int_equal(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.cutout, 5);
-    assert_int_equal(b.program.eval.nodes[0].as.augment.pad, 0); /* evaluation sees the image as it is */
-    assert_int_equal(b.program.eval.nodes[0].as.augment.cutout, 0);
-    drop(&b);
-    build(TINY, "color_jitter: {brightness: 0.25}", &b);
-    assert_true(node_at(&b, D9_OP_DRAW, "draws")->as.draw.brightness == 0.25f);
-    assert_true(node_at(&b, D9_OP_DRAW, "draws")->as.draw.contrast == 0.13f);
-    assert_true(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.jitter);
-    assert_false(b.program.eval.nodes[0].as.augment.jitter);
+    build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}, color_jitter: {brightness: 0.25}", &b);
+    assert_true(augmented_by(&b, D9_AUGMENT_CROP, 0) == 3);
+    assert_true(augmented_by(&b, D9_AUGMENT_CUTOUT, 0) == 5);
+    assert_true(augmented_by(&b, D9_AUGMENT_MIRROR, 0) == D9_MIRROR_ALTERNATING);
+    assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0.25);
+    assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 1) == (double)0.13f);
+    for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) /* evaluation sees the image as it is */
+        assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, kind));
     drop(&b);
     build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* nothing to do, and nothing is done */
-    assert_false(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.jitter);
+    assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0 && augmented_by(&b, D9_AUGMENT_JITTER, 1) == 0);
     drop(&b);
     build(TINY, "flip: {}", &b);
-    assert_true(node_at(&b, D9_OP_DRAW, "draws")->as.draw.brightness == 0);
-    assert_false(node_at(&b, D9_OP_AUGMENT, "image")->as.augment.jitter);
-    assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.mirror, D9_MIRROR_RANDOM);
-    assert_int_equal(node_at(&b, D9_OP_DRAW, "draws")->as.draw.pad, 0);
+    for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
+        assert_true(augmented_by(&b, kind, 0) == (kind == D9_AUGMENT_MIRROR ? D9_MIRROR_RANDOM : 0));
     drop(&b);
 }
 
@@ -157,12 +157,12 @@ TEST(test_mixup, set_up) {
     const d9_node *mix = node_at(&b, D9_OP_MIX, "image.mix"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
     const int table = mix->as.mix.share.table;
     assert_ints(mix->inputs[0], augment->outputs[0], mix->outputs[0], b.program.train.image);
-    assert_string_equal(b.program.table[table].name, "mixup");
+    assert_string_equal(b.program.table[table].name, "mixture");
     assert_int_equal(node_at(&b, D9_OP_LOSS, "loss")->as.loss.share.table, table);
     const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
     assert_int_equal(b.program.train.nodes[backward].as.loss.share.table, table);
     for (int64_t s = 0; s < b.program.steps; s++)
-        assert_true(b.program.table[table].values[s] == d9_mixup_share(b.program.seed, s, 0.5));
+        assert_true(b.program.table[table].values[s] == d9_mix_share(b.program.seed, s, 0.5));
     assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_MIX, 0), D9_NONE);
     drop(&b);
     build(TINY, "flip: {}", &b);
@@ -354,7 +354,7 @@ TEST(test_shifted_views, set_up) {
         assert_true(view->mirror == want[v].mirror && view->dy == want[v].dy && view->dx == want[v].dx &&
                     view->weight == want[v].weight);
     }
-    assert_int_equal(b.program.eval.nodes[0].as.augment.pad, 2);
+    assert_true(b.program.eval.nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 2);
     assert_true(b.program.views.alone == 0 && d9_views_an_image(&b.program.views) == 6);
     drop(&b);
     build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);

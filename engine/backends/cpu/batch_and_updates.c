@@ -3,11 +3,6 @@
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
 
-_Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
-                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
-                   (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
-               "augment.h and the formulas number mirror rules and draws alike");
-
 /* The step's part of the epoch's order. Returns D9_DEVICE for an index outside [0, samples). */
 static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_id order, int64_t at, int64_t batch,
                              int64_t samples, const int32_t **slice) {
@@ -22,16 +17,14 @@ static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_
 static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
-    const d9_draw_attributes *draw = &node->as.draw;
-    const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
-                                  draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
+    const d9_augment_attributes *draw = &node->as.augment;
     const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, 7) */
+    int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, SLOTS) */
     const int32_t *order;
     D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, draw->count,
                        draw->samples, &order));
     for (int64_t i = 0; i < draw->count; i++) {
-        const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
+        const d9_augment_draws drawn = d9_augment_draw(&draw->rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
 done:
@@ -42,19 +35,12 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
     d9_status status;
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *augment = &node->as.augment;
-    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape, /* (count, H, W, C) */
-        *out = &d9_site_value(site, node->outputs[0])->shape;
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (count, H, W, C) */
     d9_cpu_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                           .draws = d9_site_data(site, node->inputs[2]),
                           .table = d9_site_data(site, node->inputs[3]),
-                          .height = (int)shape->d[1],
-                          .width = (int)shape->d[2],
-                          .channels = (int)shape->d[3],
-                          .pad = augment->pad,
-                          .cutout = augment->cutout,
-                          .out_height = (int)out->d[1],
-                          .out_width = (int)out->d[2],
-                          .jitter = augment->jitter};
+                          .rule = &augment->rule,
+                          .channels = (int)shape->d[3]};
     D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->count,
                        shape->d[0], &batch.order));
     d9_cpu_augment(d9_cpu_of(site), &batch, augment->count, d9_cpu_out(site, node->outputs[0]));

@@ -313,7 +313,7 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DRAW)
-            D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.draw.samples));
+            D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.augment.samples));
         if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER) continue;
         const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
         D9_TRY(check_input(context, cuda, graph, node, 1, "sample index", samples));

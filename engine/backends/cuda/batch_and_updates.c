@@ -1,42 +1,29 @@
 /* Rules that make the batch, update the parameters, and average or copy buffers after the updates. */
 #include "backends/cuda/cuda.h"
 
-_Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
-                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
-                   (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
-               "augment.h and the formulas number mirror rules and draws alike");
+#include <string.h>
 
-static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, int64_t batch, int64_t count,
-                              int64_t steps_per_epoch) {
-    return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch, count, steps_per_epoch};
-}
-
-static d9_augment_rule rule_of(const d9_draw_attributes *draw) {
-    return (d9_augment_rule){draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
-                             draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
+static d9_cuda_slice slice_of(const d9_site *site, d9_value_id order, const d9_augment_attributes *batch) {
+    return (d9_cuda_slice){d9_site_data(site, order), d9_cuda_of(site)->step, batch->batch, batch->count,
+                           batch->steps_per_epoch};
 }
 
 D9_CUDA_RUN(draw) {
     const d9_node *node = site->nodes[0];
-    const d9_draw_attributes *draw = &node->as.draw;
-    const d9_augment_rule rule = rule_of(draw);
-    const d9_cuda_slice slice = slice_of(site, node->inputs[0], draw->batch, draw->count, draw->steps_per_epoch);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[0], &node->as.augment);
     (void)step;
-    return d9_cuda_check(context, site,
-                         d9_cuda_draw(d9_cuda_stream_of(site), &slice, &rule, d9_site_data(site, node->outputs[0])));
+    return d9_cuda_check(
+        context, site,
+        d9_cuda_draw(d9_cuda_stream_of(site), &slice, &node->as.augment.rule, d9_site_data(site, node->outputs[0])));
 }
 
-/* `draws` NULL: the kernel draws by `rule`. */
-static d9_status augment(d9_context *context, const d9_site *site, const d9_node *node, const int32_t *draws,
-                         const d9_augment_rule *rule) {
-    const d9_augment_attributes *attributes = &node->as.augment;
-    const d9_cuda_slice slice =
-        slice_of(site, node->inputs[1], attributes->batch, attributes->count, attributes->steps_per_epoch);
+/* `draws` NULL: the kernel draws by the rule of the node. */
+static d9_status augment(d9_context *context, const d9_site *site, const d9_node *node, const int32_t *draws) {
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
     const d9_cuda_batch batch = {.images = d9_site_data(site, node->inputs[0]),
                                  .table = d9_site_data(site, node->inputs[3]),
                                  .draws = draws,
-                                 .rule = *rule,
-                                 .jitter = attributes->jitter,
+                                 .rule = node->as.augment.rule,
                                  .channels = (int)d9_site_value(site, node->inputs[0])->shape.d[3]};
     return d9_cuda_check(
         context, site,
@@ -45,44 +32,30 @@ static d9_status augment(d9_context *context, const d9_site *site, const d9_node
 
 D9_CUDA_RUN(augment) {
     const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *attributes = &node->as.augment;
-    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape, /* (count, H, W, C) */
-        *out = &d9_site_value(site, node->outputs[0])->shape;
-    const d9_augment_rule rule = {.pad = attributes->pad,
-                                  .cutout = attributes->cutout,
-                                  .height = (int)shape->d[1],
-                                  .width = (int)shape->d[2],
-                                  .out_height = (int)out->d[1],
-                                  .out_width = (int)out->d[2]};
     (void)step;
-    return augment(context, site, node, d9_site_data(site, node->inputs[2]), &rule);
+    return augment(context, site, node, d9_site_data(site, node->inputs[2]));
 }
 
 /* True if both nodes have equal batch, order and augmentation, and no other node reads the draws. */
 bool d9_cuda_draw_augment_match(const d9_site *site) {
     const d9_node *draw = site->nodes[0], *augment = site->nodes[1];
-    const d9_draw_attributes *drawn = &draw->as.draw;
-    const d9_augment_attributes *used = &augment->as.augment;
-    const d9_augment_rule rule = rule_of(drawn);
+    const d9_augment_attributes *drawn = &draw->as.augment, *used = &augment->as.augment;
     return augment->inputs[2] == draw->outputs[0] && d9_site_internal(site, draw->outputs[0]) &&
            augment->inputs[1] == draw->inputs[0] && drawn->batch == used->batch && drawn->count == used->count &&
-           drawn->steps_per_epoch == used->steps_per_epoch && drawn->pad == used->pad &&
-           drawn->cutout == used->cutout && (d9_augment_jitters(&rule) != 0) == used->jitter &&
+           drawn->steps_per_epoch == used->steps_per_epoch &&
+           memcmp(&drawn->rule, &used->rule, sizeof drawn->rule) == 0 &&
            d9_cuda_storable(d9_site_value(site, augment->outputs[0])->type) &&
            d9_site_value(site, augment->inputs[3])->type == D9_F32;
 }
 
 D9_CUDA_RUN(draw_augment) {
-    const d9_augment_rule rule = rule_of(&site->nodes[0]->as.draw);
     (void)step;
-    return augment(context, site, site->nodes[1], NULL, &rule);
+    return augment(context, site, site->nodes[1], NULL);
 }
 
 D9_CUDA_RUN(gather) {
     const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *attributes = &node->as.augment;
-    const d9_cuda_slice slice =
-        slice_of(site, node->inputs[1], attributes->batch, attributes->count, attributes->steps_per_epoch);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_gather(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
@@ -91,8 +64,7 @@ D9_CUDA_RUN(gather) {
 
 D9_CUDA_RUN(rank) {
     const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *rank = &node->as.augment;
-    const d9_cuda_slice slice = slice_of(site, node->inputs[1], rank->batch, rank->count, rank->steps_per_epoch);
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_rank(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),

@@ -5,11 +5,6 @@
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
 
-_Static_assert((int)D9_MIRROR_RANDOM == (int)D9_AUGMENT_MIRROR_RANDOM &&
-                   (int)D9_MIRROR_ALTERNATING == (int)D9_AUGMENT_MIRROR_ALTERNATING &&
-                   (int)D9_DRAW_SLOTS == (int)D9_AUGMENT_SLOTS,
-               "augment.h and the formulas number mirror rules and draws alike");
-
 /* The step's part of the order: `count` indices, starting at `first`. Returns D9_DEVICE for an index outside [0,
  * samples). */
 static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t first, int64_t count,
@@ -24,39 +19,37 @@ static d9_status slice(d9_context *context, const d9_site *site, int input, int6
 
 d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
-    const d9_draw_attributes *draw = &site->nodes[0]->as.draw;
-    const d9_augment_rule rule = {draw->seed,  draw->pad,        draw->mirror,    draw->cutout,     draw->height,
-                                  draw->width, draw->out_height, draw->out_width, draw->brightness, draw->contrast};
+    const d9_augment_attributes *draw = &site->nodes[0]->as.augment;
     uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, 7) */
+    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, SLOTS) */
     const int32_t *order;
     D9_TRY(slice(context, site, 0, step % draw->steps_per_epoch * draw->batch, draw->count, draw->samples, &order));
     for (int64_t i = 0; i < draw->count; i++) {
-        const d9_augment_draws drawn = d9_augment_draw(&rule, (uint32_t)order[i], epoch);
+        const d9_augment_draws drawn = d9_augment_draw(&draw->rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
 done:
     return status;
 }
 
-/* Augments one sample: image (H, W, C) bytes -> y (H, W, C), whose H and W may be smaller, by table (C, 256). */
-static void augment_sample(const uint8_t *image, const d9_shape *images, const int32_t *draws, const double *table,
-                           const d9_augment_attributes *augment, const d9_shape *shape, double *out) {
-    const int height = (int)images->d[1], width = (int)images->d[2], channels = (int)images->d[3],
-              out_width = (int)shape->d[2];
-    for (int y = 0; y < (int)shape->d[1]; y++)
-        for (int x = 0; x < out_width; x++) {
-            int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], augment->pad, height);
-            int column =
-                d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], augment->pad, out_width, width);
-            bool cut = d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], augment->cutout) &&
-                       d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], augment->cutout);
+/* Augments one sample: image (H, W, C) bytes -> out (out_height, out_width, C), by table (C, 256). */
+static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int channels, const int32_t *draws,
+                           const double *table, double *out) {
+    const bool colours = d9_augment_colours(rule) != 0;
+    const int pad = d9_augment_pad(rule);
+    for (int y = 0; y < rule->out_height; y++)
+        for (int x = 0; x < rule->out_width; x++, out += channels) {
+            const int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule->height),
+                      column = d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule->out_width,
+                                                 rule->width);
+            const bool cut = d9_augment_cuts(rule, draws, y, x) != 0;
+            float pixel[D9_AUGMENT_CHANNELS];
             for (int c = 0; c < channels; c++) {
-                double value = table[c * 256 + image[(row * width + column) * channels + c]];
-                if (augment->jitter)
-                    value = (double)d9_augment_jitter((float)value, draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);
-                out[(y * out_width + x) * channels + c] = cut ? 0 : value;
+                out[c] = table[c * 256 + image[(row * rule->width + column) * channels + c]];
+                pixel[c] = (float)out[c];
             }
+            d9_augment_colour(rule, draws, channels, pixel);
+            for (int c = 0; c < channels; c++) out[c] = cut ? 0 : colours ? (double)pixel[c] : out[c];
         }
 }
 
@@ -76,7 +69,7 @@ d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t
     D9_TRY(d9_reference_output(context, site, 0, &out));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t i = 0; i < augment->count; i++)
-        augment_sample(images + order[i] * pixels, shape, draws + i * D9_DRAW_SLOTS, table, augment, batch,
+        augment_sample(images + order[i] * pixels, &augment->rule, (int)shape->d[3], draws + i * D9_DRAW_SLOTS, table,
                        out + i * made);
     d9_reference_store(site, 0);
 done:

@@ -7,8 +7,7 @@
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);
-    const int64_t count = node->op == D9_OP_DRAW ? node->as.draw.count : node->as.augment.count;
-    return input < 2 ? all * (double)count / (double)shape->d[0] : all;
+    return input < 2 ? all * (double)node->as.augment.count / (double)shape->d[0] : all;
 }
 
 /* All losses and one batch of the order are read. */
@@ -28,7 +27,7 @@ static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, cons
 }
 
 const d9_op_info d9_op_DRAW = {
-    .doc = "order -> draws i32 (N, 7): crop, mirror, cutout, jitter (step/augment.h)",
+    .doc = "order -> draws i32 (N, SLOTS): kernels/formulas/augment.h",
     .inputs = 1,
     .outputs = 1,
     .batch = true,

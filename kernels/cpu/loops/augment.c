@@ -1,40 +1,38 @@
-/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, jittered, cut out; and
- * mixed with another.
- * Integers, a table look-up, a sum and a product: every level gives the same bits. */
+/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, changed in colours, cut
+ * out; and mixed with another. Every level gives the same bits. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/augment.h"
 
-static float pixel_of(const d9_cpu_batch *b, const int32_t *draws, float normalised) {
-    return b->jitter ? d9_augment_jitter(normalised, draws[5], draws[6]) : normalised;
-}
-
 /* `count` pixels of output row y from column x, into `run` (count, C). */
 static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
                      float *run) {
-    const bool cut_row = b->cutout > 0 && d9_augment_cut(y, draws[3], b->cutout);
-    for (int i = 0; i < count; i++) {
-        const int column = d9_augment_column(x + i, draws[1], draws[2], b->pad, b->out_width, b->width);
-        const bool cut = cut_row && d9_augment_cut(x + i, draws[4], b->cutout);
+    const d9_augment_rule *rule = b->rule;
+    const int pad = d9_augment_pad(rule), colours = d9_augment_colours(rule);
+    for (int i = 0; i < count; i++, run += b->channels) {
+        const int column = d9_augment_column(x + i, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule->out_width,
+                                             rule->width),
+                  cut = d9_augment_cuts(rule, draws, y, x + i);
         const uint8_t *pixel = source + (int64_t)column * b->channels;
-        for (int c = 0; c < b->channels; c++)
-            run[i * b->channels + c] = cut ? 0.0f : pixel_of(b, draws, b->table[c * 256 + pixel[c]]);
+        for (int c = 0; c < b->channels; c++) run[c] = cut ? 0.0f : b->table[c * 256 + pixel[c]];
+        if (colours && !cut) d9_augment_colour(rule, draws, b->channels, run);
     }
 }
 
 void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     d9_tile tile;
     const int fit = D9_TILE / b->channels; /* pixels in a tile */
-    const int64_t row_size = (int64_t)b->width * b->channels, out_row_size = (int64_t)b->out_width * b->channels;
-    const uint8_t *image = b->images + (int64_t)b->order[n] * b->height * row_size;
-    const int32_t *draws = b->draws + n * D9_AUGMENT_SLOTS;
-    for (int oy = 0; oy < b->out_height; oy++) {
-        const uint8_t *source = image + d9_augment_row(oy, draws[0], b->pad, b->height) * row_size;
-        for (int x = 0; x < b->out_width; x += fit) {
-            const int count = b->out_width - x < fit ? b->out_width - x : fit;
-            const int64_t at = (n * b->out_height + oy) * out_row_size + (int64_t)x * b->channels;
+    const d9_augment_rule *rule = b->rule;
+    const int64_t row_size = (int64_t)rule->width * b->channels, out_row_size = (int64_t)rule->out_width * b->channels;
+    const uint8_t *image = b->images + (int64_t)b->order[n] * rule->height * row_size;
+    const int32_t *draws = b->draws + n * D9_DRAW_SLOTS;
+    for (int oy = 0; oy < rule->out_height; oy++) {
+        const int row = d9_augment_row(oy, draws[D9_DRAW_CROP_Y], d9_augment_pad(rule), rule->height);
+        for (int x = 0; x < rule->out_width; x += fit) {
+            const int count = rule->out_width - x < fit ? rule->out_width - x : fit;
+            const int64_t at = (n * rule->out_height + oy) * out_row_size + (int64_t)x * b->channels;
             float *run = d9_tile_target(y, at, tile);
-            fill_run(b, source, draws, oy, x, count, run);
+            fill_run(b, image + row * row_size, draws, oy, x, count, run);
             d9_tile_store(y, at, (int64_t)count * b->channels, run);
         }
     }
