@@ -53,13 +53,37 @@ libraries='
 ^yaml             engine/config/ engine/record/
 '
 
+# No identifier and no string in engine/ and kernels/ holds the name of a trick or a network (engine/models apart), but
+# these; the strings of engine/cli are free, because help shows examples. NAME, PATTERN of the files, reason.
+named='
+celu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
+gelu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
+silu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
+crop         ^(kernels/|engine/(backends|build|train|verify)/)  a kind of augmentation
+cutout       ^(kernels/|engine/(backends|build|train|verify)/)  a kind of augmentation
+flip         ^engine/verify/case_run[.]c                the mirror draws in a case file
+ema          ^engine/verify/                            the moving average in a case file
+ema          ^engine/(config/reference|experiment/spec)[.]c     an example in a message or a page
+celu         ^engine/experiment/spec[.]c                an example in a message
+airbench     ^engine/(dawn9[.]h|api/|record/)           airbench_seconds, a clock
+airbench     ^engine/config/                            the published recipe, in descriptions of keys
+progressive  ^engine/data/jpeg[.]c                      a kind of JPEG file
+'
+
 # No file is longer than this, and no line of code wider.
 longest=700 widest=120
 
 # ---- the linter: awk over each file, comments and strings taken out ----
 
+names() { # LIST, MACRO: the names in a list of tricks or networks, separated by |
+    sed -n "s/^$2(\\(.*\\))$/\\1/p" "$here/../$1" | paste -sd '|'
+}
+
 scan() { # ROOT, "arrows" or "", then the files on standard input
-    (cd "$1" && LC_ALL=C xargs awk -v arrows="$2" -v layers="$layers" -v libraries="$libraries" -v longest=$longest -v widest=$widest '
+    tricks=$(names tricks/tricks.def D9_TRICK) networks=$(names engine/models/models.def D9_MODEL)
+    [ -n "$tricks" ] && [ -n "$networks" ] || { echo "lint: no names of tricks and networks"; return 1; }
+    (cd "$1" && LC_ALL=C xargs awk -v arrows="$2" -v layers="$layers" -v libraries="$libraries" -v named="$named" \
+        -v tricks="$tricks" -v networks="$networks" -v longest=$longest -v widest=$widest '
 function complain(what) { bad = 1; if (!arrows) print FILENAME ":" FNR ": " what }
 function begins(text, start) { return substr(text, 1, length(start)) == start }
 
@@ -73,6 +97,8 @@ BEGIN {
         allowed[room[room_count]] = substr(line[i], space + 1)
     }
     library_count = split(libraries, library, "\n")
+    named_count = split(named, exempt, "\n")
+    a_name = "(^|[^a-z0-9])(" tricks "|" networks ")([^a-z0-9]|$)"
 }
 
 FNR == 1 {
@@ -91,9 +117,9 @@ function room_of(path,    k, found) {
     return found
 }
 
-# What is left of a line without comments and the insides of strings and characters.
+# What is left of a line without comments and the insides of strings and characters; in `spoken` with the strings.
 function bare(text,    out, at) {
-    out = ""
+    out = spoken = ""
     while (text != "") {
         if (in_comment) {
             at = index(text, "*/")
@@ -102,16 +128,33 @@ function bare(text,    out, at) {
             text = substr(text, at + 2)
         } else if (match(text, /\/\*|\/\/|"|\047/)) {
             out = out substr(text, 1, RSTART - 1)
+            spoken = spoken substr(text, 1, RSTART - 1)
             at = substr(text, RSTART, RLENGTH)
             text = substr(text, RSTART)
             if (at == "//") return out
             if (at == "/*") { in_comment = 1; text = substr(text, 3) }
-            else if (at == "\"" && match(text, /^"([^"\\]|\\.)*"/)) { out = out "\"\""; text = substr(text, RLENGTH + 1) }
+            else if (at == "\"" && match(text, /^"([^"\\]|\\.)*"/)) {
+                out = out "\"\""
+                spoken = spoken substr(text, 1, RLENGTH)
+                text = substr(text, RLENGTH + 1)
+            }
             else if (at == "\047" && match(text, /^\047([^\047\\]|\\.)*\047/)) { out = out "0"; text = substr(text, RLENGTH + 1) }
             else { out = out " "; text = substr(text, 2) }
-        } else return out text
+        } else {
+            spoken = spoken text
+            return out text
+        }
     }
     return out
+}
+
+# The name of a trick or a network, in lower case.
+function check_name(name,    i, part) {
+    for (i = 1; i <= named_count; i++) {
+        split(exempt[i], part, " ")
+        if (part[1] == name && FILENAME ~ part[2]) return
+    }
+    complain("the trick or network " name " is named outside its folder")
 }
 
 function calls(text, names) { return match(" " text, "[^A-Za-z0-9_>.](" names ")[ ]*[(]") }
@@ -181,14 +224,14 @@ code && /^[ \t]*#[ \t]*include/ && match($0, /[<"][^>"]*[>"]/) {
     if (substr($0, RSTART, 1) == "\"" && name !~ /^stb[\/_]/) check_own_include(name)
 }
 
-code && FILENAME !~ /^tricks\// && match(line_bare, /(^|[^A-Za-z0-9_])d9_trick_[a-z0-9_]+/) {
-    name = substr(line_bare, RSTART, RLENGTH)
-    sub(/^[^d]/, "", name)
-    if (name !~ /^d9_trick_(at|index|refuse)$/) complain(name " named outside tricks/")
-}
-
-code && FILENAME !~ /^tricks\// && match(line_bare, /(^|[^A-Za-z0-9_])D9_TRICK_[a-z]/) {
-    complain("a trick named outside tricks/")
+code && FILENAME !~ /^(tricks|engine\/models)\// {
+    for (rest = tolower(FILENAME ~ /^engine\/cli\// ? line_bare : spoken); match(rest, a_name); rest = substr(rest, start + length(name))) {
+        start = RSTART
+        name = substr(rest, RSTART, RLENGTH)
+        if (name ~ /^[^a-z0-9]/) { name = substr(name, 2); start++ }
+        sub(/[^a-z0-9]$/, "", name)
+        check_name(name)
+    }
 }
 
 code && FILENAME !~ /^engine\/cli\// && calls(line_bare, "v?f?printf|puts|fputs|putchar|fputc|perror|_?exit|_Exit|quick_exit|abort|assert") {
@@ -287,8 +330,12 @@ prove() {
     plant kernels/cpu/a.c 'includes graph/graph.h' '#include "../../engine/graph/graph.h"'
     circle engine/step/a.c '#include "graph/b.h"' engine/graph/b.h '#include "step/c.h"' # graph may not, and both are told
     plant engine/novel/a.c 'in no row' 'int a;'
-    plant engine/step/a.c 'd9_trick_ema named outside' 'extern const d9_trick d9_trick_ema;'
-    plant engine/step/a.c 'a trick named outside' 'int i = D9_TRICK_ema;'
+    plant engine/step/a.c 'ema is named outside' 'extern const d9_trick d9_trick_ema;'
+    plant engine/step/a.c 'ema is named outside' 'int i = D9_TRICK_ema;'
+    plant engine/step/a.c 'hard_examples is named outside' 'say("tricks.hard_examples: too few"); /* progressive */'
+    plant engine/build/a.c 'airbench is named outside' 'model = d9_model_find("airbench");'
+    plant engine/cli/a.c 'densenet is named outside' 'int densenet;'
+    plant kernels/cuda/a.cu 'mixup is named outside' 'int crop_y, MIXUP;'
     plant engine/step/a.c 'prints or ends' '    printf("%d", 1);'
     plant engine/step/a.c 'prints or ends' 'if (x) exit(1);'
     plant engine/dawn9.h 'includes core/context.h' '#include "core/context.h"'
@@ -307,6 +354,9 @@ prove() {
     spare engine/backends/onednn/a.c '#include <dnnl.h>'
     spare engine/cli/a.c 'exit(1);'
     spare engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on
+    spare engine/step/a.c 'int schema, mixups, resnet9s;'
+    spare engine/models/a.c 'say("resnet9");'
+    spare engine/cli/a.c 'say("dawn9 train --with ema");'
     spare engine/train/a.c 'say("call printf(x) and exit(1)"); // abort()'
     spare engine/train/a.c 'status = backend->exit(x); d9_exit(x); snprintf(a, sizeof a, "b"); d9_trick_at(1); i < D9_TRICK_COUNT;'
     spare engine/train/a.c "$(printf '%s\n%s' "char quote = '\"';" 'say("/* no comment");')"

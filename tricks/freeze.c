@@ -28,7 +28,7 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Sets `freeze_group` of the parameters that are frozen with convolution i to the number of its share, from 1. Equal
+/* Sets `frozen_group` of the parameters that are frozen with convolution i to the number of its share, from 1. Equal
  * shares have one number. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
@@ -42,7 +42,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
             if (!learns(value)) continue;
             if (node->op == D9_OP_CONV && conv++ == until->count) return D9_OK;
             if (conv > 1 && until->values[conv - 1] > until->values[conv - 2]) number = conv;
-            value->freeze_group = number;
+            value->frozen_group = number;
         }
     }
     status = d9_fail(context, D9_USAGE,
@@ -54,7 +54,7 @@ done:
 
 static bool takes_any(const d9_graph *graph, const d9_groups *groups, int group, int number) {
     for (int v = 0; v < graph->value_count; v++)
-        if (learns(&graph->values[v]) && graph->values[v].freeze_group == number &&
+        if (learns(&graph->values[v]) && graph->values[v].frozen_group == number &&
             d9_groups_find(groups, &graph->values[v]) == group)
             return true;
     return false;
@@ -69,7 +69,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
             if (!takes_any(graph, groups, g, number)) continue;
             d9_group part = groups->group[g];
             snprintf(part.name, sizeof part.name, "%.48s.stop%d", groups->group[g].name, number);
-            part.selects.freeze_group = number;
+            part.selects.frozen_group = number;
             part.until_share = until->values[number - 1];
             part.rate_ends = true;
             D9_TRY(d9_group_insert(context, groups, g++, &part));

@@ -91,7 +91,7 @@ typedef struct d9_value {
     /* only for parameters: */
     d9_parameter_kind parameter;
     bool trainable;
-    int freeze_group; /* number of the group of parameters that are frozen together before the run ends; 0: none */
+    int frozen_group; /* number of the group of parameters that are frozen together before the run ends; 0: none */
 } d9_value;
 
 /* Operations, one row each in graph/ops.def; described by records (graph/op.h). */

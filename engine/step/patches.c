@@ -170,7 +170,7 @@ static void sort_and_sign(double *values, double *vectors, int d) {
         double *row = vectors + i * d;
         for (int k = 1; k < d; k++)
             if (fabs(row[k]) > fabs(row[largest])) largest = k;
-        for (int k = 0, flip = row[largest] < 0; k < d && flip; k++) row[k] = -row[k];
+        for (int k = 0, negate = row[largest] < 0; k < d && negate; k++) row[k] = -row[k];
     }
 }
 

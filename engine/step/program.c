@@ -74,7 +74,7 @@ d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const 
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter) {
     return (!selector->kinds || selector->kinds >> parameter->parameter & 1) &&
            (!selector->rank || selector->rank == parameter->shape.rank) &&
-           (!selector->freeze_group || parameter->freeze_group == selector->freeze_group) &&
+           (!selector->frozen_group || parameter->frozen_group == selector->frozen_group) &&
            (!selector->role[0] || fnmatch(selector->role, parameter->name, 0) == 0);
 }
 

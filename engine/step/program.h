@@ -37,7 +37,7 @@ typedef struct d9_selector {
     unsigned kinds;          /* bits 1u << d9_parameter_kind; 0: any */
     int rank;                /* of the shape; 0: any */
     char role[D9_NAME_SIZE]; /* pattern of the name, as a shell's: "head.*"; "": any */
-    int freeze_group;        /* only those whose value has this number; 0: any */
+    int frozen_group;        /* only those whose value has this number; 0: any */
 } d9_selector;
 
 /* Each trainable parameter belongs to the first group that selects it. */

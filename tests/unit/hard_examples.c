@@ -232,8 +232,8 @@ TEST(test_a_refused_trick_leaves_no_trace, set_up) {
         configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}");
     const d9_extent extent = program_extent(config, 32, 16);
     program_make(&context, config, &extent, "f32", false, &program);
-    assert_int_equal(value_of(&program.train, "proxy.group1.conv1.weight")->freeze_group, 0);
-    assert_ints(value_of(&program.train, "layer1.conv.weight")->freeze_group, 1, program.phase_count, 1);
+    assert_int_equal(value_of(&program.train, "proxy.group1.conv1.weight")->frozen_group, 0);
+    assert_ints(value_of(&program.train, "layer1.conv.weight")->frozen_group, 1, program.phase_count, 1);
     const d9_node *node =
         &program.phase[0].list.nodes[program_find(&program.phase[0].list, D9_OP_UPDATE, "update.proxy.weights")];
     assert_int_equal(node->when.until, 0);
