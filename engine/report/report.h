@@ -79,7 +79,6 @@ typedef struct d9_report {
     const char *folder, *title, *question; /* question: NULL where not said */
     const char **again;                    /* the commands that made the experiment, in their order */
     int again_count;                       /* 0: its record does not say */
-    bool again_lacks_seeds;                /* a record of before: --seeds is not in its command */
     bool experiment, ablation;             /* has experiment.json; of kind ablation */
     double target;                         /* percent; NAN: none */
     d9_report_arm *arms;

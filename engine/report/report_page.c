@@ -139,16 +139,6 @@ static const char *last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* For commands of before: --seeds where the runs have 1 to N. */
-static void add_seeds(const d9_report *report, d9_text *text) {
-    int most = 1;
-    bool counted = true;
-    for (int i = 0; i < report->arm_count; i++)
-        if (report->arms[i].asked > most) most = report->arms[i].asked;
-    for (int i = 0; i < report->run_count; i++) counted = counted && report->runs[i].seed <= most;
-    if (counted) d9_text_add(text, " --seeds %d", most);
-}
-
 static void add_folder(const char *before, const char *folder, const char *below, d9_text *text) {
     char path[4096];
     snprintf(path, sizeof path, "%.2000s%.2000s", folder, below);
@@ -188,7 +178,6 @@ static d9_status find_command(d9_context *context, d9_report *report) {
     d9_text_init(context, &text);
     for (int i = 0; i < report->again_count; i++) {
         d9_text_add(&text, "%s", report->again[i]);
-        if (report->again_lacks_seeds) add_seeds(report, &text);
         add_folder(" --out ", "runs/", name, &text);
         d9_text_add(&text, "\n");
     }

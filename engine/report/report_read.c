@@ -251,15 +251,11 @@ done:
     return status;
 }
 
-/* A list; in records of before, one. */
-static d9_status read_commands(d9_context *context, d9_report *report, const json_t *object) {
+static d9_status read_commands(d9_context *context, d9_report *report, const json_t *list) {
     d9_status status;
-    const json_t *list = json_object_get(object, "commands");
-    const size_t count = list ? json_array_size(list) : 1;
-    report->again_lacks_seeds = !list;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->again));
-    for (size_t i = 0; i < count; i++) {
-        const char *command = list ? json_string_value(json_array_get(list, i)) : json_text(object, "command");
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, json_array_size(list), &report->again));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *command = json_string_value(json_array_get(list, i));
         if (command) D9_TRY(keep(context, report, command, &report->again[report->again_count++]));
     }
 done:
@@ -276,7 +272,7 @@ static d9_status read_experiment(d9_context *context, d9_report *report, const c
     report->target = d9_json_real(object, "target");
     D9_TRY(keep(context, report, json_text(object, "title"), &report->title));
     D9_TRY(keep(context, report, json_text(object, "question"), &report->question));
-    D9_TRY(read_commands(context, report, object));
+    D9_TRY(read_commands(context, report, json_object_get(object, "commands")));
     D9_TRY(read_arms(context, report, json_object_get(object, "arms")));
     D9_TRY(read_listed_runs(context, report, json_object_get(object, "runs")));
 done:
@@ -294,7 +290,7 @@ int64_t d9_report_validation(const d9_report_run *run) {
     return json_integer_value(json_object_get(data_of(run), "validation"));
 }
 
-/* Records of before do not say which data they had: that counts as the same. */
+/* A record without a digest counts as one of the same data. */
 static bool same_data(const d9_report_run *one, const d9_report_run *other) {
     const char *digest = json_text(one->result, "data_digest"), *its = json_text(other->result, "data_digest");
     return !digest || !its || strcmp(digest, its) == 0;

@@ -12,7 +12,7 @@ arm = lambda name, label, baseline: {"name": name, "label": label, "baseline": b
     "grid": {}, "config_hash": json.load(open(f"exp/runs/{name}/seed1/result.json"))["config_hash"]}
 runs = [{"arm": a, "seed": s, "folder": f"runs/{a}/seed{s}"} for s in (1, 2, 3) for a in ("full", "bare")]
 json.dump({"title": "crop & <b>bold</b>", "question": "Is 'crop' worth it?<script>alert(1)</script>", "kind": "ablation", "target": 5,
-    "command": "dawn9 ablate tiny.yaml --only crop",
+    "commands": ["dawn9 ablate tiny.yaml --only crop --seeds 3"],
     "file": "tiny.yaml", "arms": [arm("full", "full", None), arm("bare", "without <i>\"crop\"</i>", "full")], "seeds": [1, 2, 3],
     "runs": runs}, open("exp/experiment.json", "w"))
 PYTHON

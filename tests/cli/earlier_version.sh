@@ -1,0 +1,27 @@
+# What 0.3.0 wrote (tests/fixtures/0.3.0) is still read: a configuration, the record and the model of its finished run,
+# and the checkpoint of the same run interrupted in its third epoch. Chance is 10%, the run ended at 93%.
+. "$(dirname "$0")/lib.sh"
+mkdir half
+cp -r "$source/tests/fixtures/0.3.0" first
+chmod -R u+w first
+mv first/checkpoint.safetensors half
+near='abs(d["accuracy"] - json.load(open("first/result.json"))["accuracy"])'
+
+# Every key has its meaning and every default its value: the hash is the one of the record.
+printf 'config: first/config.yaml\narms: {same: {}}\n' >same.yaml
+accepts "$dawn9" experiment same.yaml --dry-run --json
+json "$out" 'd["arms"][0]["config_hash"] == json.load(open("first/result.json"))["config_hash"]'
+
+accepts "$dawn9" eval first --json
+json "$out" "$near"' < 1 and d["accuracy"] > 85'
+accepts "$dawn9" report first
+says 'One run: 93\.'
+accepts "$dawn9" export first first.onnx
+accepts "$dawn9" data preview first/config.yaml --out sheet.png
+accepts "$dawn9" predict first sheet.png
+
+refuses 2 'another configuration' "$dawn9" train first/config.yaml --out half --resume --set train.momentum=0.8
+accepts "$dawn9" train first/config.yaml --out half --resume --quiet
+json half/result.json "$near"' < 5 and d["accuracy"] > 85 and d["resumed"]'
+accepts "$dawn9" compare first half
+verdict
