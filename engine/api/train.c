@@ -36,7 +36,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
                                .train_accuracy = row->train_accuracy,
                                .accuracy = row->accuracy,
                                .accuracy_tta = row->accuracy_tta,
-                               .learning_rate = row->rate,
+                               .learning_rate = row->learning_rate,
                                .images_per_second = row->images_per_second,
                                .seconds = row->seconds};
     report(user, program, row->train_loss, row->seconds, &epoch);

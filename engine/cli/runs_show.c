@@ -34,7 +34,7 @@ static d9_status count(const d9_runs *runs, tally *tally,
     *tally = (struct tally){.failed_index = -1};
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
-        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
         tally->of[state.kind]++;
         if (show) show(runs, i, &state, rows);
         if (state.kind != D9_RUN_FAILED || tally->failed_index >= 0) continue;
@@ -249,7 +249,7 @@ static void read_open(d9_runs *runs) {
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
         runs->open[i] = d9_work_has(&runs->work, i) && d9_experiment_trains(runs->experiment, i) &&
-                        d9_run_look(&quiet, runs->experiment, runs->out, i, &state) == D9_OK &&
+                        d9_run_read_state(&quiet, runs->experiment, runs->out, i, &state) == D9_OK &&
                         state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
     }
 }

@@ -55,7 +55,7 @@ static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     for (int64_t i = 0; i < runs->count && !*wanted; i++) {
         d9_run_state state;
         if (!d9_work_has(&work, i) || !d9_experiment_trains(runs->experiment, i)) continue;
-        D9_TRY(d9_run_look(&runs->cli->context, runs->experiment, runs->out, i, &state));
+        D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
         *wanted = state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
     }
 done:

@@ -67,7 +67,7 @@ static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *
         d9_run_state state;
         if (arm && d9_experiment_arm(runs->experiment, i) != arm) continue;
         if (!d9_experiment_trains(runs->experiment, i)) continue;
-        left += d9_run_look(quiet, runs->experiment, runs->out, i, &state) != D9_OK || state.kind != D9_RUN_DONE;
+        left += d9_run_read_state(quiet, runs->experiment, runs->out, i, &state) != D9_OK || state.kind != D9_RUN_DONE;
     }
     return left;
 }

@@ -1,10 +1,10 @@
-/* What each trick is worth: the arms that leave one out and the arms that add one in.
+/* Ablation: arms that leave one trick out of all, and arms that add one trick to none.
  *
- * A trick may have companions (`ablate:` in the configuration): settings that were chosen for it and change when it
- * leaves. Without all tricks all companions have left. The bare arm moves the trick alone, the other one
- * ("+companions") moves both:
+ * A trick may have companions (`ablate:` in the configuration): settings that were chosen for it and that change when
+ * it is removed. The arm "plain" has no tricks and all companion settings. An arm without "+companions" changes only
+ * the trick; one with it changes trick and companions:
  *
- *     arm                        baseline  tricks       companions that have left
+ *     arm                        baseline  tricks       companion settings applied
  *     full                                 all          none
  *     without-T                  full      all but T    none
  *     without-T+companions       full      all but T    T's
@@ -21,13 +21,13 @@ typedef struct ablation {
     d9_context *context;
     d9_arena *arena;
     const d9_draft *base;
-    d9_config *full; /* effective */
+    d9_config *full; /* resolved */
     d9_experiment *experiment;
 } ablation;
 
 /* ---- edits ---- */
 
-/* The trick that a key without its "tricks." speaks of: "celu.alpha"; -1: none. */
+/* Index of the trick that a key without "tricks." refers to, as in "celu.alpha"; -1: none. */
 static int trick_of_key(const char *key) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         const size_t length = strlen(d9_trick_at(i)->name);
@@ -36,7 +36,7 @@ static int trick_of_key(const char *key) {
     return -1;
 }
 
-/* The edits that come with leaving `trick` out, without those of tricks that are off. `celu.alpha` stands for
+/* Adds the companion settings of `trick`, except those of tricks that are off. The key celu.alpha means
  * tricks.celu.alpha. */
 static d9_status add_companions(const ablation *self, int trick, const bool on[D9_TRICK_COUNT],
                                 d9_config_edits *edits) {
@@ -59,8 +59,8 @@ typedef struct arm_plan {
     const char *name, *label, *baseline;
     int trick; /* -1: none */
     bool companions;
-    bool on[D9_TRICK_COUNT];   /* tricks that stay */
-    bool left[D9_TRICK_COUNT]; /* tricks whose companions have left */
+    bool on[D9_TRICK_COUNT];   /* tricks that are on */
+    bool left[D9_TRICK_COUNT]; /* tricks whose companion settings are applied */
 } arm_plan;
 
 static d9_status add_arm(ablation *self, const arm_plan *plan) {
@@ -79,7 +79,8 @@ static d9_status add_arm(ablation *self, const arm_plan *plan) {
                                        (d9_config_edit){.kind = D9_EDIT_WITHOUT, .text = d9_trick_at(i)->name}));
     for (int i = 0; i < D9_TRICK_COUNT; i++)
         if (plan->left[i]) D9_TRY(add_companions(self, i, plan->on, &draft.edits));
-    D9_TRY(d9_draft_settle(self->context, self->arena, &draft, &self->experiment->arms[self->experiment->arm_count++]));
+    D9_TRY(
+        d9_draft_resolve(self->context, self->arena, &draft, &self->experiment->arms[self->experiment->arm_count++]));
 done:
     return status;
 }
@@ -129,7 +130,7 @@ done:
     return status;
 }
 
-/* ---- the choice of tricks ---- */
+/* ---- selection of tricks ---- */
 
 static d9_status refuse_trick(const ablation *self, const char *word) {
     const char *names[D9_TRICK_COUNT];
@@ -141,7 +142,7 @@ static d9_status refuse_trick(const ablation *self, const char *word) {
     d9_suggest(&text, "on:", word, names, count);
     d9_status status = d9_text_status(&text);
     if (status == D9_OK)
-        status = d9_fail(self->context, D9_USAGE, "%s: no trick called %s is on here; %s", self->base->config, word,
+        status = d9_fail(self->context, D9_USAGE, "%s: no enabled trick is called %s; %s", self->base->config, word,
                          d9_text_get(&text));
     d9_text_free(&text);
     return status;
@@ -158,7 +159,7 @@ static d9_status choose(const ablation *self, const char *const *only, int count
         if (index < 0 || !self->full->trick_on[index]) return refuse_trick(self, only[w]);
         chosen[index] = true;
     }
-    if (on == 0) return d9_fail(self->context, D9_USAGE, "%s: has no trick on: nothing to ablate", self->base->config);
+    if (on == 0) return d9_fail(self->context, D9_USAGE, "%s: has no enabled trick to ablate", self->base->config);
     return D9_OK;
 }
 
@@ -171,7 +172,7 @@ d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char
     d9_arm full = {0};
     bool chosen[D9_TRICK_COUNT];
     whole.name = "full";
-    D9_TRY(d9_draft_settle(context, self.arena, &whole, &full));
+    D9_TRY(d9_draft_resolve(context, self.arena, &whole, &full));
     self.full = full.config;
     D9_TRY(choose(&self, only, only_count, chosen));
     D9_TRY(D9_ARENA_ALLOCATE(context, self.arena, ARMS_MAX, &experiment->arms));

@@ -1,5 +1,5 @@
-/* Drafts -> arms: edits in the order of the command line, the configuration loaded once, refusals with the place
- * in the experiment's file. */
+/* Converts drafts to arms: sorts edits as the command line does, loads each configuration once, and reports errors with
+ * their place in the experiment's file. */
 #include "config/sections.h"
 #include "config/values.h"
 #include "experiment/draft.h"
@@ -38,7 +38,7 @@ done:
 }
 
 static d9_status check_edits(d9_context *context, const d9_config_edits *edits) {
-    static const char own[] = "keep: an experiment says it for all of its runs, with a key of its own (keep: model)";
+    static const char own[] = "keep: an experiment sets it for all of its runs, with its key keep (keep: model)";
     for (int i = 0; i < edits->count; i++) {
         const d9_config_edit *edit = &edits->items[i];
         if (edit->kind != D9_EDIT_SET || strncmp(edit->text, "keep=", 5) != 0) continue;
@@ -48,9 +48,9 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
     return D9_OK;
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
-/* The first edit with which the configuration no longer loads. NULL: the file itself does not load. */
+/* Finds the first edit that makes loading fail. *culprit is NULL if the file itself fails. */
 static const d9_config_edit *find_culprit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     for (some.count = 0; some.count <= draft->edits.count; some.count++) {
@@ -62,7 +62,8 @@ static const d9_config_edit *find_culprit(const d9_context *context, const d9_dr
     return some.count > 0 ? &some.items[some.count - 1] : NULL;
 }
 
-/* `message` with the place of the edit in front; an edit that the message names already is not repeated. */
+/* Fails with `message` at the place of the responsible edit. If `message` already begins with the edit, that prefix is
+ * removed. */
 static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                         const char *message) {
     char *prefix;
@@ -83,7 +84,7 @@ static d9_status load(d9_context *context, d9_arena *arena, const d9_draft *draf
     return status == D9_OK ? D9_OK : refuse(context, arena, draft, status, quiet.message);
 }
 
-/* ---- what was published ---- */
+/* ---- published results ---- */
 
 static const d9_option *published_options(void) {
     for (int i = 0; d9_section_at(i); i++)
@@ -91,8 +92,8 @@ static const d9_option *published_options(void) {
     return NULL;
 }
 
-/* An experiment's row belongs to the arm that trains for its epochs; a configuration's to an arm that is this
- * configuration, at its epochs. */
+/* An arm gets the published results of its number of epochs: from the experiment's rows, or from the configuration if
+ * the arm does not change it. */
 static d9_status attach_published(d9_context *context, const d9_draft *draft, bool edited, d9_config *config) {
     d9_status status = D9_OK;
     static const d9_tree none = {.kind = D9_TREE_MAP};
@@ -114,7 +115,7 @@ done:
 
 /* ---- arms ---- */
 
-d9_status d9_draft_settle(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
+d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
     d9_status status;
     int own = 0; /* edits that not all arms have */
     *arm = (d9_arm){.name = draft->name,
@@ -148,20 +149,20 @@ static d9_status refuse_baseline(d9_context *context, const d9_experiment *exper
     for (int i = 0; i < experiment->arm_count && count < NAMES_MAX; i++)
         if (&experiment->arms[i] != arm) names[count++] = experiment->arms[i].name;
     const char *nearest = d9_text_nearest(arm->baseline, names, count);
-    return d9_fail(context, D9_USAGE, "%s: arms.%s.baseline: no other arm is called %s%s%s%s", experiment->file,
+    return d9_fail(context, D9_USAGE, "%s: arms.%s.baseline: there is no other arm %s%s%s%s", experiment->file,
                    arm->name, arm->baseline, nearest ? "; did you mean " : "", nearest ? nearest : "",
                    nearest ? "?" : "");
 }
 
-/* Alike to the last line, times and evaluations on the way included, which no hash counts. */
-static d9_status same(d9_context *context, const d9_config *a, const d9_config *b, bool *alike) {
+/* Compares all keys, including those that the hash omits, such as times and evaluations. */
+static d9_status same(d9_context *context, const d9_config *a, const d9_config *b, bool *identical) {
     d9_status status;
     d9_text one, other;
     d9_text_init(context, &one);
     d9_text_init(context, &other);
     d9_config_print(a, false, &one);
     d9_config_print(b, false, &other);
-    *alike = strcmp(d9_text_get(&one), d9_text_get(&other)) == 0;
+    *identical = strcmp(d9_text_get(&one), d9_text_get(&other)) == 0;
     D9_TRY(d9_text_status(&one));
     D9_TRY(d9_text_status(&other));
 done:
@@ -170,17 +171,17 @@ done:
     return status;
 }
 
-static d9_status find_twins(d9_context *context, d9_experiment *experiment) {
+static d9_status find_identical(d9_context *context, d9_experiment *experiment) {
     d9_status status = D9_OK;
     for (int i = 0; i < experiment->arm_count; i++) {
         d9_arm *arm = &experiment->arms[i];
         arm->runs_of = i;
         for (int before = 0; before < i && arm->runs_of == i; before++) {
             const d9_arm *other = &experiment->arms[before];
-            bool alike;
+            bool identical;
             if (strcmp(other->config_hash, arm->config_hash) != 0) continue;
-            D9_TRY(same(context, other->config, arm->config, &alike));
-            if (alike) arm->runs_of = before;
+            D9_TRY(same(context, other->config, arm->config, &identical));
+            if (identical) arm->runs_of = before;
         }
     }
 done:
@@ -195,5 +196,5 @@ d9_status d9_arms_check(d9_context *context, d9_experiment *experiment) {
         if (arm->baseline && !find_arm(experiment, arm->baseline, arm))
             return refuse_baseline(context, experiment, arm);
     }
-    return find_twins(context, experiment);
+    return find_identical(context, experiment);
 }

@@ -1,4 +1,4 @@
-/* Arms in the making: what a file or an ablation says of one, until its configuration is loaded. */
+/* Drafts: arms of an experiment file or ablation before their configurations are loaded. */
 #ifndef D9_EXPERIMENT_DRAFT_H
 #define D9_EXPERIMENT_DRAFT_H
 
@@ -8,8 +8,8 @@
 typedef struct d9_draft {
     const char *name, *label, *baseline, *config, *trick;
     bool companions;
-    const d9_tree *node;      /* the arm's, for its place; NULL: none */
-    const d9_tree *published; /* rows of what was published of this arm; NULL: what its file says */
+    const d9_tree *node;      /* place of the arm in the file; NULL: none */
+    const d9_tree *published; /* rows of published results; NULL: those of the configuration file */
     d9_config_edits edits;
     const d9_grid_point *grid;
     int grid_count;
@@ -22,17 +22,18 @@ D9_MUST_USE d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_conf
 D9_MUST_USE d9_status d9_draft_share(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                      const d9_config_edits *from);
 
-/* The draft as an arm: loads its configuration. A refusal names the edit's place in the file. */
-D9_MUST_USE d9_status d9_draft_settle(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);
+/* Loads the draft's configuration and fills `arm`. Errors name the place of the edit in the file. */
+D9_MUST_USE d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);
 
-/* experiment->command: `verb` is ablate or experiment; `only` the tricks that an ablation was asked for. */
-D9_MUST_USE d9_status d9_experiment_say(d9_context *context, d9_experiment *experiment, const char *verb,
-                                        const char *const *only, int only_count, const d9_experiment_options *options);
+/* Sets experiment->command. `verb` is ablate or experiment; `only` are the tricks selected for an ablation. */
+D9_MUST_USE d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experiment, const char *verb,
+                                                const char *const *only, int only_count,
+                                                const d9_experiment_options *options);
 
-/* Names differ, and every baseline is an arm; finds the arms that share their runs. */
+/* Checks that arm names differ and that every baseline is an arm, and finds arms that share runs. */
 D9_MUST_USE d9_status d9_arms_check(d9_context *context, d9_experiment *experiment);
 
-/* The arms of an ablation of `base` (config and edits). `only` as in d9_experiment_ablation. */
+/* Adds the arms of an ablation of `base` (configuration and edits). `only` as in d9_experiment_ablation. */
 D9_MUST_USE d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char *const *only,
                                        int only_count, d9_experiment *experiment);
 

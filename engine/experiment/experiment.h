@@ -1,18 +1,18 @@
-/* An experiment: configurations x grid x seeds, every run done once, even where a process is killed.
+/* An experiment: configurations x grid x seeds. Every run is trained once, even if a process is killed.
  *
  *     title: short                     # the folder is runs/TITLE
  *     question: Does CELU help?        # one sentence, for the report
  *     config: ../configs/dawn94.yaml   # relative to this file
  *     seeds: 5                         # 1 to 5; or a list
  *     set: {train.epochs: 4}           # for every arm, as are with: [TRICK] and without: [TRICK]
- *     arms:                            # none: one arm, the configuration as it is
+ *     arms:                            # if omitted: one arm, the configuration unchanged
  *       celu: {baseline: relu}
  *       relu: {without: [celu]}        # config, set, with, without, label, baseline, published
  *     grid: {train.epochs: [4, 8]}     # crossed with the arms; applied after their own edits
  *
- * On disk, below OUT: experiment.json, written first, says what there is to run; runs/ARM[,KEY=VALUE...]/seedN are
- * ordinary run records. A run that could not be finished leaves failure.json there. A file `lock` is held by the
- * process that runs, and is gone afterwards. */
+ * Files below OUT: experiment.json, written first, lists the runs. runs/ARM[,KEY=VALUE...]/seedN are ordinary run
+ * records. A failed run has a failure.json there. A process that trains a run holds `lock` in its folder and removes it
+ * afterwards. */
 #ifndef D9_EXPERIMENT_EXPERIMENT_H
 #define D9_EXPERIMENT_EXPERIMENT_H
 
@@ -26,106 +26,107 @@ typedef struct d9_grid_point {
 } d9_grid_point;
 
 typedef struct d9_arm {
-    const char *name;      /* unique, and the name of its folder: "celu", "celu,train.epochs=4" */
-    const char *label;     /* for people */
-    const char *baseline;  /* the name of the arm it is compared with; NULL: none */
-    const char *trick;     /* in an ablation: what left or came; NULL: nothing */
-    bool companions;       /* and its companions with it */
-    d9_config_edits edits; /* of its file: the experiment's, its own, the grid's and the command line's */
+    const char *name;      /* unique; also the folder's name: "celu", "celu,train.epochs=4" */
+    const char *label;     /* shown in plots and tables */
+    const char *baseline;  /* name of the arm that it is compared with; NULL: none */
+    const char *trick;     /* ablation: the trick removed or added; NULL: none */
+    bool companions;       /* the trick's companions changed with it */
+    d9_config_edits edits; /* of the experiment, the arm, the grid and the command line */
     const d9_grid_point *grid;
     int grid_count;
-    d9_config *config; /* effective; `published` only where the figures are of exactly this arm */
+    d9_config *config; /* resolved; `published` is set only if the results are for exactly this arm */
     char config_hash[65];
-    int runs_of; /* index of the first arm that is configured alike in everything: its runs are this one's, too */
+    int runs_of; /* index of the first arm with an identical configuration; this arm uses its runs */
 } d9_arm;
 
 typedef struct d9_experiment {
     d9_arena arena;
-    const char *file, *title, *question; /* question NULL: none was put */
-    const char *command;                 /* what a shell runs to have it again, without --seeds and --out */
+    const char *file, *title, *question; /* question NULL: not given */
+    const char *command;                 /* shell command that repeats the experiment, without --seeds and --out */
     d9_experiment_kind kind;
     d9_arm *arms;
     int arm_count;
     const int64_t *seeds;
     int seed_count;
-    int keep;                 /* d9_keep, for every run */
+    int keep;                 /* d9_keep of every run */
     int64_t checkpoint_every; /* epochs; 0: by time, as in d9_train_options */
 } d9_experiment;
 
-/* What the command line adds to a file. */
+/* Options of the command line. */
 typedef struct d9_experiment_options {
-    d9_config_edits edits; /* for every arm, after the file's own; its texts outlive the experiment */
-    int64_t seeds;         /* seeds 1 to this number; 0: those of the file */
-    const char *data;      /* the folder that --data names, for the record's command alone; NULL: none */
+    d9_config_edits edits; /* for every arm, applied after the file's; their texts must outlive the experiment */
+    int64_t seeds;         /* seeds 1 to this number; 0: the file's seeds */
+    const char *data;      /* argument of --data, only for the recorded command; NULL: none */
 } d9_experiment_options;
 
-/* Strict, like a configuration: a wrong key, an empty grid, a seed given twice, a key that a configuration does not
- * have are D9_USAGE with the place in the file. */
+/* Reads an experiment file. Unknown keys, an empty grid, duplicate seeds and keys that no configuration has are
+ * D9_USAGE with their place in the file. */
 D9_MUST_USE d9_status d9_experiment_load(d9_context *context, const char *path, const d9_experiment_options *options,
                                          d9_experiment **experiment);
-/* Leave one out and add one in: `full` as configured; `plain` without any trick and with all their companions;
- * `without-T` against full and `with-T` against plain, and each once more, "+companions", where the configuration
- * names companions of T. `only`: these tricks (NULL: all that are on). */
+/* Makes an ablation: `full` as configured; `plain` without tricks, with all companion settings; `without-T` compared
+ * with full and `with-T` with plain; each of these again as "+companions" if T has companions. `only`: the tricks to
+ * ablate (NULL: all that are on). */
 D9_MUST_USE d9_status d9_experiment_ablation(d9_context *context, const char *config, const char *const *only,
                                              int only_count, const d9_experiment_options *options,
                                              d9_experiment **experiment);
 void d9_experiment_free(d9_context *context, d9_experiment *experiment);
 
-/* Run `index` of arms x seeds: seed by seed, so that whatever was done so far is balanced over the arms. */
+/* Run `index` of arms x seeds, ordered by seed, so that finished runs are balanced over the arms. */
 int64_t d9_experiment_runs(const d9_experiment *experiment);
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* False: another arm, configured alike, has this run. */
+/* False: the run belongs to an earlier arm with an identical configuration. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
-/* Its folder, below `out`; `out` "": relative. Too long: D9_USAGE. */
+/* The run's folder below `out`; "": relative path. Too long: D9_USAGE. */
 D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out,
                                            int64_t index, char folder[D9_RUN_FOLDER_BYTES]);
 
-/* experiment.json as text. */
+/* experiment.json as a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experiment *experiment, json_t **object);
-/* Makes `out` and writes experiment.json. A folder of another experiment, or one where an arm has run with another
- * configuration: D9_USAGE, and nothing changed. Arms and seeds that the folder has from before stay in the record. */
+/* Makes `out` and writes experiment.json, keeping arms and seeds that it already lists. If the folder holds another
+ * experiment, or an arm has another configuration: D9_USAGE, nothing changed. */
 D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);
 
 /* ---- runs (experiment/run.c) ---- */
 typedef enum d9_run_kind {
-    D9_RUN_WAITING, /* not begun */
-    D9_RUN_STOPPED, /* begun, interrupted or killed: will be taken up again */
-    D9_RUN_RUNNING, /* in some process now */
-    D9_RUN_FAILED,  /* ended with a failure that would come again; d9_run_forget_failure allows another try */
+    D9_RUN_WAITING, /* not started */
+    D9_RUN_STOPPED, /* started, then interrupted or killed: will be continued */
+    D9_RUN_RUNNING, /* in some process */
+    D9_RUN_FAILED,  /* failed in a way that would recur; d9_run_forget_failure allows another try */
     D9_RUN_DONE
 } d9_run_kind;
 const char *d9_run_kind_name(d9_run_kind kind);
 
 typedef struct d9_run_state {
     d9_run_kind kind;
-    double accuracy, accuracy_tta, train_seconds; /* when done; else NAN */
-    int64_t views;                                /* likewise; 0: its record does not say */
-    d9_status failure;                            /* when failed */
-    char message[1024];                           /* when failed */
+    double accuracy, accuracy_tta, train_seconds; /* if done; otherwise NAN */
+    int64_t views;                                /* if done; 0: not recorded */
+    d9_status failure;                            /* if failed */
+    char message[1024];                           /* if failed */
 } d9_run_state;
 
-/* Reads the state from the disk. The folder of another run: D9_USAGE. */
-D9_MUST_USE d9_status d9_run_look(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                                  d9_run_state *state);
-/* Failures are tried again. */
+/* Reads the run's state from its folder. The folder of another run: D9_USAGE. */
+D9_MUST_USE d9_status d9_run_read_state(d9_context *context, const d9_experiment *experiment, const char *out,
+                                        int64_t index, d9_run_state *state);
+/* Deletes failure.json, so that the run is tried again. */
 D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experiment, const char *out,
                                             int64_t index);
 
-typedef struct d9_run_options { /* what belongs to this machine and not to the experiment */
+typedef struct d9_run_options { /* depends on the machine, not on the experiment */
     int64_t threads;            /* 0: the configuration's */
-    int64_t threads_default;    /* where the configuration leaves them open; 0: it stays open */
+    int64_t threads_default;    /* used if the configuration does not set threads; 0: no default */
     const char *data;           /* folder of the dataset; NULL: the configuration's */
-    double process_start;       /* of d9_train_options */
+    double process_start;       /* see d9_train_options */
     const volatile sig_atomic_t *interrupt;
-    volatile sig_atomic_t *unsaved_steps; /* as in d9_train_options; -1: those of workers, which only they know */
+    volatile sig_atomic_t
+        *unsaved_steps; /* as in d9_train_options; -1 if workers train, whose steps are unknown here */
     d9_observer observer;
 } d9_run_options;
 
 /* Trains the run unless it is finished or another process trains it (state RUNNING). A failure of the run itself is
- * recorded and becomes its state. D9_DATA, D9_OUTPUT, interrupts and the folder of another run are returned.
- * `trained`: this call has trained it. */
+ * recorded in its state. D9_DATA, D9_OUTPUT, interrupts and the folder of another run are returned. `trained`: this
+ * call trained it. */
 D9_MUST_USE d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                 const d9_run_options *options, d9_run_state *state, bool *trained);
 

@@ -1,4 +1,4 @@
-/* OUT/experiment.json: what there is to run and where it lies. Written before the first run; the report reads it. */
+/* OUT/experiment.json: the list of runs and their folders, written before the first run and read by the report. */
 #include "core/system.h"
 #include "experiment/experiment.h"
 #include "record/effective.h"
@@ -35,9 +35,9 @@ d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experim
                    D9_RUN_FOLDER_BYTES - 1);
 }
 
-/* ---- as JSON ---- */
+/* ---- JSON ---- */
 
-/* A name from a file need not be UTF-8. */
+/* Null if a name from a file is not UTF-8. */
 static json_t *text_json(const char *text) {
     json_t *string = text ? json_string(text) : NULL;
     return string ? string : json_null();
@@ -51,14 +51,14 @@ static json_t *value_json(const char *text) {
     return text_json(text);
 }
 
-/* No absolute path goes into a record. */
+/* Removes the folders from an absolute path, because records contain none. */
 static const char *portable(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
 }
 
-d9_status d9_experiment_say(d9_context *context, d9_experiment *experiment, const char *verb, const char *const *only,
-                            int only_count, const d9_experiment_options *options) {
+d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experiment, const char *verb,
+                                    const char *const *only, int only_count, const d9_experiment_options *options) {
     d9_status status;
     char *command;
     d9_text text;
@@ -165,32 +165,32 @@ done:
     return status;
 }
 
-/* ---- what the folder holds already ---- */
+/* ---- experiment.json that the folder already holds ---- */
 
 static const char *string_at(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
 }
 
-/* Objects are alike in one key or two, other items as a whole. */
-static bool alike(const json_t *one, const json_t *other, const char *const keys[2]) {
-    bool same = keys[0] || json_equal(one, other);
+/* Compares one or two keys of objects; without keys, whole items. */
+static bool equal(const json_t *one, const json_t *other, const char *const keys[2]) {
+    bool all = keys[0] || json_equal(one, other);
     for (int k = 0; k < 2 && keys[k]; k++)
-        same = same && json_equal(json_object_get(one, keys[k]), json_object_get(other, keys[k]));
-    return same;
+        all = all && json_equal(json_object_get(one, keys[k]), json_object_get(other, keys[k]));
+    return all;
 }
 
-/* The item of the list that is like this one; NULL: there is none. */
-static json_t *find_like(const json_t *list, const char *const keys[2], const json_t *like) {
+/* Finds the item of the list that equals `like` in these keys; NULL: none. */
+static json_t *find_same(const json_t *list, const char *const keys[2], const json_t *like) {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item) if (alike(item, like, keys)) return item;
+    json_array_foreach(list, i, item) if (equal(item, like, keys)) return item;
     return NULL;
 }
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* Refuses a folder of another experiment, or with another configuration under the name of an arm. */
+/* D9_USAGE if the folder holds another experiment, or an arm of this name with another configuration. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;
@@ -201,33 +201,33 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
-        const json_t *mine = find_like(json_object_get(wanted, "arms"), by_name, arm);
+        const json_t *mine = find_same(json_object_get(wanted, "arms"), by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
         return d9_fail(context, D9_USAGE,
-                       "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or another "
-                       "name to the arm",
+                       "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or rename the "
+                       "arm",
                        out, string_at(arm, "name"), string_at(arm, "config_hash"), string_at(mine, "config_hash"));
     }
     return D9_OK;
 }
 
-/* Arms, runs and seeds that the folder has from before stay part of the experiment. */
+/* Keeps arms, runs and seeds that experiment.json already lists. */
 static void keep_earlier(const json_t *held, json_t *wanted, const char *list, const char *const keys[2]) {
     size_t i;
     json_t *item, *kept = json_object_get(wanted, list);
     json_array_foreach(json_object_get(held, list), i, item) {
-        if (!find_like(kept, keys, item)) json_array_append(kept, item);
+        if (!find_same(kept, keys, item)) json_array_append(kept, item);
     }
 }
 
-/* Those of before come first, in the order in which they were given. */
+/* Keeps earlier commands, in front of the new one. */
 static void keep_commands(const json_t *held, json_t *wanted) {
     size_t i;
     json_t *item, *all = json_array();
     const json_t *earlier = json_object_get(held, "commands");
     json_array_foreach(earlier, i, item) json_array_append(all, item);
     json_array_foreach(json_object_get(wanted, "commands"), i, item) {
-        if (!find_like(all, whole, item)) json_array_append(all, item);
+        if (!find_same(all, whole, item)) json_array_append(all, item);
     }
     json_object_set_new(wanted, "commands", all);
 }
@@ -239,7 +239,7 @@ static d9_status read_held(d9_context *context, const char *path, json_t **held)
     d9_status status = d9_json_read(context, path, held, &error);
     if (status == D9_OK && !json_is_object(*held))
         status = d9_fail(context, D9_USAGE,
-                         "%s:%d: not the record of an experiment, or cut short; remove it to have it written anew",
+                         "%s:%d: not the record of an experiment, or truncated; remove it to have it written again",
                          path, *held ? 1 : error.line);
     return status;
 }
@@ -248,7 +248,7 @@ static d9_status write_json(d9_context *context, const char *path, const json_t 
     char *dump = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     d9_status status = dump ? D9_OK : d9_fail(context, D9_DEVICE, "out of memory for %s", path);
     size_t length = dump ? strlen(dump) : 0;
-    if (dump) dump[length] = '\n'; /* in place of the zero */
+    if (dump) dump[length] = '\n'; /* replaces the terminating zero */
     if (dump) status = d9_file_write(context, path, dump, length + 1);
     free(dump);
     return status;
@@ -271,7 +271,7 @@ done:
     return status;
 }
 
-/* Tries again for a while: a process that starts at the same moment holds the lock only briefly. */
+/* Waits up to 30 s, because another process that is just starting holds the lock only briefly. */
 static d9_status wait_for_lock(d9_context *context, const char *path, int *lock) {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     const double deadline = d9_clock_now() + 30;
@@ -279,12 +279,12 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
         d9_status status = d9_lock_take(context, path, lock);
         if (status != D9_OK || *lock >= 0) return status;
         if (d9_clock_now() > deadline)
-            return d9_fail(context, D9_OUTPUT, "%s: another process does not let it go", path);
+            return d9_fail(context, D9_OUTPUT, "%s: another process has held it for 30 s", path);
         nanosleep(&pause, NULL);
     }
 }
 
-/* Its files and an experiment's would be told apart by nothing. */
+/* A run's folder is rejected, because its files would mix with the experiment's. */
 static d9_status refuse_run(d9_context *context, d9_arena *arena, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json"};
     d9_status status = D9_OK;
@@ -307,7 +307,7 @@ d9_status d9_experiment_open(d9_context *context, const d9_experiment *experimen
     D9_TRY(d9_arena_format(context, &arena, &path, "%s/experiment.json", out));
     D9_TRY(d9_arena_format(context, &arena, &lock_path, "%s/lock", out));
     D9_TRY(d9_experiment_json(context, experiment, &wanted));
-    D9_TRY(read_held(context, path, &held)); /* refused without a trace */
+    D9_TRY(read_held(context, path, &held)); /* checked before anything is written */
     if (held)
         D9_TRY(check_held(context, out, held, wanted));
     else

@@ -1,4 +1,4 @@
-/* The axes of an experiment: seeds, and the keys of its grid. */
+/* Axes of an experiment: seeds and grid. */
 #include "experiment/spec.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 static d9_status read_seed(d9_context *context, const d9_tree *node, int64_t *seed) {
     if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, seed) || *seed < 0)
-        return d9_tree_fail(context, node, "needs a whole number from 0");
+        return d9_tree_fail(context, node, "must be an integer from 0");
     return D9_OK;
 }
 
@@ -29,7 +29,8 @@ static d9_status list_seeds(d9_spec *spec, const d9_tree *list) {
     d9_status status = D9_OK;
     int64_t *seeds;
     int count = 0;
-    if (!list->first) D9_TRY(d9_tree_fail(spec->context, list, "is empty; write how many, or which, like [1, 2]"));
+    if (!list->first)
+        D9_TRY(d9_tree_fail(spec->context, list, "is empty; give a number of seeds, or a list like [1, 2]"));
     D9_TRY(allocate_seeds(spec->context, spec->experiment, list->count, &seeds));
     for (const d9_tree *node = list->first; node; node = node->next, count++) {
         D9_TRY(read_seed(spec->context, node, &seeds[count]));
@@ -48,13 +49,14 @@ d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
     if (node && node->kind == D9_TREE_LIST) return list_seeds(spec, node);
     if (node && (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, &count) || count < 1 ||
                  count > D9_RUNS_MAX))
-        return d9_tree_fail(spec->context, node, "needs how many seeds (1 to %d), or a list of them", D9_RUNS_MAX);
+        return d9_tree_fail(spec->context, node, "must be a number of seeds (1 to %d), or a list of seeds",
+                            D9_RUNS_MAX);
     return d9_seeds_count(spec->context, spec->experiment, count);
 }
 
 /* ---- the grid ---- */
 
-/* What of a text may stand in a folder's name. */
+/* Removes characters that a folder's name must not have. */
 void d9_spec_name(char *text) {
     char *put = text;
     for (const char *at = text; *at; at++) {
@@ -64,13 +66,13 @@ void d9_spec_name(char *text) {
     *put = 0;
 }
 
-/* Refuses a key of the grid on the command line: it would come last, and the names of the arms would be wrong. */
+/* Rejects a --set of a grid's key: it would override the grid, and the arms' names would be wrong. */
 static d9_status check_axis(const d9_spec *spec, const d9_tree *axis) {
     size_t length = strlen(axis->key);
     for (int i = 0; i < spec->added.count; i++) {
         const d9_config_edit *edit = &spec->added.items[i];
         if (edit->kind == D9_EDIT_SET && strncmp(edit->text, axis->key, length) == 0 && edit->text[length] == '=')
-            return d9_tree_fail_key(spec->context, axis, "is set by --set %s too", edit->text);
+            return d9_tree_fail_key(spec->context, axis, "is also set by --set %s", edit->text);
     }
     return D9_OK;
 }
@@ -87,7 +89,7 @@ d9_status d9_spec_grid(d9_spec *spec) {
         if (axis->kind != D9_TREE_LIST || !axis->first)
             D9_TRY(d9_tree_fail(spec->context, axis, "an empty grid: needs a list of values, like [10, 20]"));
         if (strcmp(axis->key, "seed") == 0)
-            D9_TRY(d9_tree_fail_key(spec->context, axis, "the seeds of an experiment are its key seeds"));
+            D9_TRY(d9_tree_fail_key(spec->context, axis, "seeds are not a grid axis: use the experiment's key seeds"));
         D9_TRY(check_axis(spec, axis));
         spec->grid.points *= axis->count;
         if (spec->grid.points > D9_RUNS_MAX)
@@ -97,14 +99,14 @@ done:
     return status;
 }
 
-/* One axis of a point: the edit, the row of the record, and what the point is called. */
+/* Adds one axis at a grid point: the edit, the entry in the record, and the axis' part of name and label. */
 static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft, d9_grid_point *row,
                           d9_text *name, d9_text *label) {
     d9_status status;
     char *tidy;
     const char *dot = strrchr(axis->key, '.');
     D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
-    const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* behind "KEY=" */
+    const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
     *row = (d9_grid_point){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
     d9_spec_name(tidy);

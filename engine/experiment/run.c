@@ -1,8 +1,8 @@
-/* One run of an experiment: its state on the disk, and training it.
+/* One run of an experiment: reading its state from disk, and training it.
  *
- * A run is done when its result.json is there (written last, by rename), with the configuration and seed asked for. Its
- * folder's `lock` is held while it is trained; the kernel frees the lock of a killed process, and the
- * next process continues from the checkpoint or begins again. */
+ * A run is done if its result.json exists (written last, by rename) with the right configuration and seed. The folder's
+ * `lock` is held during training. The kernel frees the lock of a killed process, and the next process continues from
+ * the checkpoint or starts again. */
 #include "core/system.h"
 #include "exchange/model.h"
 #include "experiment/experiment.h"
@@ -52,16 +52,16 @@ const char *d9_run_kind_name(d9_run_kind kind) {
     return names[kind];
 }
 
-/* ---- looking ---- */
+/* ---- state ---- */
 
-/* NULL: not there, or cut short. */
+/* *object is NULL if the file is missing or truncated. */
 static d9_status read_json(const run *self, const char *name, json_t **object) {
     char path[PATH_BYTES];
     *object = NULL;
     return has(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
 }
 
-/* The result of this run, in `state`; `damaged`: there is one, and it cannot be read. */
+/* Sets `state` from result.json if it exists; `damaged`: it exists but cannot be read. */
 static d9_status look_at_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
@@ -114,8 +114,8 @@ done:
     return status;
 }
 
-d9_status d9_run_look(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                      d9_run_state *state) {
+d9_status d9_run_read_state(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                            d9_run_state *state) {
     run self;
     bool damaged;
     d9_status status = find_run(context, experiment, out, index, &self);
@@ -146,7 +146,7 @@ done:
     return status;
 }
 
-/* The arm's, as this run is recorded. */
+/* The arm's configuration with the run's seed and `keep`. */
 static d9_config run_config(const run *self) {
     d9_config config = *self->arm->config;
     config.seed = self->seed;
@@ -186,17 +186,17 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint. If it cannot be used (another precision, say) the run begins again. */
+/* Continues from the checkpoint. If that is unusable (of another precision, for example), the run starts again. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);
     if (status != D9_USAGE && status != D9_DATA) return status;
-    d9_log(self->context, D9_LOG_WARNING, "%s; the run begins again", self->context->message);
+    d9_log(self->context, D9_LOG_WARNING, "%s; the run starts again", self->context->message);
     d9_context_clear(self->context);
     return train(self, options, false, state);
 }
 
-/* Records a failure of the run itself, which does not stop the other runs; returns any other. */
+/* Records a failure of the run itself, after which other runs continue; returns any other failure. */
 static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
     if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
     state->kind = D9_RUN_FAILED;
@@ -206,7 +206,7 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* The lock is held. The state is read again, because it may have changed since it was read without the lock. */
+/* Requires the lock. Reads the state again, because it may have changed before the lock was taken. */
 static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged, finished;
@@ -219,9 +219,8 @@ static d9_status do_locked(const run *self, const d9_run_options *options, d9_ru
     }
     D9_TRY(look_at_failure(self, state));
     if (state->kind == D9_RUN_FAILED) goto done;
-    if (damaged)
-        d9_log(self->context, D9_LOG_WARNING, "%s/result.json: cut short; the run is done again", self->folder);
-    D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished)); /* not of another run */
+    if (damaged) d9_log(self->context, D9_LOG_WARNING, "%s/result.json: truncated; the run is repeated", self->folder);
+    D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished)); /* fails for another run's folder */
     *trained = true;
     status = train_or_resume(self, options, damaged, state);
     if (status != D9_OK) status = take_failure(self, status, state);

@@ -1,4 +1,4 @@
-/* An experiment's file -> drafts -> arms x grid. The keys are in experiment.h. */
+/* Reads an experiment file into drafts and expands them: arms x grid. The keys are listed in experiment.h. */
 #include "config/values.h"
 #include "core/system.h"
 #include "experiment/spec.h"
@@ -10,14 +10,15 @@ enum { NAME_MAX_BYTES = 200 };
 
 static const d9_option head_options[] = {
     {"title", D9_OPTION_TEXT, offsetof(d9_spec_head, title), "", 0, 0, NULL,
-     "names the folder of the runs; the file's name when not given"},
-    {"question", D9_OPTION_TEXT, offsetof(d9_spec_head, question), "", 0, 0, NULL, "what is asked, in one sentence"},
+     "name of the folder for the runs; default: the file's name"},
+    {"question", D9_OPTION_TEXT, offsetof(d9_spec_head, question), "", 0, 0, NULL,
+     "question to answer, in one sentence"},
     {"config", D9_OPTION_TEXT, offsetof(d9_spec_head, config), "", 0, 0, NULL,
-     "the configuration of arms that name none, relative to this file"},
+     "configuration of arms that do not set their own, relative to this file"},
     {"keep", D9_OPTION_CHOICE, offsetof(d9_spec_head, keep), "none", 0, 0, "none|model|all",
-     "weights kept of each run"},
+     "which weights to keep from each run"},
     {"checkpoint_every", D9_OPTION_INT, offsetof(d9_spec_head, checkpoint_every), "0", 0, 1e6, NULL,
-     "epochs between checkpoints; 0: at the end of an epoch, at most one every 30 s"},
+     "epochs between checkpoints; 0: at the end of an epoch if 30 s have passed"},
     {0},
 };
 static const char *const head_others[] = {"seeds", "arms", "grid", "set", "with", "without", "ablate", NULL};
@@ -27,16 +28,16 @@ typedef struct arm_head {
 } arm_head;
 
 static const d9_option arm_options[] = {
-    {"config", D9_OPTION_TEXT, offsetof(arm_head, config), "", 0, 0, NULL, "instead of the experiment's"},
-    {"label", D9_OPTION_TEXT, offsetof(arm_head, label), "", 0, 0, NULL, "what plots call it; its name if not given"},
-    {"baseline", D9_OPTION_TEXT, offsetof(arm_head, baseline), "", 0, 0, NULL, "the arm it is compared with"},
+    {"config", D9_OPTION_TEXT, offsetof(arm_head, config), "", 0, 0, NULL, "replaces the experiment's"},
+    {"label", D9_OPTION_TEXT, offsetof(arm_head, label), "", 0, 0, NULL, "displayed name; default: the arm's name"},
+    {"baseline", D9_OPTION_TEXT, offsetof(arm_head, baseline), "", 0, 0, NULL, "arm that this one is compared with"},
     {0},
 };
 static const char *const arm_others[] = {"set", "with", "without", "published", NULL};
 
-/* ---- small things ---- */
+/* ---- paths ---- */
 
-/* Relative to the experiment's file, with "a/../b" shortened to "b". */
+/* Makes a path relative to the experiment's file, shortening "a/../b" to "b". */
 static d9_status join(d9_spec *spec, const char *path, const char **joined) {
     const char *file = spec->experiment->file, *slash = *path == '/' ? NULL : strrchr(file, '/');
     size_t folder = slash ? (size_t)(slash - file) : 0;
@@ -44,10 +45,10 @@ static d9_status join(d9_spec *spec, const char *path, const char **joined) {
     while (folder > 0 && strncmp(path, "../", 3) == 0) {
         size_t start = folder;
         while (start > 0 && file[start - 1] != '/') start--;
-        if (file[start] == '.') break; /* "." or ".." or hidden: left as it is */
+        if (file[start] == '.') break; /* "." or ".." or a hidden folder: left unchanged */
         path += 3;
         folder = start > 0 ? start - 1 : 0;
-        if (start == 1) break; /* below the root */
+        if (start == 1) break; /* reached the root */
     }
     d9_status status = folder > 0 || (slash && *file == '/')
                            ? d9_arena_format(spec->context, spec->arena, &made, "%.*s/%s", (int)folder, file, path)
@@ -56,7 +57,7 @@ static d9_status join(d9_spec *spec, const char *path, const char **joined) {
     return status;
 }
 
-/* The file's name without its ending. */
+/* The file's name without its extension. */
 static d9_status stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
     const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
     char *made;
@@ -110,7 +111,7 @@ done:
 
 /* ---- arms ---- */
 
-static d9_status settle_points(d9_spec *spec, const d9_draft *base) {
+static d9_status resolve_points(d9_spec *spec, const d9_draft *base) {
     d9_status status = D9_OK;
     d9_experiment *experiment = spec->experiment;
     for (int64_t i = 0; i < spec->grid.points; i++) {
@@ -123,7 +124,7 @@ static d9_status settle_points(d9_spec *spec, const d9_draft *base) {
             D9_TRY(d9_fail(spec->context, D9_USAGE,
                            "%s: the folder of an arm would have a name of %zu bytes, at most %d: %.60s...",
                            experiment->file, strlen(draft.name), NAME_MAX_BYTES, draft.name));
-        D9_TRY(d9_draft_settle(spec->context, spec->arena, &draft, &experiment->arms[experiment->arm_count++]));
+        D9_TRY(d9_draft_resolve(spec->context, spec->arena, &draft, &experiment->arms[experiment->arm_count++]));
     }
 done:
     return status;
@@ -132,7 +133,7 @@ done:
 static d9_status check_name(d9_context *context, const d9_tree *arm) {
     static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     if (!arm->key[strspn(arm->key, fine)] && *arm->key != '.') return D9_OK;
-    return d9_tree_fail_key(context, arm, "an arm's name is a folder's: letters, digits, _ . + -");
+    return d9_tree_fail_key(context, arm, "an arm's name is also a folder's name: use letters, digits, _ . + -");
 }
 
 static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
@@ -150,7 +151,7 @@ static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     if (said) draft.node = said;
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &spec->shared));
     D9_TRY(read_edits(spec, arm, &draft.edits));
-    D9_TRY(settle_points(spec, &draft));
+    D9_TRY(resolve_points(spec, &draft));
 done:
     return status;
 }
@@ -181,7 +182,7 @@ done:
     return status;
 }
 
-/* `ablate: all`, or a list of tricks. */
+/* Reads `ablate: all` or a list of tricks. */
 static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     d9_status status = D9_OK;
     d9_draft base = {.node = d9_tree_find(spec->root, "config")};
@@ -204,18 +205,17 @@ done:
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- file ---- */
 
-/* The other kind of YAML file there is. */
+/* Rejects a configuration file given as an experiment. */
 static d9_status refuse_configuration(d9_spec *spec) {
     static const char *const keys[] = {"base", "model", "tricks", "train"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(spec->root, keys[i]);
         if (node)
             return d9_tree_fail_key(spec->context, node,
-                                    "no experiment has this key: this is a configuration, which "
-                                    "`dawn9 train` runs, and which an experiment names: "
-                                    "`config: FILE`");
+                                    "not a key of an experiment: this is a configuration file; run it with "
+                                    "`dawn9 train`, or name it in an experiment: `config: FILE`");
     }
     return D9_OK;
 }
@@ -238,7 +238,7 @@ static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) 
     ablate = d9_tree_find(spec->root, "ablate");
     D9_TRY(ablate ? read_ablation(spec, ablate) : read_arms(spec));
     D9_TRY(d9_arms_check(spec->context, experiment));
-    D9_TRY(d9_experiment_say(spec->context, experiment, "experiment", NULL, 0, options));
+    D9_TRY(d9_experiment_set_command(spec->context, experiment, "experiment", NULL, 0, options));
 done:
     return status;
 }
@@ -247,7 +247,7 @@ static d9_status read_file(d9_context *context, const char *path, uint8_t **byte
     d9_context quiet = *context;
     d9_status status = d9_file_read(&quiet, path, bytes, size);
     if (status == D9_OK && strlen((char *)*bytes) != *size)
-        return d9_fail(context, D9_USAGE, "%s: not YAML: it holds a zero byte", path);
+        return d9_fail(context, D9_USAGE, "%s: not YAML: it contains a zero byte", path);
     return status == D9_OK ? D9_OK : d9_fail(context, status == D9_DATA ? D9_USAGE : status, "%s", quiet.message);
 }
 
@@ -295,13 +295,13 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     D9_TRY(stem(context, arena, config, &name));
     D9_TRY(d9_arena_format(context, arena, &title, "ablate-%s", name));
     (*experiment)->title = title;
-    (*experiment)->question = "What is each trick worth?";
+    (*experiment)->question = "What does each trick contribute?";
     D9_TRY(d9_seeds_count(context, *experiment, options->seeds ? options->seeds : 5));
     base.config = (*experiment)->file;
     D9_TRY(d9_draft_share(context, arena, &base.edits, &options->edits));
     D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));
     D9_TRY(d9_arms_check(context, *experiment));
-    D9_TRY(d9_experiment_say(context, *experiment, "ablate", only, only_count, options));
+    D9_TRY(d9_experiment_set_command(context, *experiment, "ablate", only, only_count, options));
 done:
     if (status != D9_OK) {
         d9_experiment_free(context, *experiment);

@@ -1,8 +1,8 @@
 /* The loop over the runs of an experiment.
  *
- * Every process goes over all runs and trains each one that is neither finished nor locked. The lock files in the run
- * folders are all that processes share, so workers, a second command and another machine on the same disk work
- * together alike. A process that finds only locked runs waits, and takes over the run of a process that was killed. */
+ * Every process goes over all runs and trains each one that is neither finished nor locked. Processes share only the
+ * lock files in the run folders, so workers, a second command and another machine on the same file system cooperate. A
+ * process that finds only locked runs waits, and takes over the run of a process that was killed. */
 #include "experiment/work.h"
 #include "backends/backend.h"
 #include "core/system.h"
@@ -19,13 +19,13 @@
 
 static void pause_seconds(double seconds) {
     const struct timespec time = {(time_t)seconds, (long)(1e9 * (seconds - floor(seconds)))};
-    nanosleep(&time, NULL); /* may end early, by a signal: the caller looks again */
+    nanosleep(&time, NULL); /* a signal may end it early; callers loop */
 }
 
 static d9_status interrupted(d9_context *context, int number) {
     d9_context_clear(context);
     return d9_fail(context, (d9_status)(128 + number),
-                   "interrupted: what is done stays done, and the same command goes on");
+                   "interrupted: finished runs are kept; repeat the command to continue");
 }
 
 /* ---- one process ---- */
@@ -36,10 +36,10 @@ typedef struct worker {
     const char *out;
     const d9_work_options *options;
     d9_run_options run;
-    int64_t index;    /* the run at hand */
-    bool *settled;    /* per run: done or failed, in whatever process */
-    bool any_running; /* elsewhere, in the last pass over the runs */
-    bool any_trained; /* here, in the last pass */
+    int64_t index;    /* the current run */
+    bool *ended;      /* per run: done or failed, in any process */
+    bool any_running; /* in other processes, in the last pass over the runs */
+    bool any_trained; /* by this process, in the last pass */
 } worker;
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
@@ -56,11 +56,11 @@ static d9_status do_one(worker *self, int64_t index) {
     const double start = d9_clock_now();
     self->index = index;
     D9_TRY(d9_run_do(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
-    self->settled[index] = state.kind == D9_RUN_DONE || state.kind == D9_RUN_FAILED;
+    self->ended[index] = state.kind == D9_RUN_DONE || state.kind == D9_RUN_FAILED;
     self->any_running = self->any_running || state.kind == D9_RUN_RUNNING;
     if (!trained) goto done;
     self->any_trained = true;
-    self->run.process_start = 0; /* later runs did not start with the process */
+    self->run.process_start = 0; /* process start counts only for the first run */
     if (observer->run) observer->run(observer->user, index, &state, d9_clock_now() - start);
 done:
     return status;
@@ -73,14 +73,14 @@ static d9_status do_all(worker *self) {
     for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
         if (interrupt && *interrupt) return interrupted(self->context, *interrupt);
         if (!d9_experiment_trains(self->experiment, i)) continue;
-        if (!self->settled[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
+        if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
     }
 done:
     if (d9_status_is_interrupt(status)) return interrupted(self->context, (int)status - 128);
     return status;
 }
 
-/* The threads of each worker where a configuration does not say. */
+/* Divides the machine's threads among the workers, for configurations that do not set threads. */
 static d9_status share_threads(d9_context *context, int worker_count, int64_t *threads) {
     d9_device_info info;
     const d9_status status = d9_backend_describe(context, "reference", 0, &info);
@@ -90,11 +90,11 @@ static d9_status share_threads(d9_context *context, int worker_count, int64_t *t
 
 static d9_status work(worker *self) {
     d9_status status;
-    double pause = 0.025; /* doubled before its first use */
+    double pause = 0.025; /* doubled before first use */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
         D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
-    D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->settled));
+    D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->ended));
     for (;;) {
         D9_TRY(do_all(self));
         if (!self->any_running) break;
@@ -102,20 +102,20 @@ static d9_status work(worker *self) {
         pause_seconds(pause);
     }
 done:
-    d9_release(self->context, self->settled);
+    d9_release(self->context, self->ended);
     return status;
 }
 
 /* ---- several processes ---- */
 
 typedef struct worker_pool {
-    worker *self;        /* what each worker begins with */
+    worker *self;        /* initial state of each worker */
     pid_t *pids;         /* 0: has ended */
-    int started, killed; /* how many */
-    int pipe[2];         /* a worker that fails writes its message to [1]; the parent reads the first at [0] */
+    int started, killed; /* numbers of workers */
+    int pipe[2];         /* failing workers write a message to [1]; the parent reads the first from [0] */
 } worker_pool;
 
-/* The `index`th of "0,2,5". */
+/* Selects entry `index` of a list like "0,2,5". */
 static void choose_device(const char *list, int index) {
     char device[24];
     for (; index > 0; index--) list = strchr(list, ',') + 1;
@@ -123,13 +123,13 @@ static void choose_device(const char *list, int index) {
     setenv("CUDA_VISIBLE_DEVICES", device, 1);
 }
 
-/* One line, short enough for the pipe to keep it in one piece. */
+/* Writes one line, short enough for an atomic write to the pipe. */
 static void report_error(const worker_pool *pool) {
     const d9_context *context = pool->self->context;
     char line[sizeof context->message + 1];
     const int length = snprintf(line, sizeof line, "%s\n", context->message);
     const ssize_t put = context->system->write(context->system->user, pool->pipe[1], line, (size_t)length);
-    (void)put; /* the parent sees the exit status in any case */
+    (void)put; /* the parent gets the exit status in any case */
 }
 
 static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
@@ -143,26 +143,26 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     return status;
 }
 
-/* Queued, so that a worker that has had the signal itself, as after a Ctrl-C, can tell this one from a second Ctrl-C.
- */
-static void hand_on(const worker_pool *pool, int number) {
+/* Forwards a signal with sigqueue, so a worker can distinguish it from a second Ctrl-C of the terminal. */
+static void forward(const worker_pool *pool, int number) {
     for (int i = 0; i < pool->started; i++)
         if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
 
-/* The first failure of a worker. One that was killed is none: the others, or the next call, take over its run. */
+/* Returns the first failure of a worker. Killed workers do not count: others, or the next call, take over their
+ * runs. */
 static d9_status wait_for_all(worker_pool *pool) {
-    enum { HAND_ON_AFTER = 10 }; /* pauses: first comes what the workers are sent themselves */
+    enum { FORWARD_AFTER = 10 }; /* pauses; until then the terminal's own signal arrives */
     d9_status first = D9_OK;
-    int heard = 0; /* pauses since the signal */
+    int waited = 0; /* pauses since the signal */
     const volatile sig_atomic_t *interrupt = pool->self->run.interrupt;
     const d9_work_observer *observer = &pool->self->options->observer;
     for (int left = pool->started; left > 0;) {
         int state;
         pid_t ended = waitpid(-1, &state, WNOHANG);
         if (ended <= 0) {
-            if (interrupt && *interrupt && ++heard == HAND_ON_AFTER) hand_on(pool, *interrupt);
-            if (observer->waiting && !heard) observer->waiting(observer->user);
+            if (interrupt && *interrupt && ++waited == FORWARD_AFTER) forward(pool, *interrupt);
+            if (observer->waiting && !waited) observer->waiting(observer->user);
             pause_seconds(0.02);
             continue;
         }
@@ -177,12 +177,12 @@ static d9_status wait_for_all(worker_pool *pool) {
     return first;
 }
 
-/* The workers' failure as the parent's own, with its message. */
+/* Reports the workers' failure as the parent's own, with its message. */
 static d9_status take_failure(const worker_pool *pool, d9_status status) {
     d9_context *context = pool->self->context;
     char message[sizeof context->message] = "";
     if (status == D9_OK && pool->killed == pool->started)
-        return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); the same command goes on");
+        return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); repeat the command to continue");
     if (status == D9_OK) return D9_OK;
     if (d9_status_is_interrupt(status)) return interrupted(context, (int)status - 128);
     ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
@@ -202,7 +202,7 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
     const pid_t parent = getpid();
     worker_pool pool = {.self = self, .pipe = {-1, -1}};
     D9_TRY(D9_ALLOCATE(self->context, wanted, "the workers", &pool.pids));
-    if (pipe(pool.pipe) != 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "no pipe for the workers"));
+    if (pipe(pool.pipe) != 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot create a pipe for the workers"));
     for (; pool.started < wanted; pool.started++) {
         const pid_t child = fork();
         if (child == 0) {
@@ -210,10 +210,10 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
             D9_TRY(run_worker(&pool, pool.started, parent));
             goto done;
         }
-        if (child < 0) break; /* those that were started do it all */
+        if (child < 0) break; /* the workers already started do all runs */
         pool.pids[pool.started] = child;
     }
-    if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "no worker process could be started"));
+    if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot start a worker process"));
     close_end(&pool, &pool.pipe[1]);
     if (self->run.unsaved_steps) *self->run.unsaved_steps = -1;
     status = take_failure(&pool, wait_for_all(&pool));

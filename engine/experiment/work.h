@@ -1,24 +1,24 @@
-/* Does what is left of an experiment, in this process or in several worker processes. */
+/* Trains the remaining runs of an experiment, in this process or in several worker processes. */
 #ifndef D9_EXPERIMENT_WORK_H
 #define D9_EXPERIMENT_WORK_H
 
 #include "experiment/experiment.h"
 
-/* What a user may watch, in the process that trains; `waiting` in the parent of several. Each may be NULL. Called
- * often; must return soon. */
+/* Callbacks in the process that trains; `waiting` is called in the parent of workers. Each may be NULL. They are called
+ * often and must return quickly. */
 typedef struct d9_work_observer {
     void *user;
-    void (*step)(void *user, int64_t index, const d9_program *program, int64_t step, double loss); /* of d9_observer */
-    void (*run)(void *user, int64_t index, const d9_run_state *state, double seconds); /* trained just now, or failed */
+    void (*step)(void *user, int64_t index, const d9_program *program, int64_t step, double loss); /* see d9_observer */
+    void (*run)(void *user, int64_t index, const d9_run_state *state, double seconds);             /* after training */
     void (*waiting)(void *user);
 } d9_work_observer;
 
 typedef struct d9_work_options {
     int64_t shard, shards; /* only the packs p of runs with p % shards == shard */
-    int64_t pack;          /* runs in a row that stay together */
-    int worker_count;      /* processes at a time; 1: this one */
-    const char *devices; /* "0,2": a worker for each of these GPUs, as many as worker_count; NULL: no choice of them */
-    d9_run_options run;  /* its `observer` and `threads_default` are set here */
+    int64_t pack;          /* number of consecutive runs per pack */
+    int worker_count;      /* number of processes; 1: no workers */
+    const char *devices;   /* "0,2": one worker per GPU, worker_count in total; NULL: not selected */
+    d9_run_options run;    /* `observer` and `threads_default` are set by d9_experiment_work */
     d9_work_observer observer;
 } d9_work_options;
 
@@ -26,10 +26,10 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index / options->pack % options->shards == options->shard;
 }
 
-/* The first failure ends the work; an interrupt (d9_status_is_interrupt) does so too, and everything done is kept.
+/* The first failure or an interrupt (d9_status_is_interrupt) ends the work; finished runs are kept.
  *
- * Worker processes are forked here. In each, this function returns as well, with `*is_worker` true: its caller ends the
- * process with the status, and prints no error, because the parent returns the first one. */
+ * Worker processes are forked. This function also returns in each worker, with `*is_worker` true: the caller then exits
+ * with the status and prints no error, because the parent reports the first one. */
 D9_MUST_USE d9_status d9_experiment_work(d9_context *context, const d9_experiment *experiment, const char *out,
                                          const d9_work_options *options, bool *is_worker);
 

@@ -1,4 +1,4 @@
-/* What this build is: version, commit and compiler, for records and `dawn9 --version`. */
+/* Version, commit and compiler of this build, for records and `dawn9 --version`. */
 #include "record/record.h"
 #include "commit.h" /* generated: D9_COMMIT */
 

@@ -1,5 +1,5 @@
-/* The effective configuration, for records. The YAML is the one d9_config_print makes; the JSON is that YAML
- * walked node by node, so that a key can never be in one and not in the other. */
+/* The effective configuration for records. The YAML is the output of d9_config_print. The JSON is converted from that
+ * YAML, so both hold the same keys. */
 #include "record/effective.h"
 #include "core/system.h"
 #include <math.h>
@@ -45,7 +45,7 @@ double d9_json_real(const json_t *object, const char *key) {
 
 d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
-    json_t *title = json_string(shown.title); /* NULL: a file's name that is not UTF-8, and so not YAML either */
+    json_t *title = json_string(shown.title); /* NULL: a file name that is not UTF-8, which YAML cannot hold either */
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
@@ -67,7 +67,7 @@ static json_t *scalar(const yaml_node_t *node) {
     return json_string(text);
 }
 
-/* NULL: jansson has no more memory. The tree is ours, so its depth is that of the option tables. */
+/* Returns NULL if jansson is out of memory. The recursion is as deep as the option tables, which define the YAML. */
 static json_t *convert(yaml_document_t *document, const yaml_node_t *node) {
     if (!node) return json_null();
     if (node->type == YAML_SCALAR_NODE) return scalar(node);
@@ -109,15 +109,14 @@ done:
     return status;
 }
 
-static const char accuracy_fault[] = "has an accuracy outside 0 to 100",
-                  time_fault[] = "has a time or a speed that is none",
-                  count_fault[] = "has a count, a seed or an epoch that is none";
+static const char accuracy_fault[] = "has an accuracy outside 0 to 100", time_fault[] = "has an invalid time or speed",
+                  count_fault[] = "has an invalid count, seed or epoch";
 
-/* What result.json, a row of its epochs and one of its timeline may say, where they say it. */
+/* Legal range of each key, in result.json itself and in the rows of its epochs and timeline. */
 static const struct bound {
     const char *key;
-    bool whole;
-    double least, most;
+    bool integer;
+    double minimum, maximum;
     const char *fault;
 } bounds[] = {
     {"accuracy", false, 0, 100, accuracy_fault},
@@ -148,8 +147,8 @@ static const char *object_fault(const json_t *object) {
         const json_t *value = json_object_get(object, bounds[i].key);
         const double number = json_number_value(value);
         if (!value || json_is_null(value)) continue;
-        if (bounds[i].whole ? !json_is_integer(value) : !json_is_number(value)) return bounds[i].fault;
-        if (!(number >= bounds[i].least && number <= bounds[i].most)) return bounds[i].fault;
+        if (bounds[i].integer ? !json_is_integer(value) : !json_is_number(value)) return bounds[i].fault;
+        if (!(number >= bounds[i].minimum && number <= bounds[i].maximum)) return bounds[i].fault;
     }
     return NULL;
 }
@@ -160,9 +159,9 @@ const char *d9_result_fault(const json_t *result) {
     for (size_t l = 0; !fault && l < sizeof lists / sizeof *lists; l++) {
         size_t row;
         const json_t *list = json_object_get(result, lists[l]), *object;
-        if (list && !json_is_array(list)) return "has epochs, a timeline or rules that are no list";
+        if (list && !json_is_array(list)) return "has epochs, a timeline or rules that are not lists";
         json_array_foreach(list, row, object) {
-            if (!json_is_object(object)) return "has epochs, a timeline or rules that are no list of objects";
+            if (!json_is_object(object)) return "has epochs, a timeline or rules that are not lists of objects";
             if (!fault) fault = object_fault(object);
         }
     }

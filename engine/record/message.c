@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie: little-endian hosts only");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied from memory: little-endian hosts only");
 
 typedef enum wire { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_LENGTH = 2, WIRE_FOUR = 5 } wire;
-enum { VARINT_BYTES = 10 }; /* of the longest */
+enum { VARINT_BYTES = 10 }; /* longest encoding of 64 bits */
 
 void d9_message_init(d9_context *context, d9_message *message) { *message = (d9_message){.context = context}; }
 
@@ -20,7 +20,7 @@ void d9_message_free(d9_message *message) {
     d9_message_init(message->context, message);
 }
 
-/* Room for `more` bytes at the end; NULL: there is none, and the status says so. */
+/* Appends `more` uninitialised bytes and returns them; NULL on failure, which message->status records. */
 static uint8_t *extend(d9_message *message, size_t more) {
     const size_t needed = message->size + more;
     if (message->status != D9_OK) return NULL;
@@ -44,7 +44,7 @@ static void put(d9_message *message, const void *bytes, size_t size) {
     if (to && size > 0) memcpy(to, bytes, size);
 }
 
-/* Seven bits a byte, the lowest first; the top bit says that more follow. */
+/* Encodes seven bits per byte, lowest first; the top bit is set if more bytes follow. */
 static size_t encode(uint64_t value, uint8_t bytes[VARINT_BYTES]) {
     size_t size = 0;
     do {
@@ -103,7 +103,7 @@ size_t d9_message_begin(d9_message *message, int field) {
     return message->size;
 }
 
-/* The length goes before the message's content, which moves up to make room. */
+/* Inserts the content's length before the content, which moves up. */
 void d9_message_end(d9_message *message, size_t begin) {
     uint8_t length[VARINT_BYTES];
     if (message->status != D9_OK) return;

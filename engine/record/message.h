@@ -1,15 +1,15 @@
-/* Protocol buffer messages, encoded by hand: a tag (field << 3 | wire type), then a varint, eight or four bytes, or a
- * length and as many bytes. Little-endian. (protobuf.dev/programming-guides/encoding)
+/* Protocol buffer messages, encoded by hand: a tag (field << 3 | wire type), then a varint, four or eight bytes, or a
+ * length and that many bytes. Little-endian. (protobuf.dev/programming-guides/encoding)
  *
  *   d9_message_init(context, &event);
  *   d9_message_double(&event, 1, wall_time);           field 1: double
  *   size_t summary = d9_message_begin(&event, 5);      field 5: a message
- *   d9_message_text(&event, 1, "loss");                its field 1
+ *   d9_message_text(&event, 1, "loss");                field 1 of that message
  *   d9_message_end(&event, summary);
  *   D9_TRY(d9_message_status(&event));                 event.bytes, event.size
  *   d9_message_free(&event);
  *
- * An allocation failure is remembered and reported by d9_message_status, so that no field needs a check. */
+ * The first allocation failure is kept for d9_message_status, so no other call needs a check. */
 #ifndef D9_RECORD_MESSAGE_H
 #define D9_RECORD_MESSAGE_H
 
@@ -17,13 +17,13 @@
 
 typedef struct d9_message {
     d9_context *context;
-    uint8_t *bytes; /* NULL while nothing was ever added */
+    uint8_t *bytes; /* NULL until bytes are added */
     size_t size, capacity;
     d9_status status;
 } d9_message;
 
 void d9_message_init(d9_context *context, d9_message *message);
-void d9_message_clear(d9_message *message); /* empty again; keeps its memory */
+void d9_message_clear(d9_message *message); /* empties it but keeps its memory */
 D9_MUST_USE d9_status d9_message_status(const d9_message *message);
 void d9_message_free(d9_message *message);
 
@@ -34,7 +34,7 @@ void d9_message_bytes(d9_message *message, int field, const void *bytes, size_t 
 void d9_message_text(d9_message *message, int field, const char *text);
 void d9_message_doubles(d9_message *message, int field, const double *values, size_t count);   /* packed */
 void d9_message_integers(d9_message *message, int field, const int64_t *values, size_t count); /* packed */
-/* What is added between the two becomes one message in `field`. Messages may nest. */
+/* Fields added between begin and end form one message in `field`. Pass the result of begin to end. Messages nest. */
 size_t d9_message_begin(d9_message *message, int field);
 void d9_message_end(d9_message *message, size_t begin);
 

@@ -1,8 +1,8 @@
-/* The run folder: opening it, and what is written while training. result.c writes what a finished run says.
+/* The run folder: opening it and writing its files during training. result.c writes result.json.
  *
- *     config.yaml   effective; also says whose run the folder holds
+ *     config.yaml   effective configuration; identifies the run
  *     events.jsonl  one object per epoch, appended
- *     epochs.tsv    DAWNBench's: a row for each epoch that was evaluated */
+ *     epochs.tsv    DAWNBench's format: a row per evaluated epoch */
 #include "record/record.h"
 #include "core/listing.h"
 #include "core/system.h"
@@ -16,7 +16,7 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* What a run writes. The first LEFTOVERS it leaves besides its rows: removed when another starts in its place. */
+/* All files of a run. A new run in the folder removes the first LEFTOVERS of them. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
@@ -39,7 +39,7 @@ static bool has(const d9_record *record, const char *name) {
     return d9_file_exists(record->context, path);
 }
 
-/* D9_USAGE when the folder holds the run of another configuration or seed. */
+/* D9_USAGE if the folder holds a run of another configuration or seed. */
 static d9_status check_owner(const d9_record *record, const d9_config *config) {
     d9_status status = D9_OK;
     d9_config *held = NULL;
@@ -75,7 +75,7 @@ static d9_status remove_in(d9_record *record, const char *name) {
     return d9_fail(record->context, D9_OUTPUT, "%s: cannot remove: %s", path, strerror(errno));
 }
 
-/* The epoch a line is about; -1: it says none. */
+/* Epoch of a line of events.jsonl (`json`) or epochs.tsv; -1 if it has none. */
 static int64_t line_epoch(const char *line, size_t length, bool json) {
     if (!json) {
         char *end;
@@ -88,7 +88,7 @@ static int64_t line_epoch(const char *line, size_t length, bool json) {
     return epoch;
 }
 
-/* Rewrites a file of rows with `header` and those of its rows that lie within the first `kept` epochs. */
+/* Rewrites a file as `header` and those of its complete lines whose epoch is at most `kept`. */
 static d9_status keep_rows(d9_record *record, const char *name, const char *header, bool json, int64_t kept) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;
@@ -152,7 +152,7 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
                        "%s: holds a run that is not finished; --resume goes on from its checkpoint, --overwrite "
                        "deletes it and begins again; or give another --out",
                        folder));
-    /* One that was downloaded, or kept: the record of a run would say whose it is. */
+    /* A model without a run's config.yaml was downloaded or copied here; only --overwrite deletes it. */
     if (has(&record, "model.safetensors") && (mode == D9_RECORD_NEW || !has(&record, "config.yaml")))
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: holds a model.safetensors and no finished run; --overwrite deletes that model, or give "
@@ -172,7 +172,7 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(d9_record_check(context, folder, config, mode));
     const bool best =
-        mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST; /* its model may be of an epoch before */
+        mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST; /* the kept model may be of an earlier epoch */
     for (int i = 0; i < LEFTOVERS; i++)
         if (!best || strcmp(files[i], "model.safetensors") != 0) D9_TRY(remove_in(record, files[i]));
     if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_in(record, "checkpoint.safetensors"));
@@ -185,7 +185,7 @@ done:
     return status;
 }
 
-/* NAME.PROCESS.partial, as d9_file_write has it, of a file that is written here. */
+/* True for NAME.PROCESS.partial, the name that d9_file_write gives `name` until it is complete. */
 static bool is_half_written(const char *entry, const char *name) {
     const size_t length = strlen(name);
     if (strncmp(entry, name, length) != 0 || entry[length] != '.') return false;
@@ -201,7 +201,7 @@ static bool is_ours(const char *entry) {
 }
 
 void d9_record_sweep(d9_context *context, const char *folder) {
-    d9_context quiet = *context; /* what cannot be listed is not swept */
+    d9_context quiet = *context; /* a folder that cannot be listed is left as it is */
     d9_arena arena = {0};
     d9_listing listing;
     if (d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK)
@@ -228,7 +228,7 @@ static const struct {
     {"images_per_second", offsetof(d9_epoch_row, images_per_second)},
     {"seconds", offsetof(d9_epoch_row, seconds)},
     {"hours", offsetof(d9_epoch_row, hours)},
-    {"rate", offsetof(d9_epoch_row, rate)},
+    {"rate", offsetof(d9_epoch_row, learning_rate)},
 };
 
 const char *d9_epoch_column(int column) { return columns[column].name; }
@@ -247,7 +247,7 @@ json_t *d9_epoch_object(const d9_epoch_row *row, int count) {
 
 d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text) {
     json_t *object = d9_epoch_object(row, D9_EPOCH_COLUMNS - 1);
-    const bool fine = json_object_set_new(object, "learning_rate", d9_json_number(row->rate)) == 0;
+    const bool fine = json_object_set_new(object, "learning_rate", d9_json_number(row->learning_rate)) == 0;
     char *dump = fine ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) d9_text_add(text, "%s\n", dump);
     d9_status status = dump ? d9_text_status(text) : d9_fail(context, D9_DEVICE, "out of memory for an epoch's row");

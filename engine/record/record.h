@@ -1,7 +1,7 @@
-/* A run on disk: config.yaml, epochs.tsv, submission.json, events.jsonl, predictions.safetensors, result.json.
+/* A run folder: config.yaml, epochs.tsv, submission.json, events.jsonl, predictions.safetensors, result.json.
  *
- * result.json is written last, by rename: it exists only for a finished run. No absolute path and no host
- * name goes into a record. */
+ * result.json is written last, by rename, so it exists only for a finished run. Records contain no absolute path and no
+ * host name. */
 #ifndef D9_RECORD_RECORD_H
 #define D9_RECORD_RECORD_H
 
@@ -12,15 +12,15 @@
 typedef struct d9_epoch_row {
     int64_t epoch;                 /* from 1 */
     double train_loss;             /* mean over the epoch's images of the (smoothed) training loss */
-    double train_accuracy;         /* percent, of the augmented images */
+    double train_accuracy;         /* percent, of the augmented training images */
     double accuracy, accuracy_tta; /* percent; NAN when not evaluated after this epoch */
-    double images_per_second;      /* training alone */
-    double seconds;                /* training alone */
-    double hours;                  /* DAWNBench clock so far */
-    double rate;                   /* learning rate at the epoch's last step, as configured */
+    double images_per_second;      /* of training only */
+    double seconds;                /* of training only */
+    double hours;                  /* DAWNBench clock since the start */
+    double learning_rate;          /* of the epoch's last step, as configured */
 } d9_epoch_row;
-/* What a row says of its epoch, by the names that files give it: checkpoints have all columns, result.json the first
- * D9_EPOCH_RESULT_COLUMNS; events.jsonl calls the last one learning_rate. */
+/* Columns of a row, under their names in files. Checkpoints have all columns, result.json has the first
+ * D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
 enum { D9_EPOCH_COLUMNS = 8, D9_EPOCH_RESULT_COLUMNS = 6 };
 const char *d9_epoch_column(int column);
 double *d9_epoch_cell(const d9_epoch_row *row, int column);
@@ -32,20 +32,20 @@ typedef struct d9_result {
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
-    int views;                                      /* of the configuration's evaluations */
-    double train_operations, evaluation_operations; /* of all steps, and of the final evaluation */
+    int views;                                      /* test-time augmentation views of evaluations */
+    double train_operations, evaluation_operations; /* flops of all steps; of the final evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
     double accuracy, accuracy_tta; /* final, percent */
-    int64_t best_epoch;            /* the one that keep: best has kept; 0: not asked */
-    int64_t epoch_to_target;       /* by accuracy with the views of the config; 0: never */
+    int64_t best_epoch;            /* epoch kept by `keep: best`; 0: another `keep` */
+    int64_t epoch_to_target;       /* first epoch whose accuracy, with `views`, reached the target; 0: none did */
     bool resumed;
     const char *plan_text;
     const d9_timeline *timeline;
-    d9_arena arena;                 /* of what a trained result points at, but its configuration */
+    d9_arena arena;                 /* owns what the pointers refer to, except `config` */
     const char *const *class_names; /* (classes) */
     int64_t classes, channels;
-    double mean[4], std[4]; /* of the training images, byte units */
+    double mean[4], std[4]; /* of the training images, in 0..255 */
 } d9_result;
 
 typedef struct d9_record { /* an open run folder */
@@ -53,44 +53,44 @@ typedef struct d9_record { /* an open run folder */
     char folder[512];
 } d9_record;
 
-/* What a run may do with the run that its folder holds already. */
+/* Treatment of a run that the folder already holds. */
 typedef enum d9_record_mode {
-    D9_RECORD_NEW,      /* nothing that would be missed: neither a result nor a checkpoint may be there */
-    D9_RECORD_RESUME,   /* go on with it: the same configuration and seed, and not finished */
+    D9_RECORD_NEW,      /* error if there is a result or a checkpoint */
+    D9_RECORD_RESUME,   /* continue it; error if it is finished or has another configuration or seed */
     D9_RECORD_OVERWRITE /* delete it, whatever it is */
 } d9_record_mode;
 
-/* Whether the folder holds a finished run. A run of another configuration or seed: D9_USAGE that says what differs. */
+/* Sets `finished` if the folder holds a finished run. A run of another configuration or seed: D9_USAGE. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
-/* For before a run: writes nothing. What the mode does not allow: D9_USAGE that names the options that do. */
+/* Checks before a run, without writing, that the mode allows it. Otherwise D9_USAGE with the options that would. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
-/* Makes the folder, checks it once more and writes config.yaml. A folder that cannot be written: D9_OUTPUT. The caller
- * holds its lock. RESUME keeps the rows already there up to `epochs_kept`; the other modes start anew. */
+/* Makes the folder, repeats d9_record_check and writes config.yaml. A folder that cannot be written: D9_OUTPUT. The
+ * caller holds its lock. RESUME keeps the rows of the first `epochs_kept` epochs; the other modes keep none. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
-/* Removes what killed processes have left half-written of a run's files; nothing here fails. The caller holds the
- * folder's lock. */
+/* Removes partially written files that killed processes left; failures are ignored. The caller holds the folder's
+ * lock. */
 void d9_record_sweep(d9_context *context, const char *folder);
-/* The row as an object of its first columns; NULL: no memory. */
+/* The row as a JSON object of its first `columns` columns; NULL: out of memory. */
 struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
-/* Adds the row's line of events.jsonl, newline included. */
+/* Adds the row's line for events.jsonl, including the newline. */
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
-/* Appends to events.jsonl and epochs.tsv. */
+/* Appends the row to events.jsonl and, if it was evaluated, to epochs.tsv. `views`: with accuracy_tta as top-1. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
-/* Top-1 class, its probability, true label of each evaluation image. */
+/* Arrays of `count` evaluation images: top-1 class, its probability, true label. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count);
-/* Writes one of the folder's files. */
+/* Writes the file `name` of the folder, atomically. */
 D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);
-/* submission.json, then result.json. */
+/* Writes submission.json, then result.json. */
 D9_MUST_USE d9_status d9_record_result(d9_record *record, const d9_result *result);
 
-/* The one JSON form of a result, also printed by `train --json`. */
+/* Adds the JSON of result.json, which `train --json` prints too. */
 D9_MUST_USE d9_status d9_result_json(d9_context *context, const d9_result *result, d9_text *text);
 
-/* Version; the commit this build was made from, "unknown" outside git; compiler. */
+/* Version; commit, "unknown" if built outside git; compiler. */
 const char *d9_build_version(void);
 const char *d9_build_commit(void);
 const char *d9_build_compiler(void);

@@ -1,4 +1,4 @@
-/* result.json and submission.json: what a finished run says of itself. */
+/* Writes result.json and submission.json of a finished run. */
 #include "record/record.h"
 #include "core/system.h"
 #include "record/effective.h"
@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-/* False where `value` could not be made (NULL), too. The object owns the value from here on. */
+/* Takes ownership of `value`. False if it is NULL or out of memory. */
 static bool set(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
 
-/* A title made of a file's name need not be UTF-8; that must not cost a finished run its record. */
+/* A title taken from a file name may not be UTF-8; then null is written, and the run still gets its record. */
 static json_t *text_or_null(const char *text) {
     json_t *string = json_string(text);
     return string ? string : json_null();
@@ -18,7 +18,7 @@ static json_t *text_or_null(const char *text) {
 
 static json_t *integer_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
 
-/* plan_text's lines "RULE<TAB>ROLE<TAB>CHOICE" as objects. */
+/* Converts plan_text, lines "RULE<TAB>ROLE<TAB>CHOICE", to objects. */
 static json_t *rules_json(const char *plan) {
     json_t *rules = json_array();
     for (const char *line = plan; rules && line && *line;) {
@@ -41,7 +41,7 @@ static json_t *epochs_json(const d9_result *result) {
     return rows;
 }
 
-/* Starts are counted from the start of the process. */
+/* `start` is written in seconds since the start of the process. */
 static json_t *timeline_json(const d9_timeline *timeline) {
     json_t *rows = json_array();
     for (int i = 0; i < timeline->count; i++) {
@@ -59,7 +59,8 @@ static bool set_clocks(json_t *root, const d9_result *result) {
     const d9_clock *clock;
     bool fine = true;
     for (int i = 0; fine && (clock = d9_clock_at(i)); i++) {
-        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY) continue; /* it was several processes */
+        if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
+            continue; /* several processes have no common wall clock */
         fine =
             set(root, clock->name, d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
     }
@@ -77,7 +78,7 @@ static bool set_machine(json_t *root, const d9_result *result) {
            set(root, "rules", rules_json(result->plan_text));
 }
 
-/* As in a model's metadata: names, and normalisation of pixels in 0..1. */
+/* Class names and normalisation, as in a model's metadata: for pixels in 0..1. */
 static bool set_data(json_t *root, const d9_result *result) {
     return set(root, "classes", d9_json_texts(result->class_names, result->classes)) &&
            set(root, "mean", d9_json_pixels(result->mean, result->channels)) &&
@@ -128,8 +129,7 @@ done:
     return status;
 }
 
-/* stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". Author, address and price are for
- * the submitter to fill in. */
+/* Format: stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". The submitter adds author and price. */
 static json_t *submission_json(const d9_result *result) {
     char date[16] = "", hardware[192];
     time_t now = time(NULL);

@@ -1,12 +1,12 @@
-/* safetensors: read strictly, and written.
+/* Strict reader and writer of safetensors files.
  *
  *     8 bytes   header length n, little-endian
  *     n bytes   {"__metadata__": {"k": "v"},
  *                "stem.weight": {"dtype": "F32", "shape": [64, 3], "data_offsets": [0, 768]}}
- *     the rest  every tensor's bytes: no gap, no overlap, nothing after the last
+ *     the rest  the tensors' bytes: no gap, no overlap, nothing after the last tensor
  *
- * Files come from other programs, so every number of the header is checked against the file before it is
- * used. Tensors are copied out of the file, because their offsets need not suit their types. */
+ * Files come from other programs, so every number in the header is checked against the file before use. Tensors are
+ * copied out of the file because their offsets may not be aligned for their types. */
 #include "record/safetensors.h"
 #include "core/hash.h"
 #include "core/system.h"
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor data is copied as it lies: little-endian hosts only");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor data is copied unchanged: little-endian hosts only");
 
-enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000 }; /* of the header's length; the format's own limit */
+enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000 }; /* of the length field; limit set by the format */
 
 static const struct {
     const char *name;
@@ -57,18 +57,18 @@ static d9_status read_type(const reader *reader, const json_t *entry, d9_tensor 
                    reader->path, tensor->name, name ? name : "missing");
 }
 
-/* Fills shape and size. Products are checked before they are made. */
+/* Fills shape and size; D9_DATA if the product overflows. */
 static d9_status read_shape(const reader *reader, const json_t *entry, d9_tensor *tensor) {
     const json_t *shape = json_object_get(entry, "shape");
     size_t rank = json_array_size(shape);
-    if (!json_is_array(shape)) return bad(reader, tensor->name, "shape is missing or no list");
+    if (!json_is_array(shape)) return bad(reader, tensor->name, "shape is missing or not a list");
     if (rank > 4) return bad(reader, tensor->name, "shape has more than 4 dimensions");
     tensor->shape = (d9_shape){.rank = rank ? (int)rank : 1, .d = {1, 0, 0, 0}};
     int64_t bytes = (int64_t)types[tensor->type].bytes;
     for (size_t i = 0; i < rank; i++) {
         const json_t *extent = json_array_get(shape, i);
         int64_t d = json_integer_value(extent);
-        if (!json_is_integer(extent) || d < 0) return bad(reader, tensor->name, "shape holds what is no size");
+        if (!json_is_integer(extent) || d < 0) return bad(reader, tensor->name, "shape contains an invalid size");
         if (__builtin_mul_overflow(bytes, d, &bytes)) return bad(reader, tensor->name, "shape is larger than any file");
         tensor->shape.d[i] = d;
     }
@@ -76,7 +76,7 @@ static d9_status read_shape(const reader *reader, const json_t *entry, d9_tensor
     return D9_OK;
 }
 
-/* Checks the offsets against shape and file, and leaves `bytes` inside the file. */
+/* Checks the offsets against the shape and the file, and points `bytes` into the file. */
 static d9_status read_offsets(const reader *reader, const json_t *entry, d9_tensor *tensor) {
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
@@ -101,7 +101,7 @@ static d9_status read_tensor(const reader *reader, const char *name, const json_
     char *copy;
     D9_TRY(d9_arena_copy(reader->context, &reader->file->arena, name, &copy));
     tensor->name = copy;
-    if (!json_is_object(entry)) D9_TRY(bad(reader, name, "its header entry is no object"));
+    if (!json_is_object(entry)) D9_TRY(bad(reader, name, "its header entry is not an object"));
     json_object_foreach((json_t *)entry, key, value) {
         if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0) continue;
         D9_TRY(d9_fail(reader->context, D9_DATA,
@@ -121,12 +121,12 @@ static d9_status read_metadata(const reader *reader, json_t *object) {
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return d9_fail(reader->context, D9_DATA, "%s: __metadata__ is no object", reader->path);
+        return d9_fail(reader->context, D9_DATA, "%s: __metadata__ is not an object", reader->path);
     D9_TRY(D9_ARENA_ALLOCATE(reader->context, &file->arena, json_object_size(object), &file->metadata));
     json_object_foreach(object, key, value) {
         char *key_copy, *value_copy;
         if (!json_is_string(value))
-            D9_TRY(d9_fail(reader->context, D9_DATA, "%s: __metadata__: %s is no string", reader->path, key));
+            D9_TRY(d9_fail(reader->context, D9_DATA, "%s: __metadata__: %s is not a string", reader->path, key));
         D9_TRY(d9_arena_copy(reader->context, &file->arena, key, &key_copy));
         D9_TRY(d9_arena_copy(reader->context, &file->arena, json_string_value(value), &value_copy));
         file->metadata[file->metadata_count++] = (d9_metadata){key_copy, value_copy};
@@ -139,11 +139,11 @@ static int by_offset(const void *a, const void *b) {
     const d9_tensor *x = *(const d9_tensor *const *)a, *y = *(const d9_tensor *const *)b;
     const uint8_t *p = x->bytes, *q = y->bytes;
     if (p != q) return p < q ? -1 : 1;
-    return x->size < y->size ? -1 : x->size > y->size; /* an empty tensor before the one at its place */
+    return x->size < y->size ? -1 : x->size > y->size; /* an empty tensor precedes the tensor at the same offset */
 }
 
-/* Tensors must tile the data; then each is copied to memory aligned for its type. */
-static d9_status settle(const reader *reader) {
+/* Checks that the tensors cover the data without gaps and overlaps, then copies each to aligned memory. */
+static d9_status copy_data(const reader *reader) {
     d9_status status;
     d9_safetensors *file = reader->file;
     d9_tensor **order = NULL;
@@ -153,7 +153,7 @@ static d9_status settle(const reader *reader) {
     qsort(order, (size_t)file->tensor_count, sizeof *order, by_offset);
     for (int i = 0; i < file->tensor_count; i++) {
         if ((const uint8_t *)order[i]->bytes != position)
-            D9_TRY(bad(reader, order[i]->name, "a gap or an overlap lies before its data"));
+            D9_TRY(bad(reader, order[i]->name, "its data do not begin where the previous tensor's end"));
         position += order[i]->size;
     }
     if (position != end)
@@ -171,7 +171,7 @@ done:
     return status;
 }
 
-/* The header's JSON, after checking its length against the file's. */
+/* Checks the header's length against the file's size, and parses the header. */
 static d9_status parse_header(reader *reader, const uint8_t *bytes, size_t size, json_t **root) {
     json_error_t error;
     uint64_t length = 0;
@@ -183,7 +183,7 @@ static d9_status parse_header(reader *reader, const uint8_t *bytes, size_t size,
     if (length > size - LENGTH_BYTES)
         return d9_fail(
             reader->context, D9_DATA,
-            "%s: cut short, or not a safetensors file: its header alone would need %llu bytes, there are %zu",
+            "%s: truncated, or not a safetensors file: its header alone would need %llu bytes, there are %zu",
             reader->path, (unsigned long long)(length + LENGTH_BYTES), size);
     *root = json_loadb((const char *)bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(*root))
@@ -211,7 +211,7 @@ d9_status d9_safetensors_decode(d9_context *context, const char *path, const uin
         else
             D9_TRY(read_tensor(&reader, name, entry, &made->tensors[made->tensor_count++]));
     }
-    D9_TRY(settle(&reader));
+    D9_TRY(copy_data(&reader));
     *file = made;
     made = NULL;
 done:
@@ -220,9 +220,9 @@ done:
     return status;
 }
 
-/* ---- the seal ---- */
+/* ---- checksum inside the file ---- */
 
-/* Its 64 digits in the header of a file that d9_safetensors_encode made; NULL: none. */
+/* The checksum's 64 digits in the header of an encoded file; NULL if there are none. */
 static uint8_t *find_seal(uint8_t *bytes, size_t size) {
     static const char key[] = "\"" D9_SEAL_KEY "\":\"";
     const size_t length = sizeof key - 1, needed = length + D9_SEAL_DIGITS;
@@ -323,7 +323,7 @@ d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const cha
 
 /* ---- writing: the header, then every tensor's bytes in the order given ---- */
 
-/* False when jansson is out of memory or a name is given twice. */
+/* False if jansson is out of memory or a name occurs twice. */
 static bool add_entry(json_t *root, const d9_tensor *tensor, size_t offset) {
     json_t *shape = json_array();
     bool fine = shape && !json_object_get(root, tensor->name);
@@ -350,10 +350,10 @@ static d9_status make_header(d9_context *context, const char *path, const d9_ten
         const d9_tensor *tensor = &tensors[i];
         const int64_t elements = tensor->shape.rank == 0 ? 1 : d9_shape_count(&tensor->shape);
         if ((uint64_t)elements * types[tensor->type].bytes != tensor->size)
-            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: tensor %s: %zu bytes do not fit its shape", path, tensor->name,
+            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: tensor %s: %zu bytes do not match its shape", path, tensor->name,
                            tensor->size));
         if (!add_entry(root, tensor, *data_bytes))
-            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: tensor %s: no valid name, or given twice", path, tensor->name));
+            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: tensor %s: invalid or repeated name", path, tensor->name));
         *data_bytes += tensor->size;
     }
     *header = fine ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -372,7 +372,7 @@ d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_
     size_t data_bytes;
     *bytes = NULL;
     D9_TRY(make_header(context, path, tensors, count, metadata, metadata_count, &header, &data_bytes));
-    size_t text_bytes = strlen(header), header_bytes = (text_bytes + 7) / 8 * 8; /* padded: data starts aligned */
+    size_t text_bytes = strlen(header), header_bytes = (text_bytes + 7) / 8 * 8; /* padded: data are aligned */
     *size = LENGTH_BYTES + header_bytes + data_bytes;
     D9_TRY(D9_ALLOCATE(context, *size, "a safetensors file", bytes));
     uint8_t *position = *bytes + LENGTH_BYTES;

@@ -24,7 +24,7 @@ enum {
 /* ---- records ---- */
 
 uint32_t d9_crc32c(const void *bytes, size_t size) {
-    /* The polynomial 0x82f63b78 times each four bits. */
+    /* Products of the polynomial 0x82f63b78 with every four-bit value. */
     static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
                                        0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
                                        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
@@ -37,7 +37,7 @@ uint32_t d9_crc32c(const void *bytes, size_t size) {
     return ~crc;
 }
 
-/* The checksum as the format masks it: rotated, plus a constant. */
+/* Writes the CRC in the format's masked form: rotated, plus a constant. */
 static void put_masked(const void *bytes, size_t size, uint8_t *to) {
     const uint32_t crc = d9_crc32c(bytes, size), masked = (crc >> 15 | crc << 17) + 0xa282ead8;
     memcpy(to, &masked, sizeof masked);
@@ -62,7 +62,7 @@ done:
 static void begin_event(d9_tensorboard *board, int64_t step, double wall_time) {
     d9_message_clear(&board->event);
     d9_message_double(&board->event, EVENT_WALL_TIME, wall_time);
-    if (step) d9_message_integer(&board->event, EVENT_STEP, step); /* proto3: zero is absent */
+    if (step) d9_message_integer(&board->event, EVENT_STEP, step); /* proto3 omits zeros */
 }
 
 d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
@@ -71,7 +71,7 @@ d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const 
     *board = (d9_tensorboard){.context = context};
     d9_message_init(context, &board->event);
     D9_TRY(d9_directory_make(context, folder));
-    /* The viewer reads a folder's files in the order of their names. */
+    /* TensorBoard reads the files of a folder in the order of their names. */
     const int length = snprintf(board->path, sizeof board->path, "%s/events.out.tfevents.%010.0f.dawn9.%09lld", folder,
                                 floor(wall_time), (long long)step);
     if (length >= (int)sizeof board->path)

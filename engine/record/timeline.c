@@ -1,7 +1,7 @@
-/* The timeline of a run and the clocks that are sums of its segments.
+/* The timeline of a run, and clocks that add up its segments.
  *
- * Four clocks, because "training took 26 s" means four things in the literature: Page's timer, airbench's,
- * DAWNBench's and the wall's. Each is a row below; nothing else in the engine adds up times. */
+ * The literature measures "training took 26 s" in four ways: Page's timer, airbench's, DAWNBench's and wall time. Each
+ * is a row of `clocks`; no other code adds up times. */
 #include "record/timeline.h"
 #include <math.h>
 #include <string.h>
@@ -15,13 +15,13 @@ static const char *const segment_names[D9_SEGMENT_COUNT] = {
     [D9_SEGMENT_SAVE] = "save",
 };
 
-/* DAWNBench's rules leave validation out and do not mention checkpoints. Training waits for one that is written before
- * the target epoch ends, so it counts. What is saved after that epoch does not. */
+/* DAWNBench's rules exclude validation and do not mention checkpoints. Training waits while a checkpoint is written, so
+ * checkpoints before the end of the target epoch count and later ones do not. */
 static const d9_clock clocks[] = {
     {.name = "train_seconds",
      .usual = true,
      .brief = "Page's timer",
-     .doc = "upload, whiten and train: no reading of the disk, tuning or evaluation",
+     .doc = "upload, whiten and train: without reading files, tuning and evaluation",
      .until = D9_CLOCK_WHOLE_RUN,
      .in = {[D9_SEGMENT_UPLOAD] = true, [D9_SEGMENT_WHITEN] = true, [D9_SEGMENT_TRAIN] = true}},
     {.name = "airbench_seconds",
@@ -31,7 +31,7 @@ static const d9_clock clocks[] = {
      .in = {[D9_SEGMENT_WHITEN] = true, [D9_SEGMENT_TRAIN] = true, [D9_SEGMENT_FINAL_EVALUATE] = true}},
     {.name = "dawnbench_seconds",
      .brief = "from loading to the target",
-     .doc = "from loading data and building the model to the first epoch at the target, evaluation out",
+     .doc = "from loading data and building the model to the first epoch that reaches the target, without evaluation",
      .until = D9_CLOCK_TARGET,
      .in = {[D9_SEGMENT_CONTEXT] = true,
             [D9_SEGMENT_LOAD] = true,
@@ -74,7 +74,7 @@ const d9_clock *d9_clock_find(const char *name) {
 
 static double segment_end(const d9_segment *segment) { return segment->start + segment->seconds; }
 
-/* The last end of a kind (and of one epoch, where given); NAN: there is none. */
+/* End of the last segment of a kind; `epoch` 0: of any epoch. NAN: there is no such segment. */
 static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t epoch) {
     double end = NAN;
     for (int i = 0; i < timeline->count; i++) {
@@ -87,7 +87,7 @@ static double end_of(const d9_timeline *timeline, d9_segment_kind kind, int64_t 
 
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target) {
     double until = INFINITY, seconds = 0;
-    if (clock->until == D9_CLOCK_FINAL_ACCURACY) /* NAN stays; gaps between segments count, too */
+    if (clock->until == D9_CLOCK_FINAL_ACCURACY) /* includes gaps between segments; NAN without a final evaluation */
         return end_of(timeline, D9_SEGMENT_FINAL_EVALUATE, 0) - timeline->origin;
     if (clock->until == D9_CLOCK_TARGET)
         until = epoch_to_target > 0 ? end_of(timeline, D9_SEGMENT_TRAIN, epoch_to_target) : NAN;

@@ -1,4 +1,4 @@
-/* Tables as TSV, HTML and JSON, and the escaping of each. */
+/* Tables as TSV, HTML and JSON, and the escaping that each needs. */
 #include "report/figures.h"
 
 #include <math.h>
@@ -86,7 +86,8 @@ void d9_html_put(d9_text *text, const char *before, const char *words, const cha
     d9_text_add(text, "%s", after);
 }
 
-/* RFC 3986: what a path may hold as it is, the rest percent-encoded. A first "./" keeps a colon from being a scheme. */
+/* Writes a relative URL: characters other than letters, digits and `plain` are percent-encoded (RFC 3986). With "./" in
+ * front, a colon in the path does not look like a URL scheme. */
 static void html_link(d9_text *text, const char *path) {
     static const char plain[] = "-._~/,=+@!";
     d9_text_add(text, "./");
@@ -98,8 +99,8 @@ static void html_link(d9_text *text, const char *path) {
     }
 }
 
-/* With a true minus sign, as wide as a plus. Zero has no sign, and a number that only rounds to zero is shown as
- * smaller than the least digit (p < 0.0001). */
+/* Writes a minus sign as wide as a plus. Zero has no sign. A number that rounds to zero is shown as less than the last
+ * digit (p < 0.0001). */
 static void html_number(const d9_column *column, double number, d9_text *text) {
     if (column->digits == D9_COLUMN_PLAIN) {
         d9_text_add(text, "%.4g", number);
@@ -117,7 +118,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
                 column->digits, fabs(rounded));
 }
 
-/* Words stand in an element of their own, whose width the page can limit: a cell's own it cannot. */
+/* Text is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
 static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *text) {
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
@@ -140,7 +141,7 @@ static void html_heading(const d9_column *column, d9_text *text) {
     d9_html_put(text, ">", column->heading, "</button></th>");
 }
 
-/* A column without a single entry is left out of the page. */
+/* Columns without any entry are omitted from the page. */
 static bool is_empty(const d9_figures *table, int column) {
     for (int r = 0; r < table->row_count; r++) {
         const d9_cell *cell = cell_at(table, r, column);

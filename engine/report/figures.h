@@ -1,10 +1,10 @@
-/* Figures: a table that is computed once and shown three ways: TSV beside the page, HTML in it, JSON on the terminal.
+/* A table that is computed once and written three ways: TSV beside the page, HTML in the page, JSON on the terminal.
  *
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
  *   d9_figures_text(&table, row, column, "celu"); d9_figures_number(&table, row, column, 94.12)
  *
- * Texts are kept by reference: they live in the report's arena. Numbers are kept whole: TSV and JSON show 10 digits,
- * the page as many decimals as its column says. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
+ * Texts are not copied; they must live as long as the report's arena. TSV and JSON write numbers with 10 digits, the
+ * page with the decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
 #ifndef D9_REPORT_FIGURES_H
 #define D9_REPORT_FIGURES_H
 
@@ -12,28 +12,28 @@
 #include "core/text.h"
 #include <jansson.h>
 
-enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* as many decimals as the number has */ };
+enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */ };
 
 typedef struct d9_column {
-    const char *key;     /* TSV heading: accuracy_low */
-    const char *heading; /* on the page */
-    const char *hint;    /* what it means, shown on hovering; NULL: nothing */
-    int digits;          /* decimals on the page, D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
-    bool sign;           /* a difference: shown with its sign */
+    const char *key;     /* the column's name in TSV and JSON: accuracy_low */
+    const char *heading; /* the column's name on the page */
+    const char *hint;    /* tool tip that explains the column; NULL: none */
+    int digits;          /* decimals on the page, or D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
+    bool sign;           /* positive numbers are shown with a plus sign */
 } d9_column;
 
 typedef struct d9_cell {
-    const char *text; /* NULL: the number */
+    const char *text; /* NULL: the cell holds `number` */
     const char *link; /* relative to the page; NULL: none */
     double number;
 } d9_cell;
 
 typedef struct d9_figures {
-    const char *name;         /* of its TSV, and of its JSON */
+    const char *name;         /* of the TSV file and of the JSON object */
     const char *title, *note; /* on the page; NULL: none */
     const d9_column *columns;
     int column_count, row_count;
-    d9_cell *cells; /* (row_count, column_count); text columns begin as "", others as NAN */
+    d9_cell *cells; /* (row_count, column_count); initially "" in text columns, NAN in others */
 } d9_figures;
 
 D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
@@ -41,22 +41,22 @@ D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, cons
 void d9_figures_text(d9_figures *table, int row, int column, const char *text);
 void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link);
 void d9_figures_number(d9_figures *table, int row, int column, double number);
-/* The first cells of a row: D9_FIGURES_ROW(&table, row, d9_words("celu"), d9_number(94.12)) */
+/* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_words("celu"), d9_number(94.12)) */
 #define D9_FIGURES_ROW(table, row, ...)                                                                                \
     d9_figures_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
 void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
-d9_cell d9_words(const char *text); /* NULL: "" */
+d9_cell d9_words(const char *text); /* NULL: an empty text */
 d9_cell d9_number(double number);
 
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
-void d9_figures_html(const d9_figures *table, d9_text *text); /* headings are buttons that the page's script answers */
-json_t *d9_figures_json(const d9_figures *table);             /* rows as objects; NULL: out of memory */
+void d9_figures_html(const d9_figures *table, d9_text *text); /* its headings are buttons that sort */
+json_t *d9_figures_json(const d9_figures *table);             /* a list of objects, one per row; NULL: out of memory */
 
-/* Text as HTML shows it, quotes included. */
+/* Adds text with &, <, > and quotes escaped for HTML. */
 void d9_html_escape(d9_text *text, const char *bytes);
-/* The same between two pieces of HTML. */
+/* Adds `words` escaped, between two pieces of HTML. */
 void d9_html_put(d9_text *text, const char *before, const char *words, const char *after);
-/* Text as a TSV field: tabs and line ends become blanks. */
+/* Adds text as a TSV field: tabs and newlines become spaces. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
 

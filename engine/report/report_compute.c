@@ -1,4 +1,4 @@
-/* The figures of a report: what each arm's runs say, and how it differs from its baseline. */
+/* Computes the statistics of a report: each arm's runs, and its difference from the baseline. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static d9_status collect(d9_context *context, d9_report *report, int index) {
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (run->arm != index || !run->result) continue;
-        int at = arm->count++; /* in order of seed */
+        int at = arm->count++; /* insertion sort by seed */
         for (; at > 0 && arm->seeds[at - 1] > run->seed; at--) {
             arm->seeds[at] = arm->seeds[at - 1];
             arm->accuracy[at] = arm->accuracy[at - 1];
@@ -52,7 +52,7 @@ done:
     return status;
 }
 
-/* To what there can be. */
+/* Clips an interval to possible values. */
 static void cut(d9_estimate *estimate, double low, double high) {
     if (isnan(estimate->low)) return;
     estimate->low = fmax(estimate->low, low);
@@ -67,7 +67,7 @@ void d9_report_mean(const double *accuracy, int count, d9_estimate *mean) {
 static void describe(d9_report *report, d9_report_arm *arm) {
     d9_sample_describe(arm->accuracy, arm->count, &arm->sample);
     d9_report_mean(arm->accuracy, arm->count, &arm->mean);
-    d9_chance_counted(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
+    d9_proportion_estimate(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
     if (arm->count > report->most_seeds) report->most_seeds = arm->count;
 }
 
@@ -77,7 +77,7 @@ static bool same_seeds(const d9_report_arm *a, const d9_report_arm *b) {
     return a->count == b->count && memcmp(a->seeds, b->seeds, (size_t)a->count * sizeof *a->seeds) == 0;
 }
 
-/* Arms that are configured alike share their runs: there is nothing to compare, and no second arm to rank. */
+/* Arms with identical configurations share runs. Such arms are not compared and count once in rankings. */
 static bool share_runs(const d9_report *report, int arm, int other) {
     for (int r = 0; r < report->run_count; r++) {
         bool shared = report->runs[r].arm != arm;
@@ -107,7 +107,7 @@ static void compare(d9_report *report, d9_report_arm *arm) {
     cut(&arm->difference, -100, 100);
     cut(&arm->welch, -100, 100);
     if (deviation == 0 && arm->difference.estimate != 0)
-        deviation = NAN; /* not seen yet, which is not the same as none */
+        deviation = NAN; /* no variance was observed, but there may be some */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,
                                         deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
 }
@@ -138,9 +138,9 @@ static void compare_runs(d9_report *report) {
     }
 }
 
-/* ---- series: arms that differ in the number of epochs alone ---- */
+/* ---- series: arms that differ only in the number of epochs ---- */
 
-/* A grid's arms are named ARM[,KEY=VALUE...]: this name without the number of epochs. */
+/* An arm of a grid is named ARM[,KEY=VALUE...]. Adds that name without train.epochs. */
 static void series_name(const char *name, d9_text *text) {
     static const char key[] = ",train.epochs=";
     const char *at = strstr(name, key);
@@ -179,7 +179,7 @@ static double change_of(const d9_report_arm *arm, int which) {
     return isnan(arm->difference.estimate) ? 0 : fabs(arm->difference.estimate);
 }
 
-/* The first six get a colour: baselines first, then the arms that differ most, then the rest in order. */
+/* Gives the first six series a colour: baselines first, then by size of the difference, then in order. */
 static void rank_series(d9_report *report) {
     int ranked = 0;
     for (int a = 0; a < report->arm_count; a++)
@@ -189,7 +189,7 @@ static void rank_series(d9_report *report) {
         give_rank(report, arm, &ranked);
 }
 
-/* The curve of a series: its arms' epochs and means, in order. Returns the number of points. */
+/* The curve of a series: epochs and mean accuracy of its arms, sorted by epochs. Returns the number of points. */
 static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
@@ -206,7 +206,7 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
-/* How much longer the other series would have to train for this arm's accuracy. */
+/* Computes how many more epochs the baseline's series needs for this arm's accuracy. */
 static d9_status save_epochs(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;

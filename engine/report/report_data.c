@@ -1,5 +1,5 @@
-/* The data of the plots, one TSV each, every figure in it computed here: the scripts of plots/ only draw. `rank` is the
- * colour of a series, 1 to D9_REPORT_SERIES, and 0 for all that are grey. A blank line ends a curve. */
+/* Data files of the plots, one TSV each. All numbers are computed here; the scripts in plots/ only draw. `rank` is the
+ * colour of a series, 1 to D9_REPORT_SERIES, or 0 for grey. A blank line ends a curve. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -63,8 +63,7 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* ---- accuracy over epochs: final accuracies by length of training in a sweep, else over the epochs of the runs ----
- */
+/* ---- accuracy over epochs: final accuracies of each length in a sweep, otherwise every evaluation of the runs ---- */
 
 static void runs_row(const d9_report *report, const d9_report_run *run, double epoch, double accuracy, d9_text *text) {
     if (isnan(epoch) || isnan(accuracy)) return;
@@ -97,7 +96,7 @@ static void means_row(const d9_report *report, int arm, double epoch, const d9_e
     d9_text_add(text, "\n");
 }
 
-/* The mean over an arm's runs after one epoch; false: no run was evaluated then. `values` has room for every run. */
+/* Mean over an arm's runs after one epoch; false if no run was evaluated then. `values` has space for every run. */
 static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *values, d9_estimate *mean) {
     int count = 0;
     for (int r = 0; r < report->run_count; r++) {
@@ -123,7 +122,7 @@ static int64_t longest_run(const d9_report *report) {
     return (int64_t)longest;
 }
 
-/* The arms of a series by length of training. */
+/* Rows of a series' arms, sorted by epochs trained. */
 static void sweep_means(const d9_report *report, int series, d9_text *text) {
     for (double last = -1;;) {
         int next = -1;
@@ -178,14 +177,14 @@ d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* ---- the forest: differences, the best first, in a group for each baseline ---- */
+/* ---- forest plot: differences, best first, grouped by baseline ---- */
 
-/* With a true minus sign, as wide as the plus. */
+/* Writes a minus sign as wide as a plus. */
 static void say_signed(d9_text *text, double number) {
     d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
 }
 
-/* `against`: its baseline's label, where no heading says it. */
+/* `against`: label of the baseline; NULL if a heading names it. */
 static void forest_row(const d9_report_arm *arm, const char *against, int row, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     begin_row(text, row, arm->label);
@@ -206,12 +205,12 @@ static void forest_row(const d9_report_arm *arm, const char *against, int row, d
     d9_text_add(text, "\n");
 }
 
-/* Of the arms that are compared with this baseline. */
+/* Sort key of the arms compared with `baseline`; NAN for all others. */
 static double difference_of(const d9_report_arm *arm, int baseline) {
     return arm->baseline == baseline ? arm->difference.estimate : NAN;
 }
 
-/* Has every baseline just one arm, as on a ladder? */
+/* True if every baseline has only one arm, as on a ladder. */
 static bool each_its_own(const d9_report *report) {
     for (int a = 0; a < report->arm_count; a++)
         for (int b = 0; b < a; b++)
@@ -219,7 +218,7 @@ static bool each_its_own(const d9_report *report) {
     return true;
 }
 
-/* In the order of the experiment. */
+/* Lists the differences in the order of the experiment. */
 static void forest_list(const d9_report *report, d9_text *text) {
     int row = 0;
     for (int a = 0; a < report->arm_count; a++) {
@@ -251,7 +250,7 @@ d9_status d9_report_forest(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* ---- the ladder: published beside measured, in the experiment's order ---- */
+/* ---- ladder: published and measured, in the experiment's order ---- */
 
 bool d9_report_is_chain(const d9_report *report) {
     for (int a = 1; a < report->arm_count; a++)
@@ -265,7 +264,7 @@ d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
         const d9_report_arm *arm = &report->arms[a];
         const double mean = arm->sample.mean;
         begin_row(text, a + 1, arm->label);
-        ADD_NUMBERS(text, mean, isnan(arm->mean.low) ? mean : arm->mean.low, /* one run: a dot */
+        ADD_NUMBERS(text, mean, isnan(arm->mean.low) ? mean : arm->mean.low, /* a single run is a dot */
                     isnan(arm->mean.high) ? mean : arm->mean.high, arm->published_accuracy, arm->seconds.mean,
                     arm->published_seconds);
         d9_text_add(text, "\n");
@@ -273,7 +272,7 @@ d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* ---- where a step's time goes: bench.json, as `dawn9 bench step --json` prints it ---- */
+/* ---- time of a training step by rule: bench.json, the output of `dawn9 bench step --json` ---- */
 
 enum { STEP_ROWS = 16 };
 
@@ -287,7 +286,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* One row for each rule, the slowest first, the last for all that do not fit. Returns how many. */
+/* One row per rule, slowest first; the last row sums up those that do not fit. Returns the number of rows. */
 static int step_rows(const json_t *nodes, step_row rows[64]) {
     int count = 0, row;
     size_t index;

@@ -1,4 +1,4 @@
-/* report.html: the template of plots/ with its {{places}} filled, and the entry points of the report. */
+/* Writes report.html by filling the {{placeholders}} of plots/report.html; d9_report_read and d9_report_write. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static void paragraph(d9_text *text, const char *class, const char *words) {
     d9_html_put(text, "", words, "</p>\n");
 }
 
-/* ---- the places ---- */
+/* ---- placeholders ---- */
 
 static void put_title(page *page) { d9_html_escape(page->text, page->report->title); }
 
@@ -83,7 +83,7 @@ static void put_plot(page *page, const d9_report_plot *plot) {
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* The plot that tells most stands before the tables: the curve of a sweep, the ladder, the differences. */
+/* The most informative plot comes before the tables: the curve of a sweep, the ladder, or the differences. */
 static int lead_of(const page *page) {
     for (int i = 0; i < page->plot_count; i++)
         if (strcmp(page->plots[i].name, page->report->sweep ? "accuracy" : "ladder") == 0) return i;
@@ -100,7 +100,7 @@ static void put_plots(page *page) {
 static void put_runs(page *page) {
     put_tables(page, true);
     if (!*page->report->command) return;
-    d9_text_add(page->text, "<section><h2>Again</h2>\n<p>With dawn9 at the commit of the table above, %s%s:</p>\n",
+    d9_text_add(page->text, "<section><h2>Reproduce</h2>\n<p>With dawn9 at the commit of the table above, %s%s:</p>\n",
                 page->report->experiment ? "in the folder that these paths start from" : "beside this folder",
                 strstr(page->report->command, " --data DIR") ? "; DIR is the folder of the data" : "");
     d9_text_add(page->text, "<pre>");
@@ -132,7 +132,7 @@ static void put_place(void *page, const char *name, size_t length) {
         if (strlen(places[i].name) == length && strncmp(places[i].name, name, length) == 0) places[i].put(page);
 }
 
-/* ---- the command that makes it again ---- */
+/* ---- commands that reproduce the report ---- */
 
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -146,7 +146,7 @@ static void add_folder(const char *before, const char *folder, const char *below
     d9_text_add_shell_word(text, path);
 }
 
-/* A record keeps no absolute path of the owner's images, and a relative one leads from where the run was begun. */
+/* Records omit absolute data paths, and relative ones depend on the working directory: the command gets --data DIR. */
 static bool has_path(const json_t *result) {
     const json_t *data = json_object_get(json_object_get(result, "config"), "data");
     const char *name = json_string_value(json_object_get(data, "dataset")),
@@ -154,7 +154,7 @@ static bool has_path(const json_t *result) {
     return (path && *path) || (name && d9_dataset_needs_path(name));
 }
 
-/* Each run by its own config.yaml, which holds its seed. */
+/* Adds a command per run. It trains from the run's own config.yaml, which holds the seed. */
 static void add_trainings(const d9_report *report, const char *name, d9_text *text) {
     char below[4096], out[4096];
     for (int i = 0; i < report->run_count; i++) {
@@ -172,16 +172,16 @@ static void add_trainings(const d9_report *report, const char *name, d9_text *te
 }
 
 static d9_status find_command(d9_context *context, d9_report *report) {
-    char *real = realpath(report->folder, NULL); /* the folder's name, also where it was given as "." */
+    char *real = realpath(report->folder, NULL); /* resolves "." to the folder's name */
     const char *name = last_part(real ? real : report->folder);
     d9_text text;
     d9_text_init(context, &text);
-    for (int i = 0; i < report->again_count; i++) {
-        d9_text_add(&text, "%s", report->again[i]);
+    for (int i = 0; i < report->command_count; i++) {
+        d9_text_add(&text, "%s", report->commands[i]);
         add_folder(" --out ", "runs/", name, &text);
         d9_text_add(&text, "\n");
     }
-    if (report->again_count > 0) add_folder("dawn9 report ", "runs/", name, &text);
+    if (report->command_count > 0) add_folder("dawn9 report ", "runs/", name, &text);
     if (!report->experiment) add_trainings(report, name, &text);
     free(real);
     return d9_report_keep(context, report, &text, &report->command);
@@ -203,7 +203,7 @@ d9_status d9_report_read(d9_context *context, const char *folder, d9_report **re
     D9_TRY(d9_report_compute(context, report));
     D9_TRY(d9_report_judge(context, report));
     D9_TRY(d9_report_tabulate(context, report));
-    D9_TRY(d9_report_gather_answers(context, report));
+    D9_TRY(d9_report_gather_predictions(context, report));
     D9_TRY(find_command(context, report));
 done:
     if (status != D9_OK) {

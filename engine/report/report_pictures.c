@@ -1,5 +1,5 @@
-/* The pictures of a report, each a PNG beside the page and, as base64, in it: the worst mistakes, and the sheets that
- * `dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png` has left beside the runs. */
+/* Pictures of a report: the worst mistakes, and the images that `dawn9 data preview CONFIG --out DIR/augmentation.png
+ * --filters DIR/filters.png` wrote beside the runs. Each is a PNG file, embedded in the page as base64. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -36,14 +36,14 @@ d9_status d9_report_embed(d9_context *context, const d9_report *report, const ch
     snprintf(whole, sizeof whole, "%s/%s", report->folder, path);
     D9_TRY(d9_file_read(context, whole, &bytes, &size));
     if (strstr(path, ".svg")) {
-        d9_report_adopt_svg((const char *)bytes, name, &text);
+        d9_report_convert_svg((const char *)bytes, name, &text);
     } else {
         d9_text_add(&text, "<img alt=\"%s\" src=\"data:image/png;base64,", name);
         put_base64(&text, bytes, size);
         d9_text_add(&text, "\">");
     }
     D9_TRY(d9_text_status(&text));
-    *html = text.bytes; /* taken over */
+    *html = text.bytes; /* moves the buffer to the caller */
     text.bytes = NULL;
 done:
     d9_text_free(&text);
@@ -51,15 +51,15 @@ done:
     return status;
 }
 
-/* ---- the worst mistakes: wrong answers that were given with the most confidence ---- */
+/* ---- worst mistakes: wrong predictions with the highest confidence ---- */
 
 static int64_t whole(const json_t *data, const char *key) {
     const double value = d9_json_real(data, key);
     return isnan(value) ? 0 : (int64_t)value;
 }
 
-/* The data set of a run, or NULL: it is not at hand, or its test labels are not those of the answers. */
-static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_answers *read) {
+/* Loads the data set of a run. NULL: it is unavailable, or its test labels differ from the stored ones. */
+static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;
     d9_dataset *dataset = NULL;
@@ -69,7 +69,7 @@ static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, c
                                        .synthetic_train = whole(data, "synthetic_train"),
                                        .synthetic_test = whole(data, "synthetic_test")};
     d9_context_clear(&quiet);
-    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* the path is in no record */
+    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* records do not contain the path */
     if (d9_dataset_load(&quiet, &wanted, &dataset) != D9_OK) return NULL;
     bool same = dataset->test.count == read->count && dataset->channels == 3;
     for (int64_t i = 0; same && i < read->count; i++)
@@ -80,8 +80,8 @@ static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, c
     return NULL;
 }
 
-/* The most confident wrong answers, the worst first. Returns how many. */
-static int find_mistakes(const d9_run_answers *read, int64_t mistakes[MISTAKES]) {
+/* Finds the most confident wrong predictions, most confident first. Returns their number. */
+static int find_mistakes(const d9_run_predictions *read, int64_t mistakes[MISTAKES]) {
     int count = 0;
     for (int64_t i = 0; i < read->count; i++) {
         if (read->top1[i] == read->label[i]) continue;
@@ -113,28 +113,28 @@ done:
     return status;
 }
 
-/* "From the left, row by row: cat taken for dog (99.8%); ..." */
+/* Formats the caption: "From the left, row by row: cat taken for dog (99.8%); ..." */
 static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_dataset *dataset,
-                               const d9_run_answers *read, const int64_t *mistakes, int count, const char **note) {
+                               const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
     d9_text text;
     d9_text_init(context, &text);
-    d9_text_add(&text, "Wrong answers given with most confidence. From the left, row by row: ");
+    d9_text_add(&text, "Wrong predictions with the highest confidence. From the left, row by row: ");
     for (int i = 0; i < count && i < TOLD; i++) {
         const int64_t at = mistakes[i];
         d9_text_add(&text, "%s%s taken for %s (%.1f%%)", i ? "; " : "", dataset->class_names[(int)read->label[at]],
                     dataset->class_names[(int)read->top1[at]], 100 * read->confidence[at]);
     }
-    d9_text_add(&text, count > TOLD ? "; and so on." : ".");
+    d9_text_add(&text, count > TOLD ? "; and others." : ".");
     return d9_report_keep(context, report, &text, note);
 }
 
 static d9_status picture_mistakes(d9_context *context, d9_report *report, const d9_report_run *run,
                                   d9_report_plot *plot) {
     d9_status status = D9_OK;
-    d9_run_answers read;
+    d9_run_predictions read;
     int64_t mistakes[MISTAKES];
     d9_dataset *dataset = NULL;
-    D9_TRY(d9_run_answers_read(context, report, run, &read));
+    D9_TRY(d9_run_predictions_read(context, report, run, &read));
     const int count = read.count ? find_mistakes(&read, mistakes) : 0;
     if (count > 0) dataset = find_dataset(context, run, &read);
     if (!dataset) goto done;
@@ -144,26 +144,26 @@ static d9_status picture_mistakes(d9_context *context, d9_report *report, const 
     D9_TRY(d9_report_embed(context, report, "report/mistakes.png", plot->title, &plot->html));
 done:
     if (dataset) d9_dataset_free(context, dataset);
-    d9_run_answers_free(context, &read);
+    d9_run_predictions_free(context, &read);
     return status;
 }
 
-/* ---- the sheets of `dawn9 data preview` ---- */
+/* ---- images of `dawn9 data preview` ---- */
 
 static const struct {
     const char *name, *file, *title, *note;
 } sheets[] = {
     {"augmentation", "augmentation.png", "The images as the network sees them",
-     "Left: as they are. Then: under successive epochs."},
+     "Left: original images. Right of them: as augmented in successive epochs."},
     {"filters", "filters.png", "Filters of the first convolution",
-     "As initialised: zero is mid-grey, the largest magnitude full."},
+     "Initial values: zero is mid-grey, the largest magnitude has full intensity."},
 };
 
 d9_status d9_report_picture(d9_context *context, d9_report *report, d9_report_plot *plots, int *count) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
-    for (int r = 0; report->answers.classes > 0 && r < report->run_count; r++) {
-        if (report->runs[r].arm != report->answers.arm || !report->runs[r].result) continue;
+    for (int r = 0; report->predictions.classes > 0 && r < report->run_count; r++) {
+        if (report->runs[r].arm != report->predictions.arm || !report->runs[r].result) continue;
         D9_TRY(picture_mistakes(context, report, &report->runs[r], &plots[*count]));
         *count += plots[*count].html != NULL;
         break;

@@ -1,5 +1,5 @@
-/* The plots: their data, settings and scripts go into report/, gnuplot draws each as SVG and PNG, and the SVG comes
- * back for the page. Without gnuplot the report has one note more and no plot. */
+/* Plots: data, settings and scripts are written to report/, gnuplot draws each plot as SVG and PNG, and the SVG is
+ * embedded in the page. Without gnuplot the report has a note instead of plots. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -16,10 +16,10 @@ typedef struct drawing {
     d9_context *context;
     d9_report *report;
     d9_text *settings;
-    int lines; /* of the data file written last, its heading included, blank ones not */
-    int label; /* characters of the longest second column there */
-    int last;  /* its last row's first column */
-    bool cut;  /* the plot at hand has intervals that are wider than its axis */
+    int lines; /* of the last data file, including its heading, without blank lines */
+    int label; /* characters of its longest entry in the second column */
+    int last;  /* first column of its last row */
+    bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
 
 static d9_status write_named(const drawing *drawing, const char *name, const char *ending, const char *bytes,
@@ -31,14 +31,14 @@ static d9_status write_named(const drawing *drawing, const char *name, const cha
 
 /* ---- settings.gp ---- */
 
-/* Single quotes: gnuplot takes everything in them as it is, but for the quote itself. */
+/* Adds a string for gnuplot in single quotes, in which only the quote itself needs escaping. */
 static void quote(d9_text *text, const char *words) {
     d9_text_add(text, "'");
     for (; *words; words++) d9_text_add(text, *words == '\'' ? "''" : "%c", (unsigned char)*words < ' ' ? ' ' : *words);
     d9_text_add(text, "'");
 }
 
-/* Whether some run was evaluated after more than one of its epochs. */
+/* True if some run was evaluated after more than one epoch. */
 static bool has_epochs(const d9_report *report) {
     size_t index;
     const json_t *row;
@@ -51,8 +51,8 @@ static bool has_epochs(const d9_report *report) {
     return false;
 }
 
-/* A legend below a plot of 828 units: an entry is its sample, 75, and 8 for each character. gnuplot takes a label for a
- * quarter wider than it is, hence the trim. */
+/* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per character. gnuplot
+ * estimates labels a quarter too wide, which legend_trim corrects. */
 static void set_legend(const drawing *drawing, int entries) {
     const d9_report *report = drawing->report;
     int longest = 0;
@@ -86,24 +86,23 @@ static void set_names(const drawing *drawing) {
     d9_text_add(drawing->settings, "sweep = %d\n", report->sweep);
 }
 
-/* ---- axes, and which plots there are ---- */
+/* ---- axes; each has_* function says whether its plot is drawn ---- */
 
 typedef struct range {
     double low, high;
 } range;
 
-static void widen(range *range, double value) { /* fmin and fmax pass over NAN */
+static void widen(range *range, double value) { /* fmin and fmax ignore NAN */
     range->low = fmin(range->low, value);
     range->high = fmax(range->high, value);
 }
 
 static const range nothing = {INFINITY, -INFINITY};
 
-/* NAME_low, NAME_high and NAME_bent. Where mistakes become three times as rare or more, the axis of accuracies is bent,
- * as style.gp says: each halving of the mistakes takes as much of it, and 94% is told from 93 where 40% is in sight,
- * too. */
+/* Sets NAME_low, NAME_high and NAME_bent. If the error rate falls by a factor of three or more, the accuracy axis is
+ * logarithmic in the error rate (see style.gp), so that 93% and 94% stay distinguishable beside 40%. */
 static void set_accuracies(const drawing *drawing, const char *name, range range) {
-    static const double beyond = 100.1; /* 100% lies at a finite place */
+    static const double beyond = 100.1; /* 100.1 instead of 100 keeps 100% at a finite position */
     if (!(range.low <= range.high)) range.low = range.high = 0;
     const double wrong = beyond - range.low, least = beyond - range.high, ratio = wrong / least;
     const bool bent = ratio > 3;
@@ -120,8 +119,8 @@ static void set_epochs(const drawing *drawing, const char *name, range range) {
                 range.low - (range.low > 0 ? margin : 0), name, range.high + margin);
 }
 
-/* Of intervals no more is drawn than twice the distance of the points, so that these stay apart, or the middle one's
- * width, so that half of the intervals are whole. `width`: that; NAN: there are no intervals. */
+/* Clips the axis to the points plus a margin, so that wide intervals do not squeeze the points together. The margin is
+ * twice the points' range or `width` (NAN: no intervals), whichever is larger. Returns whether it clipped. */
 static bool limit(range *all, range points, double width) {
     const double span = points.high - points.low, beyond = fmax(2 * span, width);
     const double low = points.low - beyond, high = points.high + beyond;
@@ -134,7 +133,7 @@ typedef range interval_of(const d9_report_arm *arm);
 static range difference_of(const d9_report_arm *arm) { return (range){arm->difference.low, arm->difference.high}; }
 static range mean_of(const d9_report_arm *arm) { return (range){arm->mean.low, arm->mean.high}; }
 
-/* The median of the arms' intervals; of an even number the lower one. */
+/* Median width of the arms' intervals; the lower one of an even number. */
 static double middle_width(const d9_report *report, interval_of *interval) {
     double found = NAN;
     int intervals = 0;
@@ -153,7 +152,7 @@ static double middle_width(const d9_report *report, interval_of *interval) {
     return found;
 }
 
-/* The losses, with the accuracies beside them where runs were evaluated more than once. */
+/* Losses, and accuracies if runs were evaluated more than once. */
 static bool has_curves(drawing *drawing) {
     const d9_report *report = drawing->report;
     range accuracies = nothing, epochs = {0, 0};
@@ -172,7 +171,7 @@ static bool has_curves(drawing *drawing) {
     return drawing->lines > 2;
 }
 
-/* In a sweep final accuracies alone, over the lengths of training. */
+/* In a sweep, final accuracies over the length of training. */
 static bool has_accuracy(drawing *drawing) {
     const d9_report *report = drawing->report;
     range accuracies = nothing, epochs = report->sweep ? nothing : (range){0, 0};
@@ -198,7 +197,7 @@ static bool has_accuracy(drawing *drawing) {
     return true;
 }
 
-/* 1, 2 or 5 times a power of ten, at most five of them in the range. */
+/* Tick distance: 1, 2 or 5 times a power of ten, with at most five ticks in the range. */
 static double tick(double range) {
     const double power = pow(10, floor(log10(range / 5))), part = range / 5 / power;
     return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
@@ -223,7 +222,7 @@ static bool has_forest(drawing *drawing) {
     return drawing->lines > 1 && span > 0;
 }
 
-/* A ladder is drawn where there are published figures, or where each arm is compared with the one before it. */
+/* The ladder is drawn if there are published results or each arm is compared with the previous one. */
 static bool has_ladder(drawing *drawing) {
     int published = 0;
     range all = nothing, points = nothing;
@@ -256,11 +255,11 @@ static bool has_step(drawing *drawing) {
 
 static bool has_confusion(drawing *drawing) {
     d9_text_add(drawing->settings, "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\n",
-                110 + 34 * (drawing->last + 1), drawing->last, d9_report_worst(drawing->report));
+                110 + 34 * (drawing->last + 1), drawing->last, d9_report_colour_max(drawing->report));
     return drawing->lines > 1;
 }
 
-/* ---- what is written below: only what the plot shows ---- */
+/* ---- captions: they mention only what the plot shows ---- */
 
 static bool has_interval(const d9_report *report, bool differences) {
     for (int a = 0; a < report->arm_count; a++)
@@ -275,7 +274,7 @@ static bool has_published(const d9_report *report) {
 }
 
 static const char *about_cuts(const drawing *drawing) {
-    return drawing->cut ? " An interval that is wider than the axis ends at its edge." : "";
+    return drawing->cut ? " Intervals wider than the axis are cut off at its edge." : "";
 }
 
 static void note_forest(const drawing *drawing, d9_text *text) {
@@ -293,7 +292,7 @@ static void note_forest(const drawing *drawing, d9_text *text) {
 static void note_ladder(const drawing *drawing, d9_text *text) {
     d9_text_add(text, "Filled: measured%s.%s%s",
                 has_interval(drawing->report, false) ? ", with the 95% interval of the mean" : "",
-                has_published(drawing->report) ? " Hollow: published, on their author's machine." : "",
+                has_published(drawing->report) ? " Hollow: published, measured on the author's machine." : "",
                 about_cuts(drawing));
 }
 
@@ -306,7 +305,7 @@ static void note_accuracy(const drawing *drawing, d9_text *text) {
 
 static void note_curves(const drawing *drawing, d9_text *text) {
     (void)drawing;
-    d9_text_add(text, "One line for each run.");
+    d9_text_add(text, "One line per run.");
 }
 
 static void note_step(const drawing *drawing, d9_text *text) {
@@ -316,7 +315,7 @@ static void note_step(const drawing *drawing, d9_text *text) {
 
 static void note_confusion(const drawing *drawing, d9_text *text) {
     (void)drawing;
-    d9_text_add(text, "Rows: what the image shows. Columns: the answer. Percent of the row's images.");
+    d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row's images.");
 }
 
 /* ---- the data files ---- */
@@ -327,12 +326,12 @@ static const struct {
     struct {
         const char *name;
         maker make;
-    } data[3]; /* `wanted` looks at the last */
+    } data[3]; /* `wanted` sees the measurements of the last */
     bool (*wanted)(drawing *drawing);
     void (*note)(const drawing *drawing, d9_text *text);
-    bool narrow; /* has a second form, for a narrow screen */
+    bool narrow; /* also drawn for narrow screens */
 } plots[] = {
-    {"forest", "What each change is worth", {{"forest", d9_report_forest}}, has_forest, note_forest, true},
+    {"forest", "Effect of each change", {{"forest", d9_report_forest}}, has_forest, note_forest, true},
     {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, has_ladder, note_ladder, true},
     {"accuracy",
      "Accuracy over epochs",
@@ -343,12 +342,12 @@ static const struct {
      note_accuracy,
      true},
     {"curves", "Training curves", {{"curves", d9_report_curves}}, has_curves, note_curves, true},
-    {"step", "Where a training step's time goes", {{"step", d9_report_step}}, has_step, note_step, true},
+    {"step", "Time of a training step by rule", {{"step", d9_report_step}}, has_step, note_step, true},
     {"confusion", "Confusion matrix", {{"confusion", d9_report_confusion}}, has_confusion, note_confusion, false},
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
-static void survey(drawing *drawing, const char *text) {
+static void measure(drawing *drawing, const char *text) {
     drawing->lines = drawing->label = drawing->last = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *label = memchr(line, '\t', (size_t)(end - line));
@@ -369,7 +368,7 @@ static d9_status write_data(drawing *drawing, int which) {
         D9_TRY(plots[which].data[i].make(drawing->report, &text));
         D9_TRY(d9_text_status(&text));
         D9_TRY(write_named(drawing, plots[which].data[i].name, ".tsv", d9_text_get(&text), text.size));
-        survey(drawing, d9_text_get(&text));
+        measure(drawing, d9_text_get(&text));
         d9_text_free(&text);
     }
 done:
@@ -379,8 +378,8 @@ done:
 
 /* ---- SVG for the page ---- */
 
-/* "rgb(  0, 114, 178)" at `at` as the page's variable --c0072b2, with itself where the page says nothing. Returns its
- * end, or NULL when there is no such colour. */
+/* Replaces "rgb(  0, 114, 178)" at `at` by var(--c0072b2, <that colour>), so that the page can redefine it. Returns its
+ * end, or NULL if there is no colour at `at`. */
 static const char *put_colour(d9_text *text, const char *at) {
     int red, green, blue, length = 0;
     if (strncmp(at, "rgb(", 4) != 0 || sscanf(at, "rgb( %d , %d , %d )%n", &red, &green, &blue, &length) != 3 ||
@@ -391,9 +390,9 @@ static const char *put_colour(d9_text *text, const char *at) {
     return at + length;
 }
 
-/* gnuplot's SVG made fit to stand beside others: without its XML heading and tool tips, its names its own, its colours
- * the page's to change. */
-void d9_report_adopt_svg(const char *svg, const char *name, d9_text *text) {
+/* Makes gnuplot's SVG embeddable: removes the XML header and tool tips, makes its ids unique, and turns its colours
+ * into variables of the page. */
+void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
     static const char *const names[] = {"id='", "id=\"", "href='#", "url(#"};
     const char *at = strstr(svg, "<svg");
     if (!at) return;
@@ -407,7 +406,7 @@ void d9_report_adopt_svg(const char *svg, const char *name, d9_text *text) {
             end = at + strlen(names[i]);
         }
         if (!end) {
-            const size_t plain = 1 + strcspn(at + 1, "<rihu"); /* where one of these may begin */
+            const size_t plain = 1 + strcspn(at + 1, "<rihu"); /* one of these may start here */
             d9_text_add(text, "%.*s", (int)plain, at);
             end = at + plain;
         }
@@ -427,7 +426,7 @@ done:
     return status;
 }
 
-/* The pictures of an earlier page. */
+/* Removes the pictures of an earlier report. */
 static void remove_pictures(const drawing *drawing, const char *name) {
     static const char *const endings[] = {".svg", ".png", "-narrow.svg"};
     const d9_system *system = drawing->context->system;
@@ -438,8 +437,8 @@ static void remove_pictures(const drawing *drawing, const char *name) {
     }
 }
 
-/* Draws a plot; `name` NULL: asks for its version, to see whether it is there. Where it fails the report has a note
- * instead; an interrupt of a drawing ends the report. */
+/* Draws a plot. `name` NULL: runs `gnuplot --version` to see if it is installed. On failure the report gets a note; an
+ * interrupt ends the report. */
 static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *done) {
     d9_status status = D9_OK;
     d9_report *report = drawing->report;
@@ -458,14 +457,15 @@ static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *don
     *done = ran == D9_OK;
     if (name && d9_status_is_interrupt(ran)) D9_TRY(d9_fail(drawing->context, ran, "%s", quiet.message));
     if (ran != D9_OK)
-        D9_TRY(name ? d9_report_say(drawing->context, report, &report->notes, "No plot %s: %s.", name, quiet.message)
-                    : d9_report_say(drawing->context, report, &report->notes,
-                                    "There are no plots: %s (Debian: gnuplot-nox).", quiet.message));
+        D9_TRY(
+            name ? d9_report_add_line(drawing->context, report, &report->notes, "No plot %s: %s.", name, quiet.message)
+                 : d9_report_add_line(drawing->context, report, &report->notes,
+                                      "There are no plots: %s (Debian: gnuplot-nox).", quiet.message));
 done:
     return status;
 }
 
-/* Data, settings and what is written below a plot; `*wanted`: it is to be drawn. */
+/* Writes data and settings and makes the caption of a plot. `*wanted`: it is to be drawn. */
 static d9_status prepare(drawing *drawing, int which, const char **note, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;

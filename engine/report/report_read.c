@@ -1,5 +1,4 @@
-/* Gathers the records: experiment.json or the folders that are there, and each run's result.json. A record that is not
- * whole becomes one line in `problems`; the others count. */
+/* Reads experiment.json or the run folders, and each run's result.json. Incomplete records get a line in `problems`. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@ static const char *json_text(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }
 
-d9_status d9_report_say(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format, ...) {
+d9_status d9_report_add_line(d9_context *context, d9_report *report, d9_report_lines *lines, const char *format, ...) {
     d9_status status = D9_OK;
     char line[MESSAGE_BYTES], *kept;
     va_list arguments;
@@ -43,13 +42,13 @@ d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, 
     return status;
 }
 
-/* Where the file is missing or no JSON object, `problem` gets one line, *object is NULL, and the status is D9_OK. */
+/* Reads a JSON object. If the file is missing or invalid, returns NULL and sets `problem` to one line. */
 static json_t *read_object(d9_context *context, const char *path, char problem[MESSAGE_BYTES]) {
     uint8_t *bytes = NULL;
     size_t size;
     json_error_t error;
     json_t *object = NULL;
-    d9_context quiet = *context; /* a record that is not whole does not end the report */
+    d9_context quiet = *context; /* an incomplete record must not end the report */
     d9_context_clear(&quiet);
     if (d9_file_read(&quiet, path, &bytes, &size) != D9_OK) {
         snprintf(problem, MESSAGE_BYTES, "%s", quiet.message);
@@ -57,7 +56,7 @@ static json_t *read_object(d9_context *context, const char *path, char problem[M
     }
     object = json_loadb((const char *)bytes, size, 0, &error);
     if (!object)
-        snprintf(problem, MESSAGE_BYTES, "%s: cut short or not JSON: line %d: %s", path, error.line, error.text);
+        snprintf(problem, MESSAGE_BYTES, "%s: truncated or not JSON: line %d: %s", path, error.line, error.text);
     else if (!json_is_object(object)) {
         snprintf(problem, MESSAGE_BYTES, "%s: must be a JSON object", path);
         json_decref(object);
@@ -69,7 +68,7 @@ static json_t *read_object(d9_context *context, const char *path, char problem[M
 
 /* ---- one run ---- */
 
-/* The epochs that an unfinished run has done, from the last whole line of events.jsonl. 0: none. */
+/* Number of epochs completed by an unfinished run, from the last complete line of events.jsonl; 0: none. */
 static int64_t last_epoch(d9_context *context, const char *folder) {
     char path[PATH_BYTES + 16];
     uint8_t *bytes = NULL;
@@ -89,28 +88,28 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
     return epoch;
 }
 
-enum { NAMED_UNTOUCHED = 5 }; /* runs without a folder that are named; the others are counted */
+enum { NAMED_UNTOUCHED = 5 }; /* runs without a folder that are listed; the rest are counted */
 
 static d9_status say_unfinished(d9_context *context, d9_report *report, const d9_report_run *run, const char *path) {
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     snprintf(failure, sizeof failure, "%s/failure.json", path);
     if (!d9_file_exists(context, path)) {
-        if (report->untouched++ >= NAMED_UNTOUCHED) return D9_OK;
-        return d9_report_say(context, report, &report->problems, "%s: not run yet", run->folder);
+        if (report->not_started++ >= NAMED_UNTOUCHED) return D9_OK;
+        return d9_report_add_line(context, report, &report->problems, "%s: not run yet", run->folder);
     }
     json_t *failed = d9_file_exists(context, failure) ? read_object(context, failure, problem) : NULL;
     const char *message = json_text(failed, "message");
     const int64_t epoch = last_epoch(context, path);
     d9_status status =
-        message ? d9_report_say(context, report, &report->problems, "%s: failed: %s", run->folder, message)
-        : epoch ? d9_report_say(context, report, &report->problems, "%s: not finished: its last epoch is %lld",
-                                run->folder, (long long)epoch)
-                : d9_report_say(context, report, &report->problems, "%s: not finished", run->folder);
+        message ? d9_report_add_line(context, report, &report->problems, "%s: failed: %s", run->folder, message)
+        : epoch ? d9_report_add_line(context, report, &report->problems, "%s: not finished: its last epoch is %lld",
+                                     run->folder, (long long)epoch)
+                : d9_report_add_line(context, report, &report->problems, "%s: not finished", run->folder);
     json_decref(failed);
     return status;
 }
 
-/* What makes this result useless, or NULL. */
+/* Reason why this result is excluded; NULL if it is valid. */
 static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t seed) {
     const char *hash = json_text(result, "config_hash");
     const json_t *seeded = json_object_get(result, "seed");
@@ -123,7 +122,7 @@ static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t
     return NULL;
 }
 
-/* A path, or a message that begins with one, without the report's folder: the page may move to another machine. */
+/* Removes the report's folder from a path or from a message that begins with one, because the page may be moved. */
 static const char *below(const d9_report *report, const char *text) {
     const size_t length = strlen(report->folder);
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
@@ -133,7 +132,7 @@ static void forget_figures(d9_report_run *run) {
     run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
 }
 
-/* Fills run->result and its figures, or adds a problem. `arm` NULL: the arm follows from the run's own record. */
+/* Fills the run from its result.json, or adds a problem. `arm` NULL: place_run sets the arm later. */
 static d9_status read_run(d9_context *context, d9_report *report, d9_report_run *run, const d9_report_arm *arm) {
     d9_status status = D9_OK;
     char folder[PATH_BYTES], path[PATH_BYTES + 16], problem[MESSAGE_BYTES];
@@ -146,10 +145,10 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
         goto done;
     }
     result = read_object(context, path, problem);
-    if (!result) D9_TRY(d9_report_say(context, report, &report->problems, "%s", below(report, problem)));
+    if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", below(report, problem)));
     if (!result) goto done;
     const char *wrong = fault(result, arm, run->seed);
-    if (wrong) D9_TRY(d9_report_say(context, report, &report->problems, "%s: %s", below(report, path), wrong));
+    if (wrong) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", below(report, path), wrong));
     if (wrong) goto done;
     const double views = d9_json_real(result, "accuracy_tta");
     run->accuracy = isnan(views) ? d9_json_real(result, "accuracy") : views;
@@ -167,7 +166,7 @@ done:
 
 /* ---- experiment.json ---- */
 
-/* {"accuracy", "seconds", "epochs", "hardware", "source"} of an arm or a configuration. */
+/* Reads {"accuracy", "seconds", "epochs", "hardware", "source"} of an arm or a configuration. */
 static d9_status read_published(d9_context *context, d9_report *report, const json_t *object, d9_report_arm *arm) {
     d9_status status = D9_OK;
     arm->published_accuracy = d9_json_real(object, "accuracy");
@@ -220,7 +219,8 @@ static d9_status read_arms(d9_context *context, d9_report *report, const json_t 
     for (int i = 0; i < count; i++) {
         const char *baseline = json_text(json_array_get(arms, (size_t)i), "baseline");
         report->arms[i].baseline = find_arm(report, baseline);
-        if (baseline && report->arms[i].baseline < 0) D9_TRY(broken(context, report, "an arm's baseline is no arm"));
+        if (baseline && report->arms[i].baseline < 0)
+            D9_TRY(broken(context, report, "the baseline of an arm is not an arm"));
         if (report->arms[i].baseline == i) report->arms[i].baseline = -1;
     }
 done:
@@ -244,19 +244,19 @@ static d9_status read_listed_runs(d9_context *context, d9_report *report, const 
         report->arms[run->arm].asked++;
         D9_TRY(read_run(context, report, run, &report->arms[run->arm]));
     }
-    if (report->untouched > NAMED_UNTOUCHED)
-        D9_TRY(d9_report_say(context, report, &report->problems, "and %d more runs not run yet",
-                             report->untouched - NAMED_UNTOUCHED));
+    if (report->not_started > NAMED_UNTOUCHED)
+        D9_TRY(d9_report_add_line(context, report, &report->problems, "and %d more runs not run yet",
+                                  report->not_started - NAMED_UNTOUCHED));
 done:
     return status;
 }
 
 static d9_status read_commands(d9_context *context, d9_report *report, const json_t *list) {
     d9_status status;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, json_array_size(list), &report->again));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, json_array_size(list), &report->commands));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *command = json_string_value(json_array_get(list, i));
-        if (command) D9_TRY(keep(context, report, command, &report->again[report->again_count++]));
+        if (command) D9_TRY(keep(context, report, command, &report->commands[report->command_count++]));
     }
 done:
     return status;
@@ -280,7 +280,7 @@ done:
     return status;
 }
 
-/* ---- the images of a run ---- */
+/* ---- evaluation images of a run ---- */
 
 static const json_t *data_of(const d9_report_run *run) {
     return json_object_get(json_object_get(run->result, "config"), "data");
@@ -290,7 +290,7 @@ int64_t d9_report_validation(const d9_report_run *run) {
     return json_integer_value(json_object_get(data_of(run), "validation"));
 }
 
-/* A record without a digest counts as one of the same data. */
+/* Records without data_digest are taken to have the same data. */
 static bool same_data(const d9_report_run *one, const d9_report_run *other) {
     const char *digest = json_text(one->result, "data_digest"), *its = json_text(other->result, "data_digest");
     return !digest || !its || strcmp(digest, its) == 0;
@@ -310,7 +310,7 @@ static bool is_run(d9_context *context, const char *folder) {
     return d9_file_exists(context, path);
 }
 
-/* The arm of this configuration and these images, which is made if it is new. Runs that did not finish have no arm. */
+/* Finds or adds the arm of the run's configuration and images. Unfinished runs have no arm. */
 static d9_status place_run(d9_context *context, d9_report *report, d9_report_run *run) {
     d9_status status = D9_OK;
     const char *hash = json_text(run->result, "config_hash"), *title = json_text(run->result, "title");
@@ -357,7 +357,7 @@ done:
     return status;
 }
 
-/* A run of the same configuration and seed as one before it is a copy, and no second sample: it does not count. */
+/* Excludes a run with the configuration and seed of an earlier one: it is a copy, not a second sample. */
 static d9_status drop_copies(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     for (int i = 0; i < report->run_count; i++) {
@@ -368,9 +368,9 @@ static d9_status drop_copies(d9_context *context, d9_report *report) {
                report->runs[first].seed != run->seed)
             first++;
         if (first == i) continue;
-        D9_TRY(d9_report_say(context, report, &report->problems,
-                             "%s: does not count: the same configuration and seed as %s", run->folder,
-                             report->runs[first].folder));
+        D9_TRY(d9_report_add_line(context, report, &report->problems,
+                                  "%s: does not count: the same configuration and seed as %s", run->folder,
+                                  report->runs[first].folder));
         json_decref(run->result);
         run->result = NULL;
         forget_figures(run);
@@ -380,8 +380,8 @@ done:
     return status;
 }
 
-/* Accuracies on other images are other measurements. Pointed out are runs whose images were others than those of the
- * first run that asked for the same data, and that runs asked for several. */
+/* Adds problems for runs whose accuracies are not comparable: their images differ from those of the first run that
+ * requested the same data, or the runs requested different data. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_run **firsts;
@@ -394,14 +394,14 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         while (f < first_count && !json_equal(data_of(firsts[f]), data_of(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
         if (!same_data(run, firsts[f]))
-            D9_TRY(d9_report_say(context, report, &report->problems, "%s: other images than those of %s", run->folder,
-                                 firsts[f]->folder));
+            D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other images than %s",
+                                      run->folder, firsts[f]->folder));
     }
     for (int f = 1; f < first_count; f++) {
         if (d9_report_same_images(firsts[f], firsts[0])) continue;
-        D9_TRY(d9_report_say(context, report, &report->problems,
-                             "%s: asks for other data than %s: their accuracies are not of the same images",
-                             firsts[f]->folder, firsts[0]->folder));
+        D9_TRY(d9_report_add_line(context, report, &report->problems,
+                                  "%s: requests other data than %s: their accuracies are not comparable",
+                                  firsts[f]->folder, firsts[0]->folder));
     }
 done:
     return status;
@@ -412,12 +412,13 @@ static d9_status note_validation(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->run_count; i++) validated += d9_report_validation(&report->runs[i]) > 0;
     if (validated == 0) return D9_OK;
     if (validated == report->finished)
-        return d9_report_say(context, report, &report->notes,
-                             "Accuracies are of validation images, which were set aside from the training images, not "
-                             "of the test images.");
-    return d9_report_say(context, report, &report->notes,
-                         "Accuracies of %d runs are of validation images, of the other %d of test images.", validated,
-                         report->finished - validated);
+        return d9_report_add_line(
+            context, report, &report->notes,
+            "Accuracies are of validation images, which were set aside from the training images, not "
+            "of the test images.");
+    return d9_report_add_line(context, report, &report->notes,
+                              "Accuracies of %d runs are of validation images, of the other %d of test images.",
+                              validated, report->finished - validated);
 }
 
 d9_status d9_report_gather(d9_context *context, d9_report *report) {

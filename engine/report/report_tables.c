@@ -19,24 +19,24 @@ d9_status d9_report_add_table(d9_context *context, d9_report *report, const char
 
 static const d9_column arm_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
-    {"accuracy", "Accuracy %", "mean of the final accuracies, with the configuration's views", 2, false},
-    {"accuracy_low", "mean from", "lower end of the 95% interval of the mean (Student's t)", 2, false},
-    {"accuracy_high", "to", "upper end", 2, false},
+    {"accuracy", "Accuracy %", "mean of the final accuracies, with the configuration's TTA views", 2, false},
+    {"accuracy_low", "95% low", "lower end of the 95% interval of the mean (Student's t)", 2, false},
+    {"accuracy_high", "95% high", "upper end of that interval", 2, false},
     {"deviation", "s.d.", "standard deviation from run to run", 2, false},
     {"minimum", "min", NULL, 2, false},
     {"maximum", "max", NULL, 2, false},
-    {"runs", "Runs", "finished", 0, false},
-    {"asked", "of", "asked for", 0, false},
+    {"runs", "Runs", "finished runs", 0, false},
+    {"asked", "planned", "runs that the experiment plans", 0, false},
     {"published_accuracy", "published %", "what the step's author reports", 2, false},
-    {"met", "Met target", "runs whose final accuracy is at least the target", 0, false},
-    {"chance", "its share", "of the runs: the chance of one more run to reach the target", 2, false},
-    {"chance_low", "share from", "exact 95% interval (Clopper and Pearson)", 2, false},
-    {"chance_high", "to", "upper end", 2, false},
+    {"met", "Reached target", "runs whose final accuracy is at least the target", 0, false},
+    {"chance", "share", "share of the runs that reached the target", 2, false},
+    {"chance_low", "share 95% low", "lower end of the exact 95% interval (Clopper and Pearson)", 2, false},
+    {"chance_high", "share 95% high", "upper end of that interval", 2, false},
     {"epochs", "Epochs", NULL, D9_COLUMN_PLAIN, false},
     {"seconds", "Train s", "mean of train_seconds, Page's timer", 2, false},
     {"published_seconds", "published s", "on the author's machine", 2, false},
-    {"published_hardware", "on", NULL, TEXT, false},
-    {"edits", "What it changes", NULL, TEXT, false},
+    {"published_hardware", "published on", NULL, TEXT, false},
+    {"edits", "Changes", NULL, TEXT, false},
 };
 
 static d9_status make_arms(d9_context *context, d9_report *report) {
@@ -64,18 +64,18 @@ done:
 static const d9_column effect_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"baseline", "against", NULL, TEXT, false},
-    {"runs", "Runs", "finished in the arm", 0, false},
+    {"runs", "Runs", "finished runs of the arm", 0, false},
     {"difference", "Difference", "percentage points, arm minus baseline", 2, true},
-    {"low", "from", "95% interval", 2, true},
-    {"high", "to", NULL, 2, true},
-    {"p", "p", "two-sided, of no difference", 4, false},
-    {"p_holm", "Holm's p", "adjusted over all rows", 4, false},
-    {"by", "by", "paired by seed where both arms have finished the same seeds; else Welch's t", TEXT, false},
-    {"welch_low", "Welch from", "95% interval that ignores the pairs", 2, true},
-    {"welch_high", "to", NULL, 2, true},
+    {"low", "95% low", "lower end of the 95% interval", 2, true},
+    {"high", "95% high", "upper end of that interval", 2, true},
+    {"p", "p", "two-sided, for the hypothesis of no difference", 4, false},
+    {"p_holm", "Holm's p", "p adjusted by Holm over all rows", 4, false},
+    {"by", "test", "paired by seed if both arms finished the same seeds; else Welch's t", TEXT, false},
+    {"welch_low", "Welch 95% low", "95% interval without pairing", 2, true},
+    {"welch_high", "Welch 95% high", NULL, 2, true},
     {"welch_p", "Welch p", NULL, 4, false},
-    {"seeds_needed", "Seeds to see 0.1", "in each arm, to see 0.1 points at 5% with a chance of 80%", 0, false},
-    {"epochs_saved", "Epochs saved", "that the baseline's curve would need more for this accuracy", 1, true},
+    {"seeds_needed", "Seeds to see 0.1", "per arm, to detect 0.1 points at 5% significance with 80% power", 0, false},
+    {"epochs_saved", "Epochs saved", "more epochs that the baseline's curve needs for this accuracy", 1, true},
 };
 
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
@@ -95,7 +95,7 @@ static d9_status make_effects(d9_context *context, d9_report *report) {
     if (rows == 0) goto done;
     D9_TRY(d9_report_add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
     table->title = "Differences";
-    table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. An effect is clear where "
+    table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. An effect is clear if "
                   "Holm's p is below 0.05.";
     for (int i = 0; i < report->arm_count; i++)
         if (report->arms[i].baseline >= 0) fill_effect(report, &report->arms[i], table, row++);
@@ -108,10 +108,10 @@ done:
 static const d9_column run_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"seed", "Seed", NULL, 0, false},
-    {"accuracy", "Accuracy %", "final, with the configuration's views", 2, false},
-    {"accuracy_plain", "plain %", "final, of the images as they are", 2, false},
-    {"difference", "to baseline", "to the baseline's run of the same seed, or else to its mean; percentage points", 2,
-     true},
+    {"accuracy", "Accuracy %", "final, with the configuration's TTA views", 2, false},
+    {"accuracy_plain", "plain %", "final, without TTA", 2, false},
+    {"difference", "to baseline",
+     "minus the baseline's run of the same seed if there is one, else its mean; percentage points", 2, true},
     {"epoch_to_target", "Target at epoch", NULL, 0, false},
     {"train_seconds", "Train s", "Page's timer", 2, false},
     {"process_seconds", "Process s", "everything, from the start of the process", 2, false},
@@ -120,7 +120,7 @@ static const d9_column run_columns[] = {
     {"config", "Config", NULL, TEXT, false},
     {"epochs_tsv", "Epochs", "DAWNBench's table", TEXT, false},
     {"submission", "Submission", "DAWNBench's record", TEXT, false},
-    {"plan_sha256", "Plan", "hash of the chosen implementations", TEXT, false},
+    {"plan_sha256", "Plan", "hash of the chosen kernels", TEXT, false},
 };
 
 static d9_status link_file(d9_context *context, d9_report *report, d9_figures *table, int row, int column,
@@ -172,7 +172,7 @@ static const d9_column machine_columns[] = {
 };
 enum { MACHINE_RUNS = COUNT(machine_columns) - 1, MACHINE_THREADS = 2 };
 
-/* Where each text column of the table is in a result. */
+/* Returns the entry of a result for a text column of the table. */
 static const char *machine_field(const json_t *result, int column) {
     static const struct {
         const char *group, *key;
@@ -192,8 +192,8 @@ static bool same_machine(const json_t *a, const json_t *b) {
     return true;
 }
 
-/* The first run on the same machine and build as run `index`: itself, where none came before. */
-static int first_alike(const d9_report *report, int index) {
+/* Index of the first run on the same machine and build as run `index`; `index` itself if there is no earlier one. */
+static int first_on_machine(const d9_report *report, int index) {
     int first = 0;
     while (first < index &&
            !(report->runs[first].result && same_machine(report->runs[first].result, report->runs[index].result)))
@@ -205,22 +205,23 @@ static d9_status make_machines(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
     int rows = 0, row = 0;
-    for (int i = 0; i < report->run_count; i++) rows += report->runs[i].result && first_alike(report, i) == i;
+    for (int i = 0; i < report->run_count; i++) rows += report->runs[i].result && first_on_machine(report, i) == i;
     D9_TRY(d9_report_add_table(context, report, "machines", machine_columns, COUNT(machine_columns), rows, &table));
     table->title = "Machine and versions";
     for (int i = 0; i < report->run_count; i++) {
         const json_t *result = report->runs[i].result;
         int runs = 0;
-        if (!result || first_alike(report, i) != i) continue;
-        for (int j = i; j < report->run_count; j++) runs += report->runs[j].result && first_alike(report, j) == i;
+        if (!result || first_on_machine(report, i) != i) continue;
+        for (int j = i; j < report->run_count; j++) runs += report->runs[j].result && first_on_machine(report, j) == i;
         for (int column = 0; column < MACHINE_RUNS; column++)
             if (column != MACHINE_THREADS) d9_figures_text(table, row, column, machine_field(result, column));
         d9_figures_number(table, row, MACHINE_THREADS, d9_json_real(result, "threads"));
         d9_figures_number(table, row++, MACHINE_RUNS, runs);
     }
     if (rows > 1)
-        D9_TRY(d9_report_say(context, report, &report->notes,
-                             "The runs come from %d machines or builds: times are not comparable across them.", rows));
+        D9_TRY(d9_report_add_line(context, report, &report->notes,
+                                  "The runs come from %d machines or builds: times are not comparable across them.",
+                                  rows));
 done:
     return status;
 }

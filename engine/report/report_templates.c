@@ -1,4 +1,4 @@
-/* The files of plots/, built in, so that a report needs nothing but the program: cmake/embed.cmake makes the header. */
+/* The files of plots/, compiled into the program: cmake/embed.cmake generates the header. */
 #include "report/template.h"
 #include "templates.h" /* generated: templates[], each followed by a zero byte */
 

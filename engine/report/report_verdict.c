@@ -1,5 +1,5 @@
-/* The verdict of a report: one or two sentences that say what the statistics say, and no more. A difference counts as
- * seen when Holm's p is below 1 - level; whatever is not seen is called that, with its interval. */
+/* The verdict of a report: one or two sentences that summarise the statistics. A difference counts as clear if Holm's p
+ * is below 1 - level; every other difference is called unclear and shown with its interval. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #define ALPHA (1 - D9_REPORT_LEVEL)
 #define MINUS "\xe2\x88\x92"
 
-enum { MANY_SEEDS = 1000 }; /* above that the estimate says only that it is none */
-enum { NAMED = 4 };         /* differences told in the sentence; the table has them all */
+enum { MANY_SEEDS = 1000 }; /* above this the number of seeds is not reported: the estimate is too uncertain */
+enum { NAMED = 4 };         /* differences named in the sentence; the table lists all */
 
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
@@ -31,14 +31,14 @@ static void say_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", cou
 static bool compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
 static bool seen(const d9_report_arm *arm) { return arm->holm < ALPHA; }
 
-/* The size of a compared arm's difference, seen or not seen as asked. */
+/* Size of a compared arm's difference; NAN unless it is seen (clear) or not, as `is_seen` asks. */
 static double size_of(const d9_report_arm *arm, int is_seen) {
     return compared(arm) && seen(arm) == is_seen ? fabs(arm->difference.estimate) : NAN;
 }
 
-/* Why there is no interval. */
+/* Says why there is no interval. */
 static const char *without_interval(const d9_estimate *e) {
-    return e->error == 0 ? "the runs show no variance, and so no interval" : "too few runs for an interval";
+    return e->error == 0 ? "the runs show no variance, so there is no interval" : "too few runs for an interval";
 }
 
 /* ---- one comparison ---- */
@@ -49,7 +49,7 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     if (isnan(e->low)) {
         d9_text_add(text, "%s against %s: ", arm->label, base);
         say_difference(text, e);
-        d9_text_add(text, ", %s: an anecdote.", without_interval(e));
+        d9_text_add(text, ", %s. This is not evidence of a difference.", without_interval(e));
         return;
     }
     if (seen(arm)) {
@@ -64,9 +64,9 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     say_difference(text, e);
     d9_text_add(text, ", an interval that spans zero.");
     if (arm->seeds_needed > MANY_SEEDS)
-        d9_text_add(text, " So few seeds do not even say how many would.");
+        d9_text_add(text, " These seeds are too few to estimate how many would be needed.");
     else if (arm->seeds_needed > arm->count)
-        d9_text_add(text, " To see %.1f points would take about %lld seeds in each arm.", D9_REPORT_DIFFERENCE,
+        d9_text_add(text, " Detecting %.1f points would take about %lld seeds in each arm.", D9_REPORT_DIFFERENCE,
                     (long long)arm->seeds_needed);
 }
 
@@ -90,7 +90,7 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     const int rest = comparisons - told;
     if (with_interval == 0) {
         d9_text_add(text,
-                    "%d comparisons of too few runs, or runs without variance, for an interval: no difference here is "
+                    "%d comparisons have too few runs, or no variance, for an interval: none is evidence of a "
                     "more than "
                     "an anecdote.",
                     comparisons);
@@ -118,15 +118,15 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     }
 }
 
-/* ---- no comparison was asked for ---- */
+/* ---- without comparisons ---- */
 
-/* Arms that are configured alike have the same runs: one of them stands for all. */
+/* Arms with identical configurations have the same runs; the first of them represents all. */
 static double ranked(const d9_report_arm *arm, int which) {
     return arm->runs_of == arm ? d9_report_mean_of(arm, which) : NAN;
 }
 
-/* The two were picked after the fact out of all pairs of arms, so their interval is one of simultaneous intervals of
- * all pairs: each at 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56, by Bonferroni's inequality). */
+/* Best and second were picked from all pairs of arms after the fact, so each interval has confidence level 1 - alpha /
+ * pairs (Dunn 1961, J. Amer. Statist. Assoc. 56: Bonferroni's inequality). */
 static void judge_best(const d9_report *report, int arms, d9_text *text) {
     const d9_report_arm *best = d9_report_next(report, ranked, 0, NULL);
     const d9_report_arm *second = d9_report_next(report, ranked, 0, best);
@@ -145,8 +145,8 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
         d9_text_add(text, ": %s.", without_interval(&e));
         return;
     }
-    if (pairs > 1) d9_text_add(text, " (of %d pairs, each at %.4g%%)", pairs, 100 * (1 - ALPHA / pairs));
-    d9_text_add(text, e.low > 0 ? "." : ": the interval spans zero, so these runs do not tell them apart.");
+    if (pairs > 1) d9_text_add(text, " (%.4g%% interval, corrected for %d pairs)", pairs, 100 * (1 - ALPHA / pairs));
+    d9_text_add(text, e.low > 0 ? "." : ": the interval spans zero, so these runs do not distinguish them.");
 }
 
 static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
@@ -163,10 +163,10 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
     if (isnan(report->target)) return;
     d9_text_add(text, "%lld of %d reach %g%%; ", (long long)arm->met, arm->count, report->target);
     d9_text_add(text, "the mean is %s.",
-                isnan(arm->mean.low)              ? "not told from the target: the runs show no variance"
+                isnan(arm->mean.low)              ? "not distinguished from the target: the runs show no variance"
                 : arm->mean.low > report->target  ? "above the target"
                 : arm->mean.high < report->target ? "below the target"
-                                                  : "not told from the target: its interval spans it");
+                                                  : "not distinguished from the target: its interval includes it");
 }
 
 static bool all_of_same_images(const d9_report *report) {
@@ -180,13 +180,13 @@ static bool all_of_same_images(const d9_report *report) {
 }
 
 static void judge_uncompared(const d9_report *report, d9_text *text) {
-    int own = 0, finished = 0; /* arms with runs of their own */
+    int own = 0, finished = 0; /* arms with runs of their own; arms with finished runs */
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
         own += arm->runs_of == arm;
         finished += !isnan(ranked(arm, 0));
     }
     if (own == 1 && report->arm_count > 1)
-        d9_text_add(text, "The %d arms are configured alike and share their runs: there is nothing to compare. ",
+        d9_text_add(text, "The %d arms have identical configurations and share their runs, so there is no comparison. ",
                     report->arm_count);
     if (own == 1)
         judge_target(report, report->arms, text);
@@ -196,18 +196,18 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
         d9_text_add(text, "These runs were not all evaluated on the same images: their accuracies are not compared.");
 }
 
-/* ---- the time axis, and what is missing ---- */
+/* ---- epochs saved, and missing runs ---- */
 
-/* Only of differences that are seen, because the curve turns any difference into epochs. */
+/* Only clear differences are converted, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {
     double least = NAN, most = NAN;
     for (int i = 0; i < report->arm_count; i++) {
         if (!seen(&report->arms[i])) continue;
-        least = fmin(least, report->arms[i].epochs_saved); /* fmin and fmax pass over NAN */
+        least = fmin(least, report->arms[i].epochs_saved); /* fmin and fmax ignore NAN */
         most = fmax(most, report->arms[i].epochs_saved);
     }
     if (isnan(least)) return;
-    d9_text_add(text, " Read off the baseline's curve, that is worth %s%.1f", minus_of(least), fabs(least));
+    d9_text_add(text, " By the baseline's curve this equals %s%.1f", minus_of(least), fabs(least));
     if (most - least >= 0.05) d9_text_add(text, " to %s%.1f", minus_of(most), fabs(most));
     d9_text_add(text, " epochs.");
 }

@@ -1,4 +1,4 @@
-/* The statistics of statistics.h: the distributions by their own formulas, the rest on top of them. */
+/* The distributions by their own formulas, and the estimates of statistics.h built on them. */
 #include "report/statistics.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 /* ---- the incomplete beta function ---- */
 
-/* The continued fraction by Lentz's method; converges fast for x < (a + 1) / (a + b + 2). */
+/* Continued fraction by Lentz's method; converges fast for x < (a + 1) / (a + b + 2). */
 static double beta_fraction(double x, double a, double b) {
     const double tiny = 1e-300;
     double c = 1, d = 1 - (a + b) * x / (a + 1), value;
@@ -28,7 +28,7 @@ static double beta_fraction(double x, double a, double b) {
     return value;
 }
 
-/* `y` is 1 - x, given apart where x is so near to 1 that the difference would lose digits. */
+/* Regularised incomplete beta function. `y` is 1 - x, passed separately because it would lose digits for x near 1. */
 static double beta_of(double x, double y, double a, double b) {
     if (isnan(x) || !(a > 0) || !(b > 0)) return NAN;
     if (x <= 0) return 0;
@@ -80,9 +80,9 @@ double d9_student_quantile(double p, double freedom) {
     }
 }
 
-/* P(T <= t) = Phi(-shift) + 1/2 sum_j (p_j I_x(j + 1/2, f/2) + q_j I_x(j + 1, f/2)), x = t^2 / (f + t^2), where p and q
- * are Poisson weights of shift^2 / 2 at whole and half places (Lenth 1989, Applied Statistics 38, AS 243). */
-double d9_student_shifted_above(double t, double freedom, double shift) {
+/* P(T <= t) = Phi(-shift) + 1/2 sum_j (p_j I_x(j + 1/2, f/2) + q_j I_x(j + 1, f/2)), x = t^2 / (f + t^2), where p_j and
+ * q_j are Poisson weights of shift^2 / 2 at j and j + 1/2 (Lenth 1989, Applied Statistics 38, AS 243). */
+double d9_noncentral_t_above(double t, double freedom, double shift) {
     if (!(t >= 0) || !(freedom > 0) || isnan(shift)) return NAN;
     const double half = shift * shift / 2, x = t * t / (freedom + t * t), y = freedom / (freedom + t * t);
     double below = 0.5 * erfc(shift / sqrt(2.0)), remaining = 1;
@@ -99,10 +99,10 @@ double d9_student_shifted_above(double t, double freedom, double shift) {
 
 /* ---- one sample ---- */
 
-/* Of the values of `a`, or of its differences from `b` where that is not NULL. */
+/* Element i of `a`, or of a - b if `b` is not NULL. */
 static double value_at(const double *a, const double *b, int64_t i) { return b ? a[i] - b[i] : a[i]; }
 
-static const double rounding = 1e-12; /* of values near 100: far below any accuracy's last digit, far above its error */
+static const double rounding = 1e-12; /* relative; below the last digit of any accuracy, above rounding error */
 
 static void describe(const double *a, const double *b, int64_t count, d9_sample *sample) {
     double sum = 0, squares = 0, largest = 0;
@@ -122,7 +122,8 @@ static void describe(const double *a, const double *b, int64_t count, d9_sample 
         squares += centred * centred;
     }
     if (count > 1) sample->deviation = sqrt(squares / (double)(count - 1));
-    if (sample->deviation <= rounding * largest) sample->deviation = 0; /* 94.2 - 94 and 93.2 - 93 are one difference */
+    if (sample->deviation <= rounding * largest)
+        sample->deviation = 0; /* 94.2 - 94 equals 93.2 - 93 but for rounding */
 }
 
 void d9_sample_describe(const double *values, int64_t count, d9_sample *sample) {
@@ -134,7 +135,7 @@ static d9_estimate unknown(double estimate) {
 }
 
 static void complete(d9_estimate *result, double level) {
-    if (!(result->freedom > 0)) { /* NAN where no variance was seen */
+    if (!(result->freedom > 0)) { /* NAN: no variance was observed */
         if (result->estimate == 0) result->low = result->high = 0, result->p = 1;
         return;
     }
@@ -178,9 +179,9 @@ void d9_welch_difference(const double *a, int64_t a_count, const double *b, int6
 
 /* ---- reaching the target ---- */
 
-void d9_chance_counted(int64_t met, int64_t count, double level, d9_chance *chance) {
+void d9_proportion_estimate(int64_t met, int64_t count, double level, d9_proportion *chance) {
     const double k = (double)met, n = (double)count, tail = (1 - level) / 2;
-    *chance = (d9_chance){.share = NAN, .low = NAN, .high = NAN};
+    *chance = (d9_proportion){.share = NAN, .low = NAN, .high = NAN};
     if (count < 1) return;
     chance->share = k / n;
     chance->low = met == 0 ? 0 : d9_incomplete_beta_inverse(tail, k, n - k + 1);
@@ -189,10 +190,10 @@ void d9_chance_counted(int64_t met, int64_t count, double level, d9_chance *chan
 
 /* ---- many comparisons ---- */
 
-/* Does comparison `i` come before `j` when sorted by p? */
+/* True if comparison `i` precedes `j` when sorted by p. */
 static bool precedes(const double *p, int64_t i, int64_t j) { return p[i] < p[j] || (p[i] == p[j] && i < j); }
 
-/* adjusted_i = max over all j that come no later of (comparisons - rank of j) * p_j, at most 1. */
+/* adjusted_i = max over all j up to i in sorted order of (comparisons - rank of j) * p_j, at most 1. */
 void d9_holm(const double *p, int64_t count, double *adjusted) {
     int64_t comparisons = 0;
     for (int64_t i = 0; i < count; i++) comparisons += !isnan(p[i]);
@@ -201,7 +202,7 @@ void d9_holm(const double *p, int64_t count, double *adjusted) {
         for (int64_t i = 0; i < count; i++) rank += !isnan(p[i]) && precedes(p, i, j);
         adjusted[j] = isnan(p[j]) ? NAN : fmin(1, (double)(comparisons - rank) * p[j]);
     }
-    for (;;) { /* each takes the largest before it: once over for each rank at most */
+    for (;;) { /* each pass takes the maximum with the previous one; ends after at most one pass per rank */
         bool changed = false;
         for (int64_t j = 0; j < count; j++) {
             for (int64_t i = 0; i < count; i++) {
@@ -214,18 +215,18 @@ void d9_holm(const double *p, int64_t count, double *adjusted) {
     }
 }
 
-/* ---- how many runs to make ---- */
+/* ---- sample size ---- */
 
 double d9_power(d9_design design, double seeds, double difference, double deviation, double alpha) {
     const double samples = design == D9_DESIGN_TWO_SAMPLES ? 2 : 1, freedom = (seeds - 1) * samples;
     if (!(seeds > 1) || !(deviation > 0)) return NAN;
-    return d9_student_shifted_above(d9_student_quantile(alpha, freedom), freedom,
-                                    sqrt(seeds / samples) * difference / deviation);
+    return d9_noncentral_t_above(d9_student_quantile(alpha, freedom), freedom,
+                                 sqrt(seeds / samples) * difference / deviation);
 }
 
 int64_t d9_seeds_needed(d9_design design, double difference, double deviation, double alpha, double power) {
     const int64_t most = 1000000;
-    int64_t low = 1, high = 2; /* too few, enough */
+    int64_t low = 1, high = 2; /* too few, enough seeds */
     if (isnan(deviation) || !(difference > 0)) return 0;
     if (deviation == 0) return 2;
     while (!(d9_power(design, (double)high, difference, deviation, alpha) >= power)) {
@@ -243,7 +244,7 @@ int64_t d9_seeds_needed(d9_design design, double difference, double deviation, d
     return high;
 }
 
-/* ---- the time axis ---- */
+/* ---- epochs to reach an accuracy ---- */
 
 double d9_epochs_to_reach(const double *epochs, const double *accuracy, int64_t count, double level) {
     if (count < 1 || isnan(level) || level < accuracy[0]) return NAN;

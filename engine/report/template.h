@@ -1,4 +1,4 @@
-/* The files of plots/, built in, so that a report needs nothing but the program. */
+/* The files of plots/, compiled into the program. */
 #ifndef D9_REPORT_TEMPLATE_H
 #define D9_REPORT_TEMPLATE_H
 
@@ -10,7 +10,7 @@ typedef struct d9_template {
 } d9_template;
 const d9_template *d9_template_at(int index); /* NULL: past the end */
 
-/* Appends the template of this name; for each {{place}} in it `put` writes what stands there. */
+/* Appends the template `name`. `put` is called for each {{placeholder}} and writes its replacement. */
 void d9_template_fill(const char *name, void (*put)(void *user, const char *place, size_t length), void *user,
                       d9_text *text);
 

@@ -276,7 +276,7 @@ static d9_status add_row(run *self, int64_t epoch) {
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
-    row.rate = d9_program_rate(program, &self->options->config->train.lr, program->extent.epochs,
+    row.learning_rate = d9_program_rate(program, &self->options->config->train.lr, program->extent.epochs,
                                d9_program_step_before(program, self->step));
     self->result->epochs[self->result->epoch_count++] = row;
     self->unreported = true;

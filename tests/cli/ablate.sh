@@ -32,8 +32,8 @@ accepts "$dawn9" experiment "$source/experiments/ablate-dawn94.yaml" --dry-run -
 cp "$out" file.json
 json file.json 'd["arms"] == json.load(open("direct.json"))["arms"] and d["runs"] == json.load(open("direct.json"))["runs"]'
 
-refuses 2 'no trick called cutout is on here; on: crop, flip, celu, frozen_bn_scale, flip_tta' "$dawn9" ablate tiny.yaml --only cutout
-refuses 2 'has no trick on: nothing to ablate' "$dawn9" ablate tiny.yaml --set 'tricks={crop: off, flip: off, celu: off, frozen_bn_scale: off, flip_tta: off}'
+refuses 2 'no enabled trick is called cutout; on: crop, flip, celu, frozen_bn_scale, flip_tta' "$dawn9" ablate tiny.yaml --only cutout
+refuses 2 'has no enabled trick' "$dawn9" ablate tiny.yaml --set 'tricks={crop: off, flip: off, celu: off, frozen_bn_scale: off, flip_tta: off}'
 sed 's/celu.alpha: 0.075/celu.alhpa: 0.075/' tiny.yaml >bad.yaml
 refuses 2 'tricks.celu.alhpa: unknown key; known: alpha; did you mean alpha\?' "$dawn9" ablate bad.yaml
 sed 's/ablate: {frozen_bn_scale/ablate: {frozen_bn/' tiny.yaml >bad.yaml

@@ -147,11 +147,11 @@ impossible() { # SED PATTERN
 }
 impossible 's/"accuracy": [0-9.]*/"accuracy": 150/' 'has an accuracy outside 0 to 100'
 impossible 's/"accuracy_tta": [0-9.]*/"accuracy_tta": -1.5/' 'has an accuracy outside 0 to 100'
-impossible 's/"train_seconds": [0-9.]*/"train_seconds": -1/' 'has a time or a speed that is none'
-impossible 's/"seed": 1,/"seed": -1,/' 'has a count, a seed or an epoch that is none'
-impossible 's/"steps": [0-9]*/"steps": 0.5/' 'has a count, a seed or an epoch that is none'
-impossible 's/"epoch": 1/"epoch": "last"/' 'has a count, a seed or an epoch that is none'
-impossible 's/"timeline": \[/"timeline": [3, /' 'has epochs, a timeline or rules that are no list of objects'
+impossible 's/"train_seconds": [0-9.]*/"train_seconds": -1/' 'has an invalid time or speed'
+impossible 's/"seed": 1,/"seed": -1,/' 'has an invalid count, seed or epoch'
+impossible 's/"steps": [0-9]*/"steps": 0.5/' 'has an invalid count, seed or epoch'
+impossible 's/"epoch": 1/"epoch": "last"/' 'has an invalid count, seed or epoch'
+impossible 's/"timeline": \[/"timeline": [3, /' 'has epochs, a timeline or rules that are not lists of objects'
 
 # ---- a limit on the size of files is an error of write, not a signal ----
 limited() { (ulimit -f 8 && "$dawn9" train tiny.yaml --out limited --quiet); }

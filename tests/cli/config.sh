@@ -56,7 +56,7 @@ with 'batch_size: 32'
 refuses 2 'bad.yaml:9:1: batch_size: unknown key; did you mean train.batch_size\?' $train bad.yaml
 printf 'config: tiny.yaml\nseeds: 2\n' >experiment.yaml
 refuses 2 'experiment.yaml:1:1: config: no configuration has this key: this is an experiment' $train experiment.yaml
-refuses 2 'tiny.yaml:[0-9]+:1: .*no experiment has this key: this is a configuration' "$dawn9" experiment tiny.yaml
+refuses 2 'tiny.yaml:[0-9]+:1: .*not a key of an experiment: this is a configuration file' "$dawn9" experiment tiny.yaml
 refuses 2 'experimnt.yaml: there is no such file; did you mean experiment.yaml\?' "$dawn9" experiment experimnt.yaml
 refuses 2 'tinny.yaml: there is no such file; did you mean tiny.yaml\?' "$dawn9" ablate tinny.yaml
 refuses 2 'names a trick that is empty' "$dawn9" ablate tiny.yaml --only crop,

@@ -112,7 +112,7 @@ sed '/^  one:/d' alike.yaml >fewer.yaml && mv fewer.yaml alike.yaml
 accepts "$dawn9" experiment alike.yaml --out runs/alike --quiet
 json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["seed"]) for r in d["runs"]}) == 12'
 
-ends 2 'keep: an experiment says it for all of its runs' "$dawn9" experiment alike.yaml --out kept --set keep=model
+ends 2 'keep: an experiment sets it for all of its runs' "$dawn9" experiment alike.yaml --out kept --set keep=model
 
 # ---- the commands of the tasks: packs of a seed of each arm, for any launcher ----
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2 --threads 1 --quiet
@@ -175,7 +175,7 @@ ends 3 'nowhere' "$dawn9" experiment nodata-short.yaml --out nodata --workers 2
 # ---- records that were cut short ----
 head -c 100 runs/short/runs/one/seed1/result.json >cut && mv cut runs/short/runs/one/seed1/result.json
 observe "$dawn9" experiment short.yaml --seeds 3
-[ $status = 0 ] && grep -q '^dawn9: warning: .*one/seed1/result.json: cut short; the run is done again$' "$err" || fail "a damaged result: $(cat "$err")"
+[ $status = 0 ] && grep -q '^dawn9: warning: .*one/seed1/result.json: truncated; the run is repeated$' "$err" || fail "a damaged result: $(cat "$err")"
 json runs/short/runs/one/seed1/result.json 'd["params_sha256"] == json.load(open("batch/runs/one/seed1/result.json"))["params_sha256"]'
 
 # ---- bad input, one line each ----

@@ -115,7 +115,7 @@ typed() {
     kill -s INT -- -$child
     wait $child
 }
-ends 130 'interrupted: what is done stays done' typed
+ends 130 'interrupted: finished runs are kept' typed
 for arm in both one; do
     [ -f typed/runs/$arm/seed1/checkpoint.safetensors ] || fail "$arm: a worker left no checkpoint after Ctrl-C"
 done
@@ -128,11 +128,11 @@ interrupted() { # SIGNAL DIR WORKERS
     kill -s "$1" $child
     wait $child
 }
-ends 130 'interrupted: what is done stays done, and the same command goes on' interrupted INT stopped 1
+ends 130 'interrupted: finished runs are kept; repeat the command' interrupted INT stopped 1
 accepts "$dawn9" experiment two.yaml --out stopped --status
 says ' stopped$'
-ends 143 'interrupted: what is done stays done' interrupted TERM stopped2 2
-ends 129 'interrupted: what is done stays done' interrupted HUP stopped3 2
+ends 143 'interrupted: finished runs are kept' interrupted TERM stopped2 2
+ends 129 'interrupted: finished runs are kept' interrupted HUP stopped3 2
 for folder in stopped stopped2 stopped3; do
     accepts "$dawn9" experiment two.yaml --out $folder --quiet
     hashes $folder >disturbed.txt

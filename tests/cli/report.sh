@@ -86,7 +86,7 @@ digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed
 [ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"
 sed -i "s/$digest/0123456789abcdef/" mixed/runs/full/seed2/result.json
 accepts "$dawn9" report mixed --json
-json "$out" 'd["problems"] == ["runs/full/seed2: other images than those of runs/full/seed1"]'
+json "$out" 'd["problems"] == ["runs/full/seed2: evaluated on other images than runs/full/seed1"]'
 
 # ---- a seed trained twice is no second sample ----
 mkdir twice
@@ -99,7 +99,7 @@ json "$out" 'all("does not count: the same configuration and seed as a" in p for
 sed -i "s/$digest/0123456789abcdef/" twice/c/result.json
 accepts "$dawn9" report twice --json
 json "$out" 'd["finished"] == 2 and [a["runs"] for a in d["arms"]] == [1, 1]'
-json "$out" '[p.split(" the ")[0] for p in d["problems"]] == ["b: does not count:", "c: other images than those of a"]'
+json "$out" '[p.split(" the ")[0] for p in d["problems"]] == ["b: does not count:", "c: evaluated on other images than a"]'
 json "$out" 'd["verdict"].startswith("These runs were not all evaluated on the same images: their accuracies are not compared.")'
 grep -q '<h2>Not counted, or not comparable</h2>' twice/report.html || fail "the page calls what it counts not counted"
 
@@ -113,7 +113,7 @@ cp -r exp/runs/full/seed2 aside/none
 accepts "$dawn9" report aside
 says '^note       Accuracies of 1 runs are of validation images, of the other 1 of test images\.$'
 says '^verdict    These runs were not all evaluated on the same images'
-says '^missing    some: asks for other data than none: their accuracies are not of the same images$'
+says '^missing    some: requests other data than none: '
 
 # ---- again: a relative path of data leads from where the run was begun, which the page does not know ----
 again=$(sed -n '/<h2>Again/,/<\/pre>/p' aside/report.html)
@@ -170,7 +170,7 @@ rm -r exp/runs/full/seed2
 accepts "$dawn9" report exp
 says '^runs       2 of 6 finished'
 says '^missing    runs/bare/seed1: not finished: its last epoch is 2$'
-says '^missing    runs/bare/seed2/result.json: cut short or not JSON: line [0-9]+'
+says '^missing    runs/bare/seed2/result.json: truncated or not JSON: line [0-9]+'
 says '^missing    runs/full/seed2: not run yet$'
 says '^missing    runs/full/seed3/result.json: is the run of another configuration$'
 says '^verdict .*too few runs for an interval.*4 of 6 runs are missing'
@@ -194,11 +194,11 @@ refuses 3 'nothing: holds neither experiment.json nor a run' "$dawn9" report not
 rm exp/runs/full/seed1/result.json exp/runs/full/seed3/result.json exp/runs/bare/seed3/result.json
 refuses 3 'exp: no run has finished \(6 begun or asked for\)' "$dawn9" report exp
 echo '{"title": "x", "arms": []' >exp/experiment.json
-refuses 3 'exp/experiment.json: cut short or not JSON' "$dawn9" report exp
+refuses 3 'exp/experiment.json: truncated or not JSON' "$dawn9" report exp
 echo '{"title": "x", "arms": []}' >exp/experiment.json
 refuses 3 'exp/experiment.json: has no arms' "$dawn9" report exp
 echo '{"arms": [{"name": "a", "baseline": "b"}], "runs": []}' >exp/experiment.json
-refuses 3 "an arm's baseline is no arm" "$dawn9" report exp
+refuses 3 "the baseline of an arm is not an arm" "$dawn9" report exp
 rm -r many/seed2/report
 echo x >many/seed2/report
 refuses 6 'many/seed2/report: cannot make this folder' "$dawn9" report many/seed2

@@ -381,7 +381,7 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     d9_run_state seen;
     run_path(folder, "out", out);
     d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\n");
-    assert_int_equal(d9_run_look(&context, experiment, out, 0, &seen), D9_OK);
+    assert_int_equal(d9_run_read_state(&context, experiment, out, 0, &seen), D9_OK);
     assert_int_equal(seen.kind, D9_RUN_WAITING);
     seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE && seen.accuracy >= 0);
@@ -395,7 +395,7 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     seen = do_run(experiment, out, 1, &trained);
     assert_true(!trained && seen.kind == D9_RUN_RUNNING);
     context.system->close(context.system->user, lock); /* killed: the file stays, the lock does not */
-    assert_int_equal(d9_run_look(&context, experiment, out, 1, &seen), D9_OK);
+    assert_int_equal(d9_run_read_state(&context, experiment, out, 1, &seen), D9_OK);
     assert_int_equal(seen.kind, D9_RUN_STOPPED);
     write_text("out/runs/tiny/seed2/result.json.123.partial", "{");
     seen = do_run(experiment, out, 1, &trained);

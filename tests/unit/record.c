@@ -158,7 +158,7 @@ static d9_epoch_row row_of(int64_t epoch, double accuracy) {
                           .images_per_second = 100,
                           .seconds = 2,
                           .hours = 0.5,
-                          .rate = 0.25};
+                          .learning_rate = 0.25};
 }
 
 TEST_WITH(bench *bench, test_rows, begin, end) {

@@ -238,9 +238,9 @@ TEST(test_answers, set_up, tear_down) {
     snprintf(path, sizeof path, "%s/runs/alone/seed1/predictions.safetensors", folder);
     ok(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
     d9_report *report = finish();
-    const d9_report_answers *answers = &report->answers;
-    assert_ints(answers->classes, 2, answers->counts[0][1], 1, answers->counts[1][0], 0);
-    assert_int_equal(answers->counts[0][0] + answers->counts[1][1], 2);
+    const d9_report_predictions *predictions = &report->predictions;
+    assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
+    assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
     d9_report_free(&context, report);
 }
 
@@ -250,7 +250,7 @@ TEST(test_nothing_seen, set_up, tear_down) {
     add_arm("same", "base", 1, 4, near);
     d9_report *report = finish();
     assert_holds(report->verdict, "same and base cannot be told apart with 4 seeds: +0.0");
-    assert_holds(report->verdict, "an interval that spans zero. To see 0.1 points would take about ");
+    assert_holds(report->verdict, "an interval that spans zero. Detecting 0.1 points would take about ");
     assert_true(report->arms[1].seeds_needed > 4);
     d9_report_free(&context, report);
 }
@@ -270,7 +270,7 @@ TEST(test_epochs_saved, set_up, tear_down) {
     assert_int_equal(report->arms[0].series, report->arms[2].series);
     NEAR(report->arms[3].epochs_saved, 20); /* 94.6 halfway between 20 and 40 epochs: 30 - 10 */
     assert_true(isnan(report->arms[0].epochs_saved));
-    assert_holds(report->verdict, "Read off the baseline's curve, that is worth 20.0 epochs.");
+    assert_holds(report->verdict, "this equals 20.0 epochs.");
     d9_report_free(&context, report);
 }
 
@@ -282,12 +282,12 @@ TEST(test_no_variance, set_up, tear_down) {
     add_arm("trick", "base", 1, 2, with);
     d9_report *report = finish();
     assert_true(isnan(report->arms[1].holm) && isnan(report->arms[1].difference.p));
-    assert_holds(report->verdict, "trick against base: +0.20 points, the runs show no variance, and so no interval");
+    assert_holds(report->verdict, "trick against base: +0.20 points, the runs show no variance");
     d9_report_free(&context, report);
     begin();
     add_arm("alone", NULL, 1, 2, same);
     report = finish();
-    assert_holds(report->verdict, "the mean is not told from the target: the runs show no variance");
+    assert_holds(report->verdict, "not distinguished from the target: the runs show no variance");
     d9_report_free(&context, report);
 }
 
@@ -331,7 +331,7 @@ TEST(test_arms_alike, set_up, tear_down) {
     add_arm("a", NULL, 1, 4, high);
     add_twin("twin", "a", "a", 4);
     report = finish();
-    assert_holds(report->verdict, "The 2 arms are configured alike and share their runs: there is nothing to compare.");
+    assert_holds(report->verdict, "The 2 arms have identical configurations and share their runs");
     assert_holds(report->verdict, " 4 runs: mean 94.47%");
     d9_report_free(&context, report);
 
@@ -360,6 +360,6 @@ TEST(test_no_baseline, set_up, tear_down) {
     add_arm("b", NULL, 1, 4, near);
     d9_report *report = finish();
     assert_holds(report->verdict, "b has the highest mean accuracy, 94.01%");
-    assert_holds(report->verdict, "the interval spans zero, so these runs do not tell them apart");
+    assert_holds(report->verdict, "the interval spans zero, so these runs do not distinguish them");
     d9_report_free(&context, report);
 }

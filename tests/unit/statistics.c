@@ -38,7 +38,7 @@ static void call_beta(row *row) { give(row, d9_incomplete_beta(row->in[0], row->
 static void call_beta_inverse(row *row) { give(row, d9_incomplete_beta_inverse(row->in[0], row->in[1], row->in[2])); }
 static void call_two_sided(row *row) { give(row, d9_student_two_sided(row->in[0], row->in[1])); }
 static void call_quantile(row *row) { give(row, d9_student_quantile(row->in[0], row->in[1])); }
-static void call_shifted(row *row) { give(row, d9_student_shifted_above(row->in[0], row->in[1], row->in[2])); }
+static void call_shifted(row *row) { give(row, d9_noncentral_t_above(row->in[0], row->in[1], row->in[2])); }
 
 static void call_describe(row *row) {
     int64_t count;
@@ -78,8 +78,8 @@ static void call_paired(row *row) {
 }
 
 static void call_chance(row *row) {
-    d9_chance chance;
-    d9_chance_counted((int64_t)row->in[0], (int64_t)row->in[1], row->in[2], &chance);
+    d9_proportion chance;
+    d9_proportion_estimate((int64_t)row->in[0], (int64_t)row->in[1], row->in[2], &chance);
     give(row, chance.share);
     give(row, chance.low);
     give(row, chance.high);
@@ -192,7 +192,7 @@ TEST(test_few_values) {
     const double one[] = {94.2}, two[] = {94.0, 94.1};
     d9_sample sample;
     d9_estimate e;
-    d9_chance chance;
+    d9_proportion chance;
     d9_sample_describe(one, 0, &sample);
     assert_true(isnan(sample.mean) && isnan(sample.deviation) && isnan(sample.minimum));
     d9_sample_describe(one, 1, &sample);
@@ -205,7 +205,7 @@ TEST(test_few_values) {
     assert_true(fabs(e.estimate - 0.2) < 1e-9 && isnan(e.low) && isnan(e.p));
     d9_paired_difference(one, two, 0, 0.95, &e);
     assert_true(isnan(e.estimate) && isnan(e.p));
-    d9_chance_counted(0, 0, 0.95, &chance);
+    d9_proportion_estimate(0, 0, 0.95, &chance);
     assert_true(isnan(chance.share) && isnan(chance.low));
 }
 

@@ -357,7 +357,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     (void)program;
     assert_int_equal(row->epoch, ++w->epochs);
     assert_true(row->train_loss == w->last_loss); /* the mean so far, at the epoch's end, is the epoch's */
-    assert_true(row->images_per_second > 0 && row->seconds > 0 && row->rate >= 0);
+    assert_true(row->images_per_second > 0 && row->seconds > 0 && row->learning_rate >= 0);
     const double right = row->train_accuracy / 100 * (row->epoch < 3 ? 40 : 24); /* of the images trained on */
     assert_true(right > 0 && fabs(right - round(right)) < 1e-9);
 }
