@@ -41,7 +41,7 @@ else
     echo "how long a run takes here, by two steps of each (minutes:seconds):"
     for each in small speed94 dawn94; do
         build/dawn9 bench step --config "configs/$each.yaml" --steps 2 |
-            sed -n "s/^the whole run at this rate, its evaluations included: \(.*\)/  $each  \1/p"
+            sed -n "s/^predicted time of the whole run, with evaluations: \(.*\)/  $each  \1/p"
     done
     echo "now $recipe. Ctrl-C is safe: the same command goes on where it stopped."
 fi

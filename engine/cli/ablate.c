@@ -1,4 +1,4 @@
-/* dawn9 ablate: what each trick of a configuration is worth, left out and added in. */
+/* dawn9 ablate: the effect of each trick of a configuration, left out of all tricks and added to none. */
 #include "cli/runs.h"
 #include "cli/commands.h"
 #include "cli/find.h"
@@ -10,8 +10,8 @@ typedef struct ablate_options {
 
 static const d9_flag flags[] = {
     {"CONFIG", D9_FLAG_ARGUMENT, offsetof(ablate_options, config),
-     .doc = "the configuration whose tricks are in question, a YAML file or the name of one in configs/"},
-    {"only", D9_FLAG_TEXT, offsetof(ablate_options, only), "T,...", .doc = "these tricks instead of all that are on"},
+     .doc = "the configuration whose tricks are tested: a YAML file, or the name of one in configs/"},
+    {"only", D9_FLAG_TEXT, offsetof(ablate_options, only), "T,...", .doc = "only these tricks; default: all enabled"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(ablate_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
 };
@@ -34,7 +34,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     for (int i = 0; i < count; i++)
         if (!*words[i])
             D9_TRY(d9_fail(&cli->context, D9_USAGE,
-                           "--only: \"%s\" names a trick that is empty; write them like ema,celu", chosen->only));
+                           "--only: \"%s\" has an empty trick name; write a list like ema,celu", chosen->only));
     D9_TRY(d9_cli_find_file(cli, D9_INSTALLED_CONFIGS, chosen->config, found));
     D9_TRY(d9_experiment_ablation(&cli->context, chosen->config, chosen->only ? words : NULL, count, &wanted,
                                   &experiment));
@@ -45,17 +45,17 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"what two tricks are worth, over three seeds",
+    {"effect of two tricks, over three seeds",
      "dawn9 ablate configs/synthetic.yaml --only crop,pool_before_activation --seeds 3 --out runs/ablation"},
-    {"what all of a recipe's tricks would take", "dawn9 ablate configs/dawn94.yaml --seeds 10 --dry-run"},
+    {"time to ablate all tricks of a recipe", "dawn9 ablate configs/dawn94.yaml --seeds 10 --dry-run"},
     {0},
 };
 
 const d9_command d9_command_ablate = {
     .name = "ablate",
-    .doc = "Leave each trick out, and add each one in, over the same seeds",
-    .about = "A trick's companions, settings that change when it leaves, are the configuration's key `ablate`.\n"
-             "Runs like an experiment: the same command goes on.",
+    .doc = "Measure each trick: leave it out, and add it alone, with the same seeds",
+    .about = "Companions of a trick, settings that change with it, are listed in the configuration's key `ablate`.\n"
+             "Runs like an experiment: repeat the command to continue.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(ablate_options),

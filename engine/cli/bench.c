@@ -1,11 +1,11 @@
-/* dawn9 bench: where the time goes, node by node, beside what the machine could do.
+/* dawn9 bench: time per node, compared with rates that the machine reaches.
  *
- *   step      a training step: each node's time, its rate, and that rate's share of the ceiling
- *   eval      a batch of evaluation likewise: what predictions and features cost
- *   pipeline  making the batch alone, and its share of a step
- *   ops       every way to compute each convolution, and what a step would take if the fastest were free of all else
- *   cold      from the start of the process to the end of the first training step, and that step again
- *   fit       without a step: the largest batch that fits a memory */
+ *   step      a training step: time and rate of each node, and that rate divided by the machine's measured peak rate
+ *   eval      the same for a batch of evaluation, that is, for predictions and features
+ *   pipeline  time to make a batch, alone and as a share of a step
+ *   ops       all algorithms of each convolution, and the time of a step made only of the fastest ones
+ *   cold      time from the start of the process to the end of the first training step, and of that step repeated
+ *   fit       runs no step: the largest batch that fits into memory */
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -28,14 +28,14 @@ typedef struct bench_options {
 
 static const d9_flag flags[] = {
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(bench_options, what), .choices = "step|eval|pipeline|ops|cold|fit",
-     .doc = "a whole training step (default), a batch of evaluation, making the batch alone, every way to convolve, "
+     .doc = "a training step (default), a batch of evaluation, making a batch, all algorithms of the convolutions, "
             "the start, or the largest batch"},
     {"config", D9_FLAG_TEXT, offsetof(bench_options, config), "CONFIG", .doc = "default configs/dawn94.yaml"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(bench_options, edits), .table = d9_cli_edit_flags},
     {"steps", D9_FLAG_INTEGER, offsetof(bench_options, steps), "N", .minimum = 1, .maximum = 1000000,
-     .doc = "timed steps, default 20; few are enough where a step takes seconds"},
+     .doc = "timed steps, default 20; fewer suffice if a step takes seconds"},
     {"memory", D9_FLAG_TEXT, offsetof(bench_options, memory), "SIZE",
-     .doc = "of fit: the memory to fill, 16G or 512M; default: what the device may use"},
+     .doc = "for fit: memory limit, like 16G or 512M; default: the device's memory"},
     {"json", D9_FLAG_SWITCH, offsetof(bench_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -69,7 +69,7 @@ static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_wi
 
 static double step_operations(const d9_measurement *m) {
     double operations = 0;
-    for (int i = 0; i < m->row_count; i++) /* some run in some steps */
+    for (int i = 0; i < m->row_count; i++) /* some rows do not run in every step */
         operations += d9_measured_operations(m, i) * (double)m->rows[i].runs / (double)m->steps;
     return operations;
 }
@@ -79,8 +79,8 @@ static void print_peak_rates(d9_cli *cli, const d9_measurement *m) {
     if (m->peak_rates.operations_per_second <= 0) return;
     d9_cli_print(
         cli,
-        "beside: over a large matrix product here, %.0f GFLOP/s, or a large copy, %.1f GB/s (read and written)\n"
-        "        above 1: operations that Winograd saves are counted, and caches are faster than memory\n",
+        "x peak: divided by the rate of a large matrix product, %.0f GFLOP/s, or of a large copy, %.1f GB/s (read and\n"
+        "        written); above 1: Winograd saves counted operations, or data come from caches\n",
         1e-9 * m->peak_rates.operations_per_second, 1e-9 * m->peak_rates.bytes_per_second);
     if (rate > 0)
         d9_cli_print(cli, "step %.0f GFLOP/s, %.2f of the matrix product's rate\n", 1e-9 * rate,
@@ -93,14 +93,14 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
     for (int i = 0; i < m->row_count; i++)
         if ((int)strlen(m->rows[i].rule) > width) width = (int)strlen(m->rows[i].rule);
     d9_cli_print(cli, "%-22s %-24s %-*s %10s %7s %17s %6s\n", "node", "role", width, "rule", "ms/step", "share", "rate",
-                 "beside");
+                 "x peak");
     for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
     print_peak_rates(cli, m);
     d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
-/* Training to the end with its evaluations, at the rate of these steps; NAN: nothing was counted. */
+/* Predicted seconds of the whole run with its evaluations, at the rate of these steps; NAN: no operations counted. */
 static double run_seconds(const d9_measurement *m) {
     const double operations = step_operations(m);
     return operations > 0 ? d9_measured_step_seconds(m) / operations *
@@ -113,7 +113,7 @@ static void print_run(d9_cli *cli, const d9_measurement *m) {
     const double seconds = run_seconds(m);
     if (isnan(seconds)) return;
     d9_duration_format(seconds, time, sizeof time);
-    d9_cli_print(cli, "the whole run at this rate, its evaluations included: %s\n", time);
+    d9_cli_print(cli, "predicted time of the whole run, with evaluations: %s\n", time);
 }
 
 static json_t *row_json(const d9_measurement *m, int row) {
@@ -161,7 +161,7 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
         goto done;
     }
     print_table(cli, &m);
-    d9_cli_print(cli, "a whole step takes %.3f ms: making its batch is %.2f%% of it\n",
+    d9_cli_print(cli, "a step takes %.3f ms, of which making its batch is %.2f%%\n",
                  1e3 * d9_measured_step_seconds(step),
                  100 * d9_measured_step_seconds(&m) / (double)d9_measured_images(&m) /
                      (d9_measured_step_seconds(step) / (double)d9_measured_images(step)));
@@ -241,7 +241,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *what = chosen->what ? chosen->what : "step";
     const bool fit = strcmp(what, "fit") == 0, eval = strcmp(what, "eval") == 0;
     if (chosen->memory && !fit)
-        return d9_fail(&cli->context, D9_USAGE, "--memory belongs to dawn9 bench fit, not to bench %s", what);
+        return d9_fail(&cli->context, D9_USAGE, "--memory: only for dawn9 bench fit, not for bench %s", what);
     if (chosen->steps.given && fit) return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench fit runs no step");
     if (chosen->steps.given && strcmp(what, "cold") == 0)
         return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench cold runs one step, the first");
@@ -265,7 +265,7 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"a training step, node by node", "dawn9 bench step --config configs/synthetic.yaml"},
+    {"time of a training step, per node", "dawn9 bench step --config configs/synthetic.yaml"},
     {"from the start of the process to the first step", "dawn9 bench cold --config configs/synthetic.yaml --json"},
     {"the largest batch that fits 8 GiB, in each precision",
      "dawn9 bench fit --config configs/synthetic.yaml --memory 8G"},
@@ -274,7 +274,7 @@ static const d9_example examples[] = {
 
 const d9_command d9_command_bench = {
     .name = "bench",
-    .doc = "Measure where the time goes, node by node, beside what the machine could do",
+    .doc = "Measure time and rate per node, and compare with rates that the machine reaches",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(bench_options),

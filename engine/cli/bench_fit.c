@@ -1,8 +1,8 @@
-/* dawn9 bench fit: the largest batch of the configuration's network that fits a memory, in each precision of the
+/* dawn9 bench fit: the largest batch of the configuration's network that fits a memory limit, in each precision of the
  * backend.
  *
- * It counts the buffers of a run: state, gradients, activations of a step, the data set on the device. What a backend
- * needs beside them (workspace of convolutions, its own code) and what the process needs comes on top. */
+ * The buffers of a run are counted: state, gradients, activations of a step, the data set on the device. The backend's
+ * own memory (workspace of convolutions, its code) and the process' memory are not. */
 #include "backends/backend.h"
 #include "cli/bench.h"
 #include "core/process.h"
@@ -14,7 +14,7 @@
 
 static const double mib = 1.0 / (1 << 20);
 
-/* "16G", "1.5T", "512M", "65536K": of 1024. */
+/* Parses "16G", "1.5T", "512M" or "65536K", in multiples of 1024. */
 static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
     static const char units[] = "KMGT";
     const size_t length = strlen(text);
@@ -24,7 +24,7 @@ static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
     snprintf(number, sizeof number, "%.*s", (int)(length ? length - 1 : 0), text);
     if (!unit || !*unit || length > sizeof number || !d9_text_to_real(number, &value) ||
         !(value > 0 && value < 1 << 20))
-        return d9_fail(&cli->context, D9_USAGE, "--memory: \"%s\" is no size, such as 16G, 1.5G or 512M", text);
+        return d9_fail(&cli->context, D9_USAGE, "--memory: \"%s\" is not a size like 16G, 1.5G or 512M", text);
     *bytes = (int64_t)ldexp(value, 10 * (int)(1 + (unit - units)));
     return D9_OK;
 }
@@ -49,11 +49,11 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
     d9_cli_print(cli, "%s on %s (%s), %lld parameters: the largest batch in %.4g %s\n", config->title, backend->name,
                  info->name, (long long)fit->parameters, mib * (double)bytes / (small ? 1 : 1024),
                  small ? "MiB" : "GiB");
-    d9_cli_print(cli, "%-10s %8s %13s %10s %8s %10s %12s %9s %7s\n", "precision", "batch", "MiB an image", "MiB in all",
+    d9_cli_print(cli, "%-10s %8s %13s %10s %8s %10s %12s %9s %7s\n", "precision", "batch", "MiB/image", "MiB total",
                  "state", "gradients", "activations", "data", "other");
 }
 
-/* Not even the smallest batch of any precision; `fit` is of the last one tried. */
+/* D9_USAGE if no precision's smallest batch fits; `fit` is the result of the last precision. */
 static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
     return d9_fail(&cli->context, D9_USAGE,
                    "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
@@ -64,7 +64,7 @@ static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_
 static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     char refused[64] = "";
-    if (fit->refused) snprintf(refused, sizeof refused, "   training refuses %lld", (long long)fit->refused);
+    if (fit->refused) snprintf(refused, sizeof refused, "   training rejects %lld", (long long)fit->refused);
     d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
                  (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
                  mib * (double)d9_memory_total(use), mib * (double)use->state, mib * (double)use->gradients,
@@ -76,9 +76,9 @@ static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *
 
 static void print_foot(d9_cli *cli, const d9_fit *fit) {
     if (fit->unit > 1)
-        d9_cli_print(cli, "this configuration takes batches that are a multiple of %lld\n", (long long)fit->unit);
-    if (!fit->data_known) d9_cli_print(cli, "a folder's images are not counted: how many there are is not known yet\n");
-    d9_cli_print(cli, "counted: the buffers of a run. Workspace of the backend and the process itself come on top.\n");
+        d9_cli_print(cli, "this configuration needs batches that are a multiple of %lld\n", (long long)fit->unit);
+    if (!fit->data_known) d9_cli_print(cli, "images of a folder are not included: their number is not known yet\n");
+    d9_cli_print(cli, "included: buffers of the run. Not included: the backend's workspace and the process itself.\n");
 }
 
 static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {

@@ -1,18 +1,18 @@
-/* The one table of subcommands, in the order in which the help shows them. */
+/* Table of subcommands, in the order of the help. */
 #include "cli/commands.h"
 #include <string.h>
 
 static const struct {
-    const char *heading; /* of this command and those behind it */
+    const char *heading; /* of this and the following commands; NULL: continues the group */
     const d9_command *command;
 } commands[] = {
     {"Train", &d9_command_train},
     {NULL, &d9_command_experiment},
     {NULL, &d9_command_ablate},
-    {"Look at what came out", &d9_command_report},
+    {"Inspect results", &d9_command_report},
     {NULL, &d9_command_compare},
     {NULL, &d9_command_eval},
-    {"Use what was trained", &d9_command_predict},
+    {"Use a trained model", &d9_command_predict},
     {NULL, &d9_command_export},
     {"Prepare", &d9_command_data},
     {NULL, &d9_command_config},

@@ -1,5 +1,5 @@
-/* dawn9 compare: finished runs side by side: what was configured otherwise, what ran otherwise, what came out. And
- * configurations that have not run, beside each other or beside runs: what they say otherwise.
+/* dawn9 compare: differences of finished runs in configuration and execution, and their results, in columns. It also
+ * compares configurations that were not run, with each other or with runs.
  *
  *                      runs/a   runs/b
  *     configuration
@@ -7,8 +7,8 @@
  *     outcome
  *       accuracy_tta    94.20    93.71
  *
- * All of it is read from result.json, or from a configuration's file; of configuration, machine and rules only what
- * differs is shown. */
+ * The data come from result.json or from a configuration file. Of configuration, machine and rules only differences are
+ * shown. */
 #include "cli/commands.h"
 #include "cli/find.h"
 #include "core/system.h"
@@ -36,13 +36,13 @@ enum { MAX_RUNS = 64, MAX_DEPTH = 3, CELL_BYTES = 96 };
 /* One line of the table. */
 typedef struct row {
     const char *key;
-    json_t *cells[MAX_RUNS]; /* owned; NULL: this run has none */
+    json_t *cells[MAX_RUNS]; /* owned; NULL: empty in this run's column */
     struct row *next;
 } row;
 
 typedef struct section {
     const char *name;
-    bool all; /* also the rows in which the runs agree */
+    bool all; /* also show rows in which all runs agree */
     row *first, **last;
 } section;
 
@@ -53,13 +53,13 @@ typedef struct table {
     const char *folders[MAX_RUNS];
     json_t *results[MAX_RUNS];
     int count;
-    bool planned; /* a configuration is among them, so there is nothing but what was configured */
+    bool planned; /* includes a configuration, so only configurations are compared */
     section sections[PART_COUNT];
 } table;
 
 /* ---- reading ---- */
 
-/* Takes over the result; NULL where none could be made. */
+/* Takes ownership of the result. NULL: out of memory. */
 static d9_status add(table *table, const char *name, json_t *result) {
     if (table->count < MAX_RUNS) {
         table->results[table->count] = result;
@@ -67,8 +67,8 @@ static d9_status add(table *table, const char *name, json_t *result) {
         return D9_OK;
     }
     json_decref(result);
-    return d9_fail(&table->cli->context, D9_USAGE,
-                   "%s: more than %d do not fit side by side (dawn9 report sums up many)", name, MAX_RUNS);
+    return d9_fail(&table->cli->context, D9_USAGE, "%s: at most %d can be compared (use dawn9 report for more)", name,
+                   MAX_RUNS);
 }
 
 static d9_status read_result(table *table, const char *folder, const char *path) {
@@ -80,13 +80,13 @@ static d9_status read_result(table *table, const char *folder, const char *path)
     if (!result) D9_TRY(d9_fail(context, D9_DATA, "%s:%d: %s", path, error.line, error.text));
     D9_TRY(add(table, folder, result));
     if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
-        D9_TRY(d9_fail(context, D9_DATA, "%s: is not the result of a run", path));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: not the result of a run", path));
     if (d9_result_fault(result)) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, d9_result_fault(result)));
 done:
     return status;
 }
 
-/* The run in `folder`, or those in its folders. */
+/* Adds the run in `folder`, or the runs in its subfolders. */
 static d9_status read_runs(table *table, const char *folder, int depth) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -146,11 +146,11 @@ static d9_status read_words(table *table, const d9_flag_list *words) {
         else
             D9_TRY(read_runs(table, words->items[i], 0));
         if (table->count == before)
-            D9_TRY(d9_fail(context, D9_DATA, "%s: holds no finished run: neither it nor its folders have a result.json",
+            D9_TRY(d9_fail(context, D9_DATA, "%s: contains no finished run: no result.json in it or its subfolders",
                            words->items[i]));
     }
     if (table->count < 2)
-        status = d9_fail(context, D9_USAGE, "%s: alone; name another to compare it with (dawn9 compare --help)",
+        status = d9_fail(context, D9_USAGE, "%s: nothing to compare it with; give a second one (dawn9 compare --help)",
                          table->folders[0]);
 done:
     return status;
@@ -158,7 +158,7 @@ done:
 
 /* ---- rows ---- */
 
-/* Puts `value` (taken over) into the row of `key`, which is made if it is new. */
+/* Puts `value` (consumed) into the row of `key`, adding the row if needed. */
 static d9_status put(table *table, part part, int run, const char *key, json_t *value) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -181,15 +181,16 @@ done:
     return status;
 }
 
-/* {train: {epochs: 10}} becomes train.epochs. */
+/* Flattens maps: {train: {epochs: 10}} becomes train.epochs. */
 static d9_status put_flat(table *table, int run, const char *prefix, json_t *object) {
     d9_status status = D9_OK;
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
         char path[160];
-        const bool about_file = !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
-                                             (json_is_object(value) && json_object_size(value) == 0)); /* no tricks */
+        const bool about_file =
+            !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
+                         (json_is_object(value) && json_object_size(value) == 0)); /* an empty map of tricks */
         snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
         if (about_file) continue;
         if (json_object_size(value) > 0)
@@ -202,7 +203,7 @@ done:
     return status;
 }
 
-/* A role occurs once for each of its nodes: "layer1.conv", "layer1.conv 2". */
+/* Numbers repeated roles: "layer1.conv", "layer1.conv 2". */
 static d9_status put_rules(table *table, int run) {
     d9_status status = D9_OK;
     const json_t *rules = json_object_get(table->results[run], "rules");
@@ -221,7 +222,7 @@ done:
     return status;
 }
 
-/* A value of the result, under its own name. */
+/* Adds a member of the result as a row of the same name. */
 static d9_status put_member(table *table, part part, int run, const char *name) {
     return put(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
 }
@@ -363,7 +364,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         const char *word = chosen->runs.items[i];
         if (d9_folder_exists(&cli->context, word)) continue;
         D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, word, found));
-        D9_TRY(d9_cli_check_path(cli, found)); /* nothing near a configuration, but maybe near a run */
+        D9_TRY(d9_cli_check_path(cli, found)); /* no similar configuration, but there may be a similar run */
     }
     D9_TRY(read_words(&table, &chosen->runs));
     for (int r = 0; r < table.count && table.planned; r++) D9_TRY(read_again(&table, r));
@@ -378,18 +379,18 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"two runs: what was configured and what came out otherwise", "dawn9 compare runs/first runs/second"},
+    {"two runs: differences of configuration and result", "dawn9 compare runs/first runs/second"},
     {"all runs in a folder", "dawn9 compare runs/five"},
-    {"two configurations: what one says otherwise", "dawn9 compare configs/dawn94.yaml configs/airbench94.yaml"},
+    {"differences of two configurations", "dawn9 compare configs/dawn94.yaml configs/airbench94.yaml"},
     {0},
 };
 
 const d9_command d9_command_compare = {
     .name = "compare",
-    .doc = "Show finished runs, or configurations, side by side: what differs, and what came out",
+    .doc = "Compare finished runs or configurations: differences and results",
     .about = "Of configuration, machine and rules only the differences are shown; accuracy is in percent, time in "
              "seconds. Where "
-             "a configuration is among them, what was configured is all there is to compare.",
+             "one of them is a configuration, only configurations are compared.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(compare_options),

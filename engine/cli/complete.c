@@ -1,4 +1,4 @@
-/* What may stand where the cursor is. The one implementation behind the completion of every shell. */
+/* Shell completion: lists candidates for the word at the cursor. All shells use this implementation. */
 #include "cli/help.h"
 
 #include "core/installed.h"
@@ -9,20 +9,20 @@
 
 typedef struct completer {
     d9_text *text;
-    char head[256];      /* what of the word is settled, "ema:every=7,"; a candidate is written behind it */
+    char head[256];      /* completed part of the word, "ema:every=7,"; candidates are appended to it */
     const char *current; /* the rest of the word */
 } completer;
 
 static bool begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
-/* `ending`: "=" where a value follows; "" where the word is complete. */
+/* Prints a candidate if it matches. `ending`: "=" if a value follows; "" if the word is complete. */
 static void offer(completer *self, const char *candidate, const char *ending, const char *doc) {
     if (begins(candidate, self->current))
         d9_text_add(self->text, "%s%s%s\t%s\n", self->head, candidate, ending, doc ? doc : "");
 }
 
-/* Takes the word up to its last mark as complete; false where it has no mark. */
-static bool settle(completer *self, const char *marks) {
+/* Treats the word up to its last character of `marks` as complete; false if it contains none. */
+static bool consume(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)
         if (strchr(marks, *c)) last = c;
@@ -50,13 +50,13 @@ static void offer_key_names(completer *self, const char *ending) {
     for (int i = 0; d9_config_key(i, &key); i++) offer(self, key.path, ending, key.option->doc);
 }
 
-/* train.epochs=3 */
+/* Offers keys and their values: train.epochs=3. */
 static void offer_keys(completer *self) {
     char path[128];
     d9_key key;
     const size_t length = strcspn(self->current, "=");
     snprintf(path, sizeof path, "%.*s", (int)length, self->current);
-    if (!settle(self, "="))
+    if (!consume(self, "="))
         offer_key_names(self, "=");
     else if (d9_config_key_find(path, &key))
         offer_option_values(self, key.option);
@@ -67,11 +67,11 @@ static void offer_tricks(completer *self) {
 }
 
 static void offer_trick_list(completer *self) {
-    settle(self, ",");
+    consume(self, ",");
     offer_tricks(self);
 }
 
-/* ema, ema:every=5,momentum=0.9 */
+/* Offers tricks and their options: ema, ema:every=5,momentum=0.9. */
 static void offer_trick_with_options(completer *self) {
     char name[64], key[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(self->current, ":"), self->current);
@@ -79,12 +79,12 @@ static void offer_trick_with_options(completer *self) {
     const d9_option *options = index >= 0 ? d9_trick_at(index)->options : NULL;
     if (!strchr(self->current, ':')) {
         offer_tricks(self);
-        if (options) offer(self, name, ":", "with options of your own");
+        if (options) offer(self, name, ":", "with options");
         return;
     }
-    settle(self, ":,");
+    consume(self, ":,");
     snprintf(key, sizeof key, "%.*s", (int)strcspn(self->current, "="), self->current);
-    const bool has_value = settle(self, "=");
+    const bool has_value = consume(self, "=");
     for (; options && options->type != D9_OPTION_NONE; options++) {
         if (!has_value) offer(self, options->key, "=", options->doc);
         if (has_value && strcmp(options->key, key) == 0) offer_option_values(self, options);
@@ -98,7 +98,7 @@ static void offer_root_values(completer *self, const char *path) {
 static void offer_backends(completer *self) { offer_root_values(self, "backend"); }
 static void offer_precisions(completer *self) { offer_root_values(self, "precision"); }
 
-/* Keys are shown only after something was typed, because there are many. */
+/* Offers keys only if something was typed, because there are many. */
 static void offer_topics(completer *self) {
     const d9_command *command;
     for (int i = 0; (command = d9_command_at(i)); i++) offer(self, command->name, "", command->doc);
@@ -106,8 +106,7 @@ static void offer_topics(completer *self) {
     if (*self->current) offer_key_names(self, "");
 }
 
-/* The names of files in the folders that d9_installed_resolve looks through: "dawn94". In the current folder itself,
- * the shell finds them. */
+/* Offers names of files in the folders searched by d9_installed_resolve ("dawn94"), except the current folder. */
 static void offer_names_in(completer *self, const char *folder) {
     d9_context quiet = *self->text->context;
     d9_arena arena = {0};
@@ -123,7 +122,7 @@ static void offer_names_in(completer *self, const char *folder) {
     d9_arena_free(&quiet, &arena);
 }
 
-/* Only after something was typed, because there are many. */
+/* Does nothing until something was typed, because there are many names. */
 static void offer_installed(completer *self, d9_installed_kind kind) {
     const char *const *usual = d9_installed_subfolders(kind);
     char installed[D9_INSTALLED_BYTES];
@@ -135,12 +134,12 @@ static void offer_installed(completer *self, d9_installed_kind kind) {
 static void offer_configurations(completer *self) { offer_installed(self, D9_INSTALLED_CONFIGS); }
 static void offer_experiments(completer *self) { offer_installed(self, D9_INSTALLED_EXPERIMENTS); }
 
-/* By what the help calls the value, or the word. */
+/* Selects the candidates by the option's value name or by the word's name. */
 static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
         const char *value;
         void (*offer)(completer *self);
-        const char *files; /* or the line that stands for them */
+        const char *files; /* or a line that lets the shell list files */
     } kinds[] = {{"CONFIG", .offer = offer_configurations, .files = ":files yaml"},
                  {"EXPERIMENT", .offer = offer_experiments, .files = ":files yaml"},
                  {"WHAT", .files = ":files yaml"},
@@ -167,9 +166,9 @@ static void offer_values(completer *self, const d9_flag *flag) {
     }
 }
 
-/* ---- where in the line ---- */
+/* ---- position in the line ---- */
 
-/* The row of "--name" or "--name=value"; NULL: there is none. */
+/* Finds the option of "--name" or "--name=value"; NULL: none. */
 static const d9_flag *find_flag(const d9_flag_rows *list, const char *word) {
     const size_t length = strcspn(word, "=");
     for (int i = 0; begins(word, "--") && i < list->count; i++) {
@@ -186,7 +185,7 @@ static const d9_flag *find_word(const d9_flag_rows *list, int index) {
     return NULL;
 }
 
-/* Options that were given and cannot be repeated are left out. */
+/* Omits options that were given and cannot be repeated. */
 static void offer_flags(completer *self, const d9_flag_rows *list, const bool *given) {
     for (int i = 0; i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];

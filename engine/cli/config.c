@@ -1,4 +1,4 @@
-/* dawn9 config: the effective configuration, every default resolved; or what every key means. */
+/* dawn9 config: prints the effective configuration with all defaults filled in, or describes every key. */
 #include "cli/commands.h"
 #include "config/reference.h"
 #include "train/session.h"
@@ -11,19 +11,19 @@ typedef struct config_options {
 
 static const d9_flag flags[] = {
     {"CONFIG", D9_FLAG_OPTIONAL, offsetof(config_options, config),
-     .doc = "a YAML file, or the name of one in configs/; left out only with --reference"},
+     .doc = "a YAML file, or the name of one in configs/; may be omitted only with --reference"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(config_options, edits), .table = d9_cli_edit_flags},
     {"origins", D9_FLAG_SWITCH, offsetof(config_options, origins),
-     .doc = "say behind each value who said it: which line of which file, which option, or nobody"},
+     .doc = "add the origin of each value: line of a file, option, or default"},
     {"reference", D9_FLAG_SWITCH, offsetof(config_options, reference),
-     .doc = "print instead, as Markdown, every key there is with its values, its default and what it does"},
+     .doc = "print all keys with values, defaults and descriptions, as Markdown"},
     {.type = D9_FLAG_END},
 };
 
 static const d9_example examples[] = {
-    {"what would run, and where each value comes from", "dawn9 config configs/dawn94.yaml --without ema --origins"},
-    {"a configuration in one file, to keep or to edit", "dawn9 config configs/dawn94.yaml >my.yaml"},
-    {"every key there is", "dawn9 config --reference"},
+    {"effective values and their origins", "dawn9 config configs/dawn94.yaml --without ema --origins"},
+    {"a complete configuration in one file", "dawn9 config configs/dawn94.yaml >my.yaml"},
+    {"all keys", "dawn9 config --reference"},
     {0},
 };
 
@@ -34,8 +34,8 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_text text;
     d9_text_init(&cli->context, &text);
     if (chosen->reference && chosen->config)
-        return d9_fail(&cli->context, D9_USAGE,
-                       "--reference is about every configuration: leave %s out (dawn9 config --help)", chosen->config);
+        return d9_fail(&cli->context, D9_USAGE, "--reference describes all keys: omit %s (dawn9 config --help)",
+                       chosen->config);
     if (!chosen->reference && !chosen->config)
         return d9_fail(&cli->context, D9_USAGE, "CONFIG is missing: a YAML file (dawn9 config --help)");
     if (chosen->reference) {
@@ -53,7 +53,7 @@ done:
 
 const d9_command d9_command_config = {
     .name = "config",
-    .doc = "Print a configuration with every default resolved",
+    .doc = "Print a configuration with all defaults filled in",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(config_options),

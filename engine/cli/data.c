@@ -1,16 +1,15 @@
-/* dawn9 data: what is there, getting what is missing, and looking at what training sees. */
+/* dawn9 data: checks and downloads datasets, and draws augmented training images. */
 #include "cli/data.h"
 #include "cli/commands.h"
 #include "data/fetch.h"
 #include <string.h>
 
 static const d9_flag flags[] = {
-    {"ACTION", D9_FLAG_ARGUMENT, offsetof(d9_data_options, action), .choices = "check|fetch|preview",
-     .doc = "what to do"},
+    {"ACTION", D9_FLAG_ARGUMENT, offsetof(d9_data_options, action), .choices = "check|fetch|preview", .doc = "action"},
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(d9_data_options, what),
      .doc = "check, fetch: a dataset, default " D9_DATASET_DEFAULT "; preview: the configuration"},
     {"out", D9_FLAG_TEXT, offsetof(d9_data_options, out), "FILE",
-     .doc = "preview: the PNG sheet, eight images under eight successive epochs"},
+     .doc = "preview: the PNG file, eight images in eight successive epochs"},
     {"filters", D9_FLAG_TEXT, offsetof(d9_data_options, filters), "FILE",
      .doc = "preview: a PNG of the first convolution's initial filters"},
     {"json", D9_FLAG_SWITCH, offsetof(d9_data_options, json), .doc = "check, fetch: print JSON"},
@@ -46,7 +45,7 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
 typedef struct fetch_log {
     d9_cli *cli;
     bool quiet;
-    d9_log_sink warn; /* as of every command */
+    d9_log_sink warn; /* default handler of warnings */
     void *warn_user;
 } fetch_log;
 
@@ -58,7 +57,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* check and fetch refuse the options of a configuration. */
+/* check and fetch reject options that edit a configuration. */
 static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;
@@ -67,7 +66,7 @@ static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
     others.no_check = false;
     D9_TRY(d9_cli_edits_collect(cli, &others, NULL, &all));
     if (all.count || options->out || options->filters)
-        status = d9_fail(&cli->context, D9_USAGE, "data %s takes --data and --json alone (dawn9 data --help)",
+        status = d9_fail(&cli->context, D9_USAGE, "data %s accepts only --data and --json (dawn9 data --help)",
                          options->action);
 done:
     return status;
@@ -96,17 +95,17 @@ static d9_status run(d9_cli *cli, const void *options) {
 }
 
 static const d9_example examples[] = {
-    {"is the data set there, and as it was published?", "dawn9 data check"},
-    {"get it", "dawn9 data fetch " D9_DATASET_DEFAULT},
-    {"what training sees: eight images in eight epochs",
+    {"check that the data set is present and unchanged", "dawn9 data check"},
+    {"download it", "dawn9 data fetch " D9_DATASET_DEFAULT},
+    {"augmented images: eight images in eight epochs",
      "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
     {0},
 };
 
 const d9_command d9_command_data = {
     .name = "data",
-    .doc = "Check, fetch or look at a dataset",
-    .about = "check: are the files what was published? fetch: get them. preview: a sheet of what training sees.",
+    .doc = "Check, download or preview a dataset",
+    .about = "check: verify the files. fetch: download them. preview: draw augmented training images.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(d9_data_options),

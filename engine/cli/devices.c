@@ -1,4 +1,4 @@
-/* dawn9 devices: the backends of this build, what each runs on here, or why it is absent. */
+/* dawn9 devices: the backends of this build and their devices, or why a backend is unavailable. */
 #include "backends/backend.h"
 #include "cli/commands.h"
 #include "core/process.h"
@@ -22,7 +22,7 @@ static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
         if (info->precision[p]) d9_cli_print(cli, " %s", d9_precision_at(p)->name);
     d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
     if (info->preferred_why[0])
-        d9_cli_print(cli, "%-10s precision auto takes %s: %s\n", "", d9_precision_at(info->preferred_precision)->name,
+        d9_cli_print(cli, "%-10s precision auto selects %s: %s\n", "", d9_precision_at(info->preferred_precision)->name,
                      info->preferred_why);
 }
 
@@ -52,7 +52,7 @@ static d9_status run(d9_cli *cli, const void *options) {
             print(cli, name, &info);
         else
             d9_cli_print(cli, "%-10s absent: %s\n", name, cli->context.message);
-        d9_context_clear(&cli->context); /* an absent backend is an answer here */
+        d9_context_clear(&cli->context); /* an unavailable backend is not an error here */
     }
     if (chosen->json) d9_cli_print_json(cli, json_incref(rows));
     json_decref(rows);
@@ -60,13 +60,13 @@ static d9_status run(d9_cli *cli, const void *options) {
 }
 
 static const d9_example examples[] = {
-    {"what this machine has", "dawn9 devices"},
+    {"backends and devices of this machine", "dawn9 devices"},
     {0},
 };
 
 const d9_command d9_command_devices = {
     .name = "devices",
-    .doc = "List the backends, the device and precisions of each, or why it is absent",
+    .doc = "List the backends with device and precisions, or why one is unavailable",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(devices_options),

@@ -1,4 +1,4 @@
-/* The options that edit a configuration: --set and its short forms. */
+/* Options that edit a configuration: --set and its short forms. */
 #include "cli/cli.h"
 #include "cli/find.h"
 #include "config/tree.h"
@@ -14,14 +14,13 @@ const d9_flag d9_cli_edit_flags[] = {
      .doc = "add a trick, or change its options; may be repeated"},
     {"without", D9_FLAG_LIST, offsetof(d9_cli_edits, without), "T", .doc = "remove a trick; may be repeated"},
     {"seed", D9_FLAG_INTEGER, offsetof(d9_cli_edits, seed), "N", .minimum = 0, .maximum = INT64_MAX,
-     .doc = "of the initial weights, the order and the augmentation"},
+     .doc = "seed of initial weights, image order and augmentation"},
     {"epochs", D9_FLAG_TEXT, offsetof(d9_cli_edits, epochs), "N",
      .doc = "passes over the training images (train.epochs)"},
     {"lr", D9_FLAG_TEXT, offsetof(d9_cli_edits, lr), "R",
-     .doc =
-         "largest learning rate; the schedule keeps its shape (train.lr.peak). The trick muon has a rate of its own"},
-    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N",
-     .doc = "images of a batch (train.batch_size)"},
+     .doc = "largest learning rate; the schedule keeps its shape (train.lr.peak). The trick muon has its own learning "
+            "rate"},
+    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N", .doc = "images per batch (train.batch_size)"},
     {"backend", D9_FLAG_TEXT, offsetof(d9_cli_edits, backend), "B", .doc = "auto, or one that `dawn9 devices` lists"},
     {"precision", D9_FLAG_TEXT, offsetof(d9_cli_edits, precision), "P",
      .doc = "auto, f64, f32, tf32 (cuda), bf16 or fp16"},
@@ -30,9 +29,9 @@ const d9_flag d9_cli_edit_flags[] = {
     {"data", D9_FLAG_TEXT, offsetof(d9_cli_edits, data), "DIR",
      .doc = "folder of the dataset; default $DAWN9_DATA, then the user's cache folder"},
     {"skip-damaged", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_damaged),
-     .doc = "leave out the pictures of a folder that cannot be read, with a warning for each (data.skip_damaged)"},
+     .doc = "skip unreadable images of a folder, with a warning for each (data.skip_damaged)"},
     {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),
-     .doc = "take the files of a published dataset as they are, without verifying their checksums"},
+     .doc = "do not verify the checksums of a published dataset"},
     {.type = D9_FLAG_END},
 };
 
@@ -67,7 +66,7 @@ d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *optio
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
 }
 
-/* ---- the edits as one list ---- */
+/* ---- edits ---- */
 
 static const char *integer_text(const d9_flag_integer *value, char text[24]) {
     snprintf(text, 24, "%lld", (long long)value->value);
@@ -89,7 +88,7 @@ done:
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *text;
-    d9_text folder; /* a folder's name as YAML, whatever is in it */
+    d9_text folder; /* folder's name quoted for YAML */
     const d9_flag_integer chosen = seed ? (d9_flag_integer){.given = true, .value = *seed} : edits->seed;
     d9_text_init(&cli->context, &folder);
     if (edits->data) d9_tree_quote(edits->data, &folder);

@@ -1,4 +1,4 @@
-/* dawn9 eval: the accuracy of a saved model. */
+/* dawn9 eval: accuracy of a saved model. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/system.h"
@@ -16,9 +16,9 @@ typedef struct eval_options {
 
 static const d9_flag flags[] = {
     {"CONFIG", D9_FLAG_OPTIONAL, offsetof(eval_options, config),
-     .doc = "a configuration instead of the one that the model holds"},
+     .doc = "configuration used instead of the model's own"},
     {"MODEL", D9_FLAG_OPTIONAL, offsetof(eval_options, model),
-     .doc = "model.safetensors of a run, or the run's folder; needed"},
+     .doc = "model.safetensors of a run, or the run's folder; required"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(eval_options, edits), .table = d9_cli_edit_flags},
     {"logits", D9_FLAG_TEXT, offsetof(eval_options, logits), "FILE",
      .doc = "write logits, images and labels as safetensors (tools/load_in_pytorch.py compares)"},
@@ -26,7 +26,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- by class ---- */
+/* ---- accuracy by class ---- */
 
 enum { SHOWN_MOST = 10 };
 
@@ -37,14 +37,14 @@ typedef struct class_row {
 
 static double percent(const class_row *row) { return 100 * (double)row->right / (double)row->images; }
 
-/* The worst first; of equal ones in their order. */
+/* Sorts by accuracy, lowest first; ties by class. */
 static int by_accuracy(const void *a, const void *b) {
     const class_row *x = a, *y = b;
     const double p = percent(x), q = percent(y);
     return p != q ? (p > q) - (p < q) : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Of the answers with views. Classes without an image are left out. */
+/* Counts predictions with TTA views. Classes without images are omitted. */
 static d9_status count_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                                class_row **rows, int64_t *count) {
     d9_status status;
@@ -73,7 +73,7 @@ static json_t *classes_json(const d9_session *session, const class_row *rows, in
 }
 
 static void print_classes(d9_cli *cli, const d9_session *session, const class_row *rows, int64_t count) {
-    d9_cli_print(cli, "%s%s:\n", count > SHOWN_MOST ? "the worst classes" : "by class, the worst first",
+    d9_cli_print(cli, "%s%s:\n", count > SHOWN_MOST ? "the worst classes" : "by class, lowest first",
                  session->program.views.count > 1 ? ", with TTA" : "");
     for (int64_t i = 0; i < count && i < SHOWN_MOST; i++)
         d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld)\n", percent(&rows[i]),
@@ -104,7 +104,7 @@ done:
     return status;
 }
 
-/* One word is the model; before it may stand a configuration. */
+/* A single word is the model; of two words the first is the configuration. */
 static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
     const size_t length = only ? strlen(only) : 0;
@@ -114,7 +114,7 @@ static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* A model without a configuration sees pixels as it was trained to. */
+/* Rejects data.normalize without a configuration: a model is evaluated with the normalisation of its training. */
 static d9_status check_normalize(d9_cli *cli, const char *model, const d9_description *description,
                                  const d9_config *config) {
     static const d9_cli_edits none = {0};
@@ -123,14 +123,13 @@ static d9_status check_normalize(d9_cli *cli, const char *model, const d9_descri
     D9_TRY(d9_cli_config_text(cli, model, description->config, &none, &own));
     if (config->data.normalize != own->data.normalize)
         D9_TRY(d9_fail(&cli->context, D9_USAGE,
-                       "data.normalize: a model by itself is evaluated as it was trained; with a CONFIG in front of it "
-                       "that file's setting holds"));
+                       "data.normalize: a model keeps the normalisation of its training; to change it, add a CONFIG"));
 done:
     d9_config_free(&cli->context, own);
     return status;
 }
 
-/* Without a configuration the model's own, over the dataset it names, normalised as the model was trained. */
+/* Without a configuration, loads the model's own, with the dataset that it names, normalised as in training. */
 static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
                       d9_dataset **dataset) {
     d9_status status = D9_OK;
@@ -165,7 +164,7 @@ static d9_status run(d9_cli *cli, const void *options) {
                                      .dataset = dataset,
                                      .program = {.eval_only = true},
                                      .no_train = true};
-    dataset = NULL; /* the session's from here on */
+    dataset = NULL; /* now owned by the session */
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     D9_TRY(d9_session_initialize(&session));
     D9_TRY(d9_model_read(&session, model));
@@ -181,16 +180,16 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"what was trained, once more", "dawn9 eval runs/first"},
-    {"with the mirror image, too", "dawn9 eval runs/first --with flip_tta"},
+    {"the model of a run", "dawn9 eval runs/first"},
+    {"also with mirrored images", "dawn9 eval runs/first --with flip_tta"},
     {0},
 };
 
 const d9_command d9_command_eval = {
     .name = "eval",
-    .doc = "Evaluate a saved model, with and without the views of its configuration",
-    .about = "`dawn9 eval RUN` or `dawn9 eval MODEL` needs nothing else but the dataset: where the run found it,\n"
-             "or where --data DIR says. A record keeps no absolute path, so a run with one needs --data here.",
+    .doc = "Evaluate a saved model, with and without its TTA views",
+    .about = "`dawn9 eval RUN` and `dawn9 eval MODEL` need only the dataset: from where the run found it, or from\n"
+             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(eval_options),

@@ -1,4 +1,4 @@
-/* dawn9 experiment: every run of a file's configurations x grid x seeds, once. */
+/* dawn9 experiment: trains each run of an experiment file once: configurations x grid x seeds. */
 #include "cli/runs.h"
 #include "cli/commands.h"
 #include "cli/find.h"
@@ -10,7 +10,7 @@ typedef struct experiment_options {
 
 static const d9_flag flags[] = {
     {"EXPERIMENT", D9_FLAG_ARGUMENT, offsetof(experiment_options, file),
-     .doc = "the experiment, a YAML file or the name of one in experiments/: configurations, a grid, seeds"},
+     .doc = "the experiment, a YAML file or the name of one in experiments/"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(experiment_options, runs), .table = d9_runs_flags},
     {.type = D9_FLAG_END},
 };
@@ -31,19 +31,18 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"what there would be to run", "dawn9 experiment experiments/ladder-small.yaml --dry-run"},
-    {"all of it, two runs at a time; the same command goes on",
-     "dawn9 experiment experiments/ladder-small.yaml --workers 2"},
-    {"what is done, and what failed", "dawn9 experiment experiments/ladder-small.yaml --status"},
+    {"list the runs without training", "dawn9 experiment experiments/ladder-small.yaml --dry-run"},
+    {"train all runs, two at a time; repeat to continue", "dawn9 experiment experiments/ladder-small.yaml --workers 2"},
+    {"show finished and failed runs", "dawn9 experiment experiments/ladder-small.yaml --status"},
     {0},
 };
 
 const d9_command d9_command_experiment = {
     .name = "experiment",
-    .doc = "Train configurations x grid x seeds; what is done is not done again",
+    .doc = "Train configurations x grid x seeds, each run once",
     .about =
-        "The same command goes on after an interrupt (exit status 129, 130, 138 or 143), a crash, or with more seeds.\n"
-        "Several may run at once, on several machines with one disk: no run is done twice.",
+        "Repeat the command after an interrupt (exit status 129, 130, 138 or 143) or a crash, or with more seeds:\n"
+        "finished runs are kept. Several processes and machines may work on one folder; no run is trained twice.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(experiment_options),

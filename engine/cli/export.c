@@ -1,4 +1,4 @@
-/* dawn9 export: a trained model for other runtimes. */
+/* dawn9 export: writes a trained model for other runtimes. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "exchange/onnx.h"
@@ -34,8 +34,8 @@ static const d9_example examples[] = {
 const d9_command d9_command_export = {
     .name = "export",
     .doc = "Write a trained model as ONNX",
-    .about = "The network takes pixels of 0 to 255 and normalises them itself; the views of the configuration,\n"
-             "mirrored images for example, are not part of it. docs/models.md has an example.",
+    .about = "The network accepts pixels of 0 to 255 and normalises them; test-time augmentation is not part of it.\n"
+             "docs/models.md has an example.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(export_options),

@@ -1,4 +1,4 @@
-/* Words of the command line that lead nowhere: what was meant by them. See find.h. */
+/* Suggestions for words of the command line that name no file; see find.h. */
 #include "cli/find.h"
 
 #include <string.h>
@@ -8,9 +8,9 @@
 
 enum { NAMES_MAX = 1024 };
 
-/* Names are compared without their endings: otherwise none.yaml would be near to tiny.yaml. */
+/* Names are compared without extension; otherwise none.yaml would be similar to tiny.yaml. */
 typedef struct neighbours {
-    const char *stems[NAMES_MAX], *paths[NAMES_MAX]; /* a path as it would be typed */
+    const char *stems[NAMES_MAX], *paths[NAMES_MAX]; /* paths as typed by a user */
     int count;
 } neighbours;
 
@@ -20,7 +20,7 @@ static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
                            name);
 }
 
-/* What lies in `root`/`folder`: all, or of files those that end like this. */
+/* Adds the entries of `root`/`folder`: all, or only files with this extension. */
 static d9_status add(d9_cli *cli, const char *root, const char *folder, const char *ending, neighbours *all) {
     d9_status status = D9_OK;
     char *path, *stem;
@@ -37,11 +37,11 @@ static d9_status add(d9_cli *cli, const char *root, const char *folder, const ch
     }
 done:
     if (status != D9_DATA) return status;
-    d9_context_clear(&cli->context); /* a folder that cannot be read suggests nothing */
+    d9_context_clear(&cli->context); /* no suggestions from a folder that cannot be read */
     return D9_OK;
 }
 
-/* Refuses the word where one of them is near. */
+/* Fails with a suggestion if a similar name exists. */
 static d9_status suggest(d9_cli *cli, const char *word, const char *name, const neighbours *all) {
     d9_status status = D9_OK;
     const char *nearest;
@@ -72,7 +72,7 @@ d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
     const char *name;
     char *folder;
     neighbours *all;
-    if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading says what is wrong with it */
+    if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading reports other errors */
     D9_TRY(split(cli, path, &folder, &name, &all));
     D9_TRY(add(cli, "", folder, NULL, all));
     D9_TRY(suggest(cli, path, name, all));
@@ -99,7 +99,7 @@ done:
     return status;
 }
 
-/* Says where the word was looked for, and what else it is. */
+/* Fails with the list of folders that were searched. */
 static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_subfolders(kind);
@@ -108,14 +108,14 @@ static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) 
     d9_text places;
     if (d9_installed_resolve(&cli->context, other, word, path))
         return d9_fail(&cli->context, D9_USAGE, "%s: %s is %s", word, path,
-                       other == D9_INSTALLED_CONFIGS ? "a configuration: train, ablate and config take it"
-                                                     : "an experiment: dawn9 experiment takes it");
+                       other == D9_INSTALLED_CONFIGS ? "a configuration: for train, ablate and config"
+                                                     : "an experiment: for dawn9 experiment");
     d9_text_init(&cli->context, &places);
     for (int i = 1; usual[i]; i++) d9_text_add(&places, "%s %s", usual[i + 1] ? ", in" : " or in", usual[i]);
     if (d9_installed_find(&cli->context, kind, usual[1], path))
         d9_text_add(&places, ", nor below %.*s", (int)(strlen(path) - strlen(usual[1])), path);
     else
-        d9_text_add(&places, ", and none came with this program: name the file with its folder");
+        d9_text_add(&places, ", and none came with this program: give the path of the file");
     const d9_status status =
         d9_fail(&cli->context, D9_USAGE, "%s: there is no %s%s here%s", word, word, ending, d9_text_get(&places));
     d9_text_free(&places);
@@ -134,6 +134,6 @@ static d9_status refuse_folder(d9_cli *cli, const char *folder) {
 d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
     const d9_status status = d9_cli_find(cli, kind, word, found);
     if (status == D9_OK && *word && d9_folder_exists(&cli->context, found)) return refuse_folder(cli, found);
-    const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading says what is wrong with it */
+    const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading reports other errors */
     return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : nowhere(cli, kind, word);
 }

@@ -1,4 +1,4 @@
-/* The rate range test: see find_lr.h. */
+/* Learning rate range test: see find_lr.h. */
 #include "cli/find_lr.h"
 
 #include <math.h>
@@ -9,35 +9,36 @@
 #include "core/system.h"
 #include "exchange/model.h"
 
-static const double below = 1e-3,
-                    above = 1e2; /* times the configured peak: where the test begins and where it may end */
-static const double keep = 0.9;  /* of the mean of losses, with each further one */
-static const double lost = 3;    /* times the least mean: there the test ends */
-static const double part = 10;   /* a peak is sought so many times below the rate of the least mean */
-static const double chance = 1,
-                    slight = 0.01; /* times the scatter of single losses, or the first losses: such a change is none */
+/* Range of learning rates, as multiples of the configured peak. */
+static const double range_low = 1e-3, range_high = 1e2;
+static const double decay = 0.9;       /* of the exponential moving average of the loss */
+static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
+static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
+/* Changes below noise * scatter of the losses, or below slight * the first losses, are ignored. */
+static const double noise = 1, slight = 0.01;
 enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
 
 typedef struct point {
-    double rate, loss, mean; /* mean: of this loss and those before it, the later the heavier */
+    double rate, loss, mean; /* mean: bias-corrected moving average of the loss */
 } point;
 
 typedef struct range_test {
     d9_cli *cli;
     d9_session session;
-    d9_live_line live; /* its cli NULL: nothing is shown before the end */
+    d9_live_line live; /* `cli` NULL: no progress is shown */
     double peak;       /* as configured */
     double rates[STEPS];
     point points[STEPS];
-    int count, least; /* least: the smallest mean of FIRST losses or more; 0: so many were not taken */
+    int count, least; /* least: index of the smallest mean from FIRST on; 0: fewer points */
 } range_test;
 
 /* ---- measuring ---- */
 
-/* Geometric. Every part of the network gets its share of it for the whole test: a part that has a peak of its own, or
- * a schedule, keeps its ratio to the others. */
+/* Sets geometrically growing learning rates. Parts of the network with their own peak keep their ratio to the
+ * others. */
 static void set_rates(range_test *self) {
-    for (int s = 0; s < STEPS; s++) self->rates[s] = self->peak * below * pow(above / below, (double)s / (STEPS - 1));
+    for (int s = 0; s < STEPS; s++)
+        self->rates[s] = self->peak * range_low * pow(range_high / range_low, (double)s / (STEPS - 1));
 }
 
 static d9_status open_session(range_test *self, d9_config *config) {
@@ -49,7 +50,7 @@ static d9_status open_session(range_test *self, d9_config *config) {
                                   .interrupt = self->cli->interrupt,
                                   .program = {.rates = self->rates, .rate_count = STEPS}};
     self->peak = d9_schedule_peak(&config->train.lr);
-    if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: tries rates around train.lr, which is 0 here");
+    if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: needs train.lr above 0");
     if (self->live.cli) d9_live_line_show(&self->live, "reading data, choosing kernels ...");
     D9_TRY(d9_config_dataset(context, config, &options.dataset));
     const int64_t per_epoch = options.dataset->train.count / config->train.batch_size;
@@ -62,7 +63,7 @@ done:
     return status;
 }
 
-/* The mean loss of the step's images: the epoch's sums now, less those before it. NAN: no longer finite. */
+/* Mean loss of the step's images, from the epoch's running sums. NAN: not finite. */
 static d9_status run_step(range_test *self, int64_t step, double sums[2], double *loss) {
     d9_status status;
     double metrics[4];
@@ -85,7 +86,7 @@ static void show(range_test *self, const point *at, int64_t steps, double second
     if (!self->live.cli || now - self->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     self->live.shown_seconds = now;
     d9_duration_format(seconds / (double)steps * (double)(STEPS - steps), left, sizeof left);
-    snprintf(text, sizeof text, "%3lld/%d  rate %.4g  loss %.4f  %s left", (long long)steps, STEPS, at->rate, at->mean,
+    snprintf(text, sizeof text, "%3lld/%d  lr %.4g  loss %.4f  %s left", (long long)steps, STEPS, at->rate, at->mean,
              left);
     d9_live_line_show(&self->live, text);
 }
@@ -98,8 +99,8 @@ static d9_status measure(range_test *self) {
     for (int64_t step = 0; step < program->steps && step < STEPS; step++) {
         D9_TRY(d9_session_check_interrupt(&self->session, "the range test"));
         D9_TRY(run_step(self, step, sums, &loss));
-        mean = keep * mean + (1 - keep) * loss;
-        const double weights = 1 - pow(keep, (double)step + 1); /* of all losses that are in the mean */
+        mean = decay * mean + (1 - decay) * loss;
+        const double weights = 1 - pow(decay, (double)step + 1); /* of all losses in the mean */
         self->points[self->count] = (point){self->rates[step], loss, mean / weights};
         if (!isfinite(loss)) break;
         show(self, &self->points[self->count], step + 1, d9_clock_now() - began);
@@ -108,29 +109,29 @@ static d9_status measure(range_test *self) {
             self->least = self->count;
         lowest = fmin(lowest, now);
         self->count++;
-        if (now > lost * lowest) break;
+        if (now > divergence * lowest) break;
     }
 done:
     return status;
 }
 
-/* ---- what came out ---- */
+/* ---- result ---- */
 
-/* By how much a mean differs from the first losses, as far as it is more than chance: 0 where it is not. */
+/* Difference of a mean from the first losses; 0 if it is within the noise. */
 static double change(const range_test *self, const point *from_first) {
     const int first = self->count < FIRST ? self->count : FIRST, end = self->least < first ? first : self->least + 1;
     double before = 0, squares = 0;
     for (int i = 0; i < first; i++) before += self->points[i].loss / first;
     for (int i = 1; i < end; i++) squares += pow(self->points[i].loss - self->points[i - 1].loss, 2);
     const double difference = from_first->mean - before,
-                 none = fmax(chance * sqrt(squares / (2 * (end - 1))), slight * before);
+                 none = fmax(noise * sqrt(squares / (2 * (end - 1))), slight * before);
     return fabs(difference) > none ? difference : 0;
 }
 
 static void print_table(const range_test *self) {
     const int rows = self->count < SHOWN ? self->count : SHOWN;
     const point *least = &self->points[self->least];
-    const double most = fmax(self->points[0].mean, lost * least->mean);
+    const double most = fmax(self->points[0].mean, divergence * least->mean);
     d9_cli_print(self->cli, "%12s  %10s\n", "rate", "loss");
     for (int row = 0; row < rows; row++) {
         const point *shown = &self->points[row * (self->count - 1) / (rows - 1)];
@@ -140,7 +141,7 @@ static void print_table(const range_test *self) {
     }
 }
 
-/* The peak that a trick has beside train.lr's; 0: it has none, or is off. */
+/* Peak learning rate that a trick has besides train.lr; 0: none, or the trick is off. */
 static double own_peak(const range_test *self, int index) {
     const d9_config *config = self->session.config;
     const d9_trick *trick = d9_trick_at(index);
@@ -153,17 +154,16 @@ static double own_peak(const range_test *self, int index) {
 
 static void print_advice(const range_test *self) {
     const point *points = self->points, *least = &points[self->least], *last = &points[self->count - 1];
-    const double rate = least->rate / part;
+    const double rate = least->rate / peak_divisor;
     const bool falls = self->least > 0 && change(self, least) < 0;
     if (!falls && self->count == STEPS && change(self, last) == 0) {
-        d9_cli_print(self->cli, "no rate up to %.3g lowers the loss; try larger ones, by --lr\n", last->rate);
+        d9_cli_print(self->cli, "no learning rate up to %.3g lowers the loss; try a larger --lr\n", last->rate);
     } else if (!falls) {
-        d9_cli_print(self->cli, "the loss does not fall at any rate from %.4g on; try smaller ones, by --lr\n",
-                     points->rate);
+        d9_cli_print(self->cli, "no learning rate from %.4g on lowers the loss; try a smaller --lr\n", points->rate);
     } else if (self->least == STEPS - 1) {
-        d9_cli_print(self->cli, "the loss still falls at the largest rate tried, %.4g\n", least->rate);
+        d9_cli_print(self->cli, "the loss still falls at the largest learning rate tried, %.4g\n", least->rate);
     } else {
-        d9_cli_print(self->cli, "the loss is least at a rate of %.3g; a usual peak is a tenth of it: --lr %.2g",
+        d9_cli_print(self->cli, "lowest loss at learning rate %.3g; a usual peak is a tenth of it: --lr %.2g",
                      least->rate, rate);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             if (own_peak(self, t) > 0)
@@ -173,7 +173,7 @@ static void print_advice(const range_test *self) {
     }
     for (int t = 0; t < D9_TRICK_COUNT; t++)
         if (own_peak(self, t) > 0)
-            d9_cli_print(self->cli, "tricks.%s.%s is a peak beside train.lr's; here both grew together, %.3g to %.3g\n",
+            d9_cli_print(self->cli, "tricks.%s.%s is another peak; here its ratio to train.lr stayed %.3g to %.3g\n",
                          d9_trick_at(t)->name, d9_trick_at(t)->peak, own_peak(self, t), self->peak);
 }
 
@@ -199,11 +199,11 @@ static void put_svg(const range_test *self, d9_text *text) {
         d9_text_add(text, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.2f</text>\n", LEFT - 6,
                     HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * tick / 4.0 + 4, value);
     }
-    d9_text_add(
-        text,
-        "<text x=\"%d\" y=\"%d\">rate</text><text x=\"%d\" y=\"14\">training loss, mean of the last steps</text>\n"
-        "<polyline fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" points=\"",
-        LEFT, HEIGHT - 8, LEFT);
+    d9_text_add(text,
+                "<text x=\"%d\" y=\"%d\">learning rate</text><text x=\"%d\" y=\"14\">training loss, mean of the last "
+                "steps</text>\n"
+                "<polyline fill=\"none\" stroke=\"#0072b2\" stroke-width=\"2\" points=\"",
+                LEFT, HEIGHT - 8, LEFT);
     for (int i = 0; i < self->count; i++) {
         const double x = LEFT + (WIDTH - LEFT - RIGHT) * (log10(points[i].rate) - first) / (last - first);
         const double y = TOP + (HEIGHT - TOP - BOTTOM) * (high - fmin(points[i].mean, high)) / (high - low);
@@ -233,7 +233,7 @@ done:
     return status;
 }
 
-/* A run's folder is its own. */
+/* A folder that holds a run or an experiment is rejected. */
 static d9_status check_folder(d9_cli *cli, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
     d9_status status = D9_OK;
@@ -253,16 +253,16 @@ d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet
     range_test self = {.cli = cli, .live = {.cli = cli->terminal && !quiet ? cli : NULL}};
     D9_TRY(check_folder(cli, out));
     D9_TRY(open_session(&self, config));
-    D9_TRY(d9_directory_make(&cli->context, out)); /* one that cannot be is said before the steps are taken */
+    D9_TRY(d9_directory_make(&cli->context, out)); /* fails before the steps, not after */
     d9_live_line_clear(&self.live);
     if (!quiet)
-        d9_cli_print(cli, "%s: %d steps of %lld images, rates from %.3g to %.3g\n", config->title, STEPS,
-                     (long long)self.session.program.extent.batch, self.peak * below, self.peak * above);
+        d9_cli_print(cli, "%s: %d steps of %lld images, learning rates from %.3g to %.3g\n", config->title, STEPS,
+                     (long long)self.session.program.extent.batch, self.peak * range_low, self.peak * range_high);
     measured = measure(&self);
     d9_live_line_clear(&self.live);
     if (measured == D9_OK && self.count < 2)
-        D9_TRY(d9_fail(&cli->context, D9_NONFINITE, "--find-lr: the loss is not finite from the start"));
-    if (self.count >= 2) { /* of a test that was interrupted, too */
+        D9_TRY(d9_fail(&cli->context, D9_NONFINITE, "--find-lr: the loss is not finite at the first step"));
+    if (self.count >= 2) { /* also after an interrupt */
         D9_TRY(write_file(&self, out, "rates.tsv", put_tsv));
         D9_TRY(write_file(&self, out, "rates.svg", put_svg));
         print_table(&self);

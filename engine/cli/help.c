@@ -1,4 +1,4 @@
-/* dawn9 help: a command, a trick or a key in words; the manual page and the shells' completion for the build. */
+/* dawn9 help: explains commands, tricks and keys; prints the manual page and the shells' completion scripts. */
 #include "cli/help.h"
 #include "cli/commands.h"
 #include "config/values.h"
@@ -20,14 +20,14 @@ static const d9_flag flags[] = {
     {"TOPIC", D9_FLAG_OPTIONAL, offsetof(help_options, topic), .doc = "a command, a trick or a key of a configuration"},
     {"man", D9_FLAG_SWITCH, offsetof(help_options, man), .doc = "print the manual page"},
     {"completion", D9_FLAG_TEXT, offsetof(help_options, completion), "SHELL", .choices = "bash|zsh|fish",
-     .doc = "print the completion of a shell"},
+     .doc = "print the completion script of a shell"},
     {"complete", D9_FLAG_LIST, offsetof(help_options, complete), "WORD", .doc = NULL},
     {.type = D9_FLAG_END},
 };
 
 static const d9_example examples[] = {
     {"the options of a command, with examples", "dawn9 help train"},
-    {"what a key of the configuration means, and what it may be", "dawn9 help train.lr"},
+    {"meaning and legal values of a key", "dawn9 help train.lr"},
     {"completion in this bash; for every bash, put the line into ~/.bashrc", "source <(dawn9 help --completion bash)"},
     {0},
 };
@@ -40,7 +40,7 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* One key, each of the keys that end so, or, "train.", each that begins so. */
+/* Explains the key `topic`, each key that ends in it or, for "train.", each that begins with it. False: none. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
@@ -60,7 +60,7 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
     return found;
 }
 
-/* "train.lr.peak": the key that a schedule's part belongs to. NULL: it is none. */
+/* For "train.lr.peak", the key of the schedule, train.lr; NULL if `topic` is not part of a schedule. */
 static const char *part_of(d9_cli *cli, const char *topic) {
     const char *dot = strrchr(topic, '.');
     char *parent;
@@ -73,7 +73,7 @@ static const char *part_of(d9_cli *cli, const char *topic) {
     return NULL;
 }
 
-/* The nearest of all that can be explained. */
+/* D9_USAGE with the most similar command, trick or key. */
 static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 256 };
     const char *names[NAMES_MAX];
@@ -85,7 +85,7 @@ static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     for (int i = 0; d9_config_key(i, &key) && count < NAMES_MAX; i++, count++)
         names[count] = memcpy(paths[count], key.path, sizeof key.path);
     const char *nearest = d9_text_nearest(topic, names, count);
-    return d9_fail(&cli->context, D9_USAGE, "no command, trick or key is called \"%s\"%s%s%s (dawn9 --help)", topic,
+    return d9_fail(&cli->context, D9_USAGE, "there is no command, trick or key \"%s\"%s%s%s (dawn9 --help)", topic,
                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
@@ -108,8 +108,8 @@ static d9_status run(d9_cli *cli, const void *options) {
 const d9_command d9_command_help = {
     .name = "help",
     .doc = "Explain a command, a trick or a key of a configuration",
-    .about = "Also makes the manual page and the completion of commands, options, tricks, keys and files in bash, zsh "
-             "and fish.",
+    .about = "Also prints the manual page, and scripts that complete commands, options, tricks, keys and files in "
+             "bash, zsh and fish.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(help_options),

@@ -1,4 +1,4 @@
-/* The page that renews itself: the template plots/live.html with its {{places}} filled. */
+/* Writes live.html, the page that reloads itself: plots/live.html with its {{placeholders}} filled. */
 #include "cli/live_page.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum {
     RENEWED_EVERY = 3,
     WIDTH = 640,
     HEIGHT = 200,
-    LEFT = 68, /* as TOP with room for the larger letters of a narrow screen */
+    LEFT = 68, /* like TOP, large enough for the larger font on narrow screens */
     RIGHT = 12,
     TOP = 14,
     BOTTOM = 26
@@ -29,13 +29,13 @@ static double accuracy_of(const d9_epoch_row *row) { return row->accuracy; }
 static double views_of(const d9_epoch_row *row) { return row->accuracy_tta; }
 
 static void widen(const d9_live_page *page, figure figure, double *low, double *high) {
-    for (int i = 0; i < page->count; i++) { /* fmin and fmax pass over NAN */
+    for (int i = 0; i < page->count; i++) { /* fmin and fmax ignore NAN */
         *low = fmin(*low, figure(&page->rows[i]));
         *high = fmax(*high, figure(&page->rows[i]));
     }
 }
 
-/* An epoch may be the last one's part. */
+/* x coordinate of an epoch; the last epoch may be a fraction. */
 static double across(const d9_live_page *page, int row) {
     const double epochs = page->config->train.epochs;
     return LEFT + (WIDTH - LEFT - RIGHT) * fmin((double)page->rows[row].epoch, epochs) / epochs;
@@ -45,7 +45,7 @@ static double down(double value, double low, double high) {
     return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low);
 }
 
-/* A line through one point is no line: so there are the points, too. */
+/* Draws points as well, because a line through a single point is invisible. */
 static void put_line(const d9_live_page *page, figure figure, const char *class, double low, double high,
                      d9_text *text) {
     d9_text_add(text, "<polyline class=%s points=\"", class);
@@ -59,7 +59,7 @@ static void put_line(const d9_live_page *page, figure figure, const char *class,
                         down(figure(&page->rows[i]), low, high));
 }
 
-/* Figures from 0 to `most`. `second` NULL: one line. Nothing, where no epoch has a figure. */
+/* Draws curves scaled to 0..`most`. `second` NULL: a single curve. Nothing if no epoch has a value. */
 static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most, int digits,
                       d9_text *text) {
     double low = INFINITY, high = -INFINITY;
@@ -84,11 +84,11 @@ static void put_curve(const d9_live_page *page, const char *title, figure first,
     d9_text_add(text, "</svg>\n");
 }
 
-/* ---- the places ---- */
+/* ---- placeholders ---- */
 
 typedef struct filling {
     const d9_live_page *page;
-    const char *state; /* NULL: it goes on */
+    const char *state; /* NULL: the run continues */
     d9_text *text;
 } filling;
 

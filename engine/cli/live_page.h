@@ -1,5 +1,5 @@
-/* OUT/live.html: a run's curves, rate and time left, in a page that a browser loads again every few seconds. It is
- * written whole and renamed, so what a browser loads is never half a page; nothing serves it. */
+/* OUT/live.html: curves, images/s and time left of a run, in a page that reloads itself every few seconds. It is
+ * replaced by renaming, so a browser never loads a partial page, and no server is needed. */
 #ifndef D9_CLI_LIVE_PAGE_H
 #define D9_CLI_LIVE_PAGE_H
 
@@ -8,28 +8,28 @@
 #include "step/program.h"
 
 typedef struct d9_live_page {
-    d9_context context; /* of its own: a page that cannot be written is a warning, once */
+    d9_context context; /* own copy: failing to write the page is only a warning */
     d9_arena arena;
-    const char *path; /* NULL: there is no page */
+    const char *path; /* NULL: no page */
     const d9_config *config;
-    d9_extent extent; /* from here the program's facts: the run ends before its last page is written */
+    d9_extent extent; /* this and the next fields are copied, because the program is freed before the last page */
     int64_t all_steps, steps_per_epoch; /* all_steps 0: not planned yet */
     int views;
-    d9_epoch_row *rows; /* of a resumed run those of before, too */
+    d9_epoch_row *rows; /* of a resumed run also those before */
     int count, capacity;
-    int64_t steps;           /* done */
-    double loss, rate, left; /* rate: images a second; left: seconds */
-    double written;          /* when, by the clock */
+    int64_t steps;           /* completed */
+    double loss, rate, left; /* rate: images/s; left: seconds */
+    double written;          /* time of the last write, CLOCK_MONOTONIC */
     bool warned;
 } d9_live_page;
 
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
-/* Only of a page with a path. `left`: seconds to the end of the run. */
+/* Requires a path. `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
-/* The last page, which a browser does not load again. `state`: how it ended; `finished`: well, its bar is full. */
+/* Writes the last page, which does not reload. `state`: how the run ended. `finished`: shows the bar full. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
 
 #endif

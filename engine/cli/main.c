@@ -1,6 +1,6 @@
-/* dawn9: finds the subcommand, runs it, prints the one line of an error, and is the only place that exits.
+/* dawn9: runs the subcommand, prints the error line, and is the only code that exits.
  *
- * The mutable globals of the program are here, because a signal handler can reach nothing else. */
+ * The program's mutable globals are here, because a signal handler can reach nothing else. */
 #include "cli/help.h"
 #include "core/system.h"
 #include "record/record.h"
@@ -13,23 +13,22 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
-static volatile sig_atomic_t unsaved_steps; /* kept by the trainer */
-static pid_t commanded;                     /* the process of the command; its workers hear the same Ctrl-C */
+static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
+static pid_t commanded;                     /* the command's process; its workers also get Ctrl-C */
 
-/* To whoever sits before a terminal, once. */
+/* Prints a line to the terminal, if there is one, from the command's process only. */
 static void answer(const char *line, size_t length) {
     struct termios unused;
     if (getpid() != commanded) return;
     const int file = tcgetattr(STDERR_FILENO, &unused) == 0 ? STDERR_FILENO : STDOUT_FILENO;
     ssize_t put = tcgetattr(file, &unused) == 0 ? write(file, line, length) : 0;
-    (void)put; /* a failure could not be shown */
+    (void)put; /* nothing can be done about a failure */
 }
 
-/* A handler may not call printf: digits by hand. */
+/* Formats digits itself, because printf is not async-signal-safe. */
 static void answer_with_loss(void) {
     static const char known[] = "\nstopped at once; steps lost since the last checkpoint: ";
-    static const char unknown[] =
-        "\nstopped at once; lost: what the runs under way trained since their last checkpoints\n";
+    static const char unknown[] = "\nstopped at once; the current runs lose their steps since their last checkpoints\n";
     char digits[24], *const end = digits + sizeof digits, *at = end;
     long unsaved = unsaved_steps;
     if (unsaved < 0) {
@@ -43,11 +42,11 @@ static void answer_with_loss(void) {
     answer(at, (size_t)(end - at));
 }
 
-/* The first signal asks for an orderly end, and a Ctrl-C is answered. A Ctrl-C after it ends the process at once. No
- * other signal does: a terminal that is closed sends several, as does who stops a service. Nor does what the parent of
- * a worker hands on, which is queued. */
+/* The first signal requests a clean stop; a second Ctrl-C ends the process at once. Other repeated signals do not,
+ * because closing a terminal or stopping a service sends several. A signal queued by a worker's parent does not,
+ * either. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
-    static const char heard[] = "\nstopping after the batch at hand; Ctrl-C again stops at once\n";
+    static const char heard[] = "\nstopping after the current batch; Ctrl-C again stops at once\n";
     const int error = errno;
     (void)unused;
     if (!interrupt_signal) {
@@ -60,7 +59,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
     errno = error;
 }
 
-/* A SIGHUP that is ignored stays so: that is what nohup does. */
+/* Keeps SIGHUP ignored if it is, because nohup relies on that. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
     commanded = getpid();
@@ -71,8 +70,8 @@ static void catch_signals(void) {
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
 }
 
-/* Opens descriptors 0, 1 and 2 where they are closed. Otherwise the next file opened would get one of them, and what
- * is printed would go into that file. */
+/* Opens file descriptors 0, 1 and 2 if they are closed. Otherwise the next file opened would get one of these numbers
+ * and receive the standard output. */
 static void hold_standard_files(void) {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
@@ -93,10 +92,11 @@ static d9_status unknown_command(d9_cli *cli, const char *name) {
         return d9_fail(&cli->context, D9_USAGE, "unknown %s \"%s\"; did you mean %s? (dawn9 --help)", what, name,
                        nearest);
     if (name[0] == '-')
-        return d9_fail(&cli->context, D9_USAGE, "unknown option \"%s\": a command comes first (dawn9 --help)", name);
+        return d9_fail(&cli->context, D9_USAGE, "unknown option \"%s\": the command must come first (dawn9 --help)",
+                       name);
     if (d9_file_exists(&cli->context, name))
-        return d9_fail(&cli->context, D9_USAGE, "\"%s\" is a file, and a command comes first, like dawn9 train %s",
-                       name, name);
+        return d9_fail(&cli->context, D9_USAGE, "\"%s\" is a file: give a command first, like dawn9 train %s", name,
+                       name);
     return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\" (dawn9 --help lists them)", name);
 }
 
@@ -136,10 +136,10 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     char text[1100];
     int length = snprintf(text, sizeof text, "dawn9: %s%s\n", kind, line);
     ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
-    (void)put; /* a failure could not be shown */
+    (void)put; /* nothing can be done about a failure */
 }
 
-/* Warnings go to standard error; what else a command logs, it shows itself. */
+/* Prints warnings to standard error; commands show other messages themselves. */
 static void on_log(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING) print_error(user, "warning: ", line);
 }
@@ -148,8 +148,8 @@ int main(int count, char **words) {
     d9_cli cli = {.words = words, .interrupt = &interrupt_signal, .unsaved_steps = &unsaved_steps};
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     hold_standard_files();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, exit status 6 */
-    signal(SIGXFSZ, SIG_IGN); /* and so is the limit of ulimit -f */
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails instead, exit status 6 */
+    signal(SIGXFSZ, SIG_IGN); /* as does exceeding ulimit -f */
     d9_context_init(&cli.context);
     cli.context.log = on_log;
     cli.context.log_user = (void *)(uintptr_t)cli.context.system;

@@ -1,4 +1,4 @@
-/* The manual page, dawn9(1), from the same tables as --help and docs/config.md. */
+/* The manual page, dawn9(1), generated from the same tables as --help and docs/config.md. */
 #include "cli/help.h"
 #include "record/record.h"
 
@@ -8,33 +8,33 @@
 
 static const char description[] =
     "dawn9 trains image classifiers to a target accuracy, keeps a record of every run, and compares "
-    "runs over seeds. It runs on CUDA where there is a GPU, and on any processor with kernels of its own and oneDNN's "
+    "runs over seeds. It runs on NVIDIA GPUs, and on any processor with its own and oneDNN's kernels "
     "(`dawn9 devices`).\n"
-    "A run is described by a configuration, a YAML file. `--set` changes a key of it, `--with` and `--without` switch "
-    "tricks on and off; a trick that is off leaves nothing behind. Unknown keys, options and values are refused, with "
-    "the nearest that there is.";
+    "A run is described by a configuration, a YAML file. `--set` changes a key, `--with` and `--without` switch "
+    "tricks on and off; a trick that is off has no effect at all. Unknown keys, options and values are errors that "
+    "name the most similar valid one.";
 
 static const d9_fact files[] = {
-    {"config.yaml", "the effective configuration, every default resolved; trains again as it is"},
-    {"events.jsonl", "one JSON object for each epoch"},
+    {"config.yaml", "the effective configuration with all defaults filled in; repeats the run"},
+    {"events.jsonl", "one JSON object per epoch"},
     {"epochs.tsv", "DAWNBench's table: epoch, hours, top-1 accuracy; with submission.json"},
-    {"result.json", "written last, so it exists only for a finished run: accuracies, clocks and the timeline they are "
-                    "sums of, seed, device, versions, the rule used for every node"},
+    {"result.json", "written last, so it exists only for a finished run: accuracies, clocks and the timeline behind "
+                    "them, seed, device, versions, the rule used for every node"},
     {"predictions.safetensors", "top class, confidence and label of every test image"},
     {"model.safetensors", "the weights; `dawn9 eval` reads it"},
-    {"checkpoint.safetensors", "of a run that is not finished: `--resume` goes on to the same bits"},
+    {"checkpoint.safetensors", "of an unfinished run; `--resume` continues to bit-identical results"},
     {0},
 };
 
 /* ---- text in roff ---- */
 
-/* Escapes what roff would read as its own; what is between backticks is bold. */
+/* Escapes characters that roff interprets. Text between backticks becomes bold. */
 static void add_roff(d9_text *text, const char *bytes) {
     static const char *const escapes[128] = {
         ['\\'] = "\\e", ['-'] = "\\-", ['\''] = "\\(aq", ['^'] = "\\(ha", ['~'] = "\\(ti"};
     bool bold = false, line_start = text->size == 0 || text->bytes[text->size - 1] == '\n';
     for (; *bytes; bytes++) {
-        const char *escape = *bytes > 0 ? escapes[(int)*bytes] : NULL; /* UTF-8 goes as it is */
+        const char *escape = *bytes > 0 ? escapes[(int)*bytes] : NULL; /* UTF-8 needs no escape */
         if (*bytes == '`') escape = (bold = !bold) ? "\\fB" : "\\fR";
         if (line_start && (*bytes == '.' || *bytes == '\'')) d9_text_add(text, "\\&");
         line_start = *bytes == '\n';
@@ -45,10 +45,10 @@ static void add_roff(d9_text *text, const char *bytes) {
     }
 }
 
-/* As a sentence: with a capital at its beginning and a stop at its end, which the tables leave out. */
+/* Adds a capital letter and a full stop, which the tables omit. */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
-    const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, a key, a type */
+    const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* else file, key or type */
     add_roff(text, word ? first : "");
     add_roff(text, sentence + word);
     d9_text_add(text, ".\n");
@@ -84,7 +84,7 @@ static void add_flag(d9_text *text, const d9_flag *flag) {
     d9_text_free(&sentence);
 }
 
-/* The options that edit a configuration are described once. Returns whether they are among the flags. */
+/* The options that edit a configuration are described only once. Returns whether `flags` includes them. */
 static bool add_flags(d9_text *text, const d9_flag *flags) {
     bool edits = false;
     for (; flags && flags->type != D9_FLAG_END; flags++) {
@@ -106,7 +106,8 @@ static void add_command(d9_text *text, const d9_command *command) {
     d9_text_free(&usage);
     add_sentence(text, command->doc);
     if (command->about) add_roff(text, command->about), d9_text_add(text, "\n");
-    if (add_flags(text, command->flags)) d9_text_add(text, ".PP\nAnd the options that edit a configuration, below.\n");
+    if (add_flags(text, command->flags))
+        d9_text_add(text, ".PP\nAlso the options that edit a configuration, see below.\n");
     if (!command->examples) return;
     d9_text_add(text, ".PP\nExamples:\n.PP\n.EX\n");
     for (const d9_example *example = command->examples; example->line; example++) {
@@ -166,9 +167,9 @@ void d9_manual(d9_text *text) {
     d9_text_add(text,
                 ".SH TRICKS\nIn the order in which they edit a run. \\fBdawn9 tricks NAME\\fR says more of one.\n");
     for (int i = 0; i < D9_TRICK_COUNT; i++) add_trick(text, d9_trick_at(i));
-    d9_text_add(text, ".SH KEYS OF A CONFIGURATION\nAs \\-\\-set takes them; in a file each dot is a map.\n");
+    d9_text_add(text, ".SH KEYS OF A CONFIGURATION\nWritten as for \\-\\-set; in a file, each dot is a nested map.\n");
     for (int i = 0; d9_config_key(i, &key); i++) add_key(text, &key);
-    d9_text_add(text, ".SH FILES\nA run leaves in its folder:\n");
+    d9_text_add(text, ".SH FILES\nA run writes to its folder:\n");
     add_facts(text, files);
     d9_text_add(text, ".SH ENVIRONMENT\n");
     add_facts(text, d9_environment);

@@ -1,4 +1,4 @@
-/* Timing the nodes of a plan. */
+/* Measures the time per node of a plan. */
 #include "cli/measure.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -9,7 +9,7 @@ enum { WARM_STEPS = 3 };
 
 /* ---- counting ---- */
 
-/* A rule covers the nodes from its own to the next rule's. */
+/* A rule covers its node and the following nodes up to the next rule's. */
 static int row_end(const d9_measurement *m, int row) {
     return row + 1 < m->row_count ? m->rows[row + 1].node : m->graph->node_count;
 }
@@ -18,7 +18,7 @@ double d9_measured_operations(const d9_measurement *m, int row) {
     return d9_graph_operations(m->graph, m->rows[row].node, row_end(m, row));
 }
 
-/* Elements of the value that the nodes of [begin, end) read: the most that one of them does. */
+/* Elements of the value read by nodes [begin, end): the maximum over the nodes. */
 static double elements_read(const d9_graph *graph, d9_value_id id, int begin, int end) {
     double most = 0;
     for (int n = begin; n < end; n++) {
@@ -50,7 +50,7 @@ double d9_measured_bytes(const d9_measurement *m, int row) {
         const double written = elements_written(graph, id, begin, end), read = elements_read(graph, id, begin, end);
         const bool elsewhere =
             elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
-        double moved = written > 0 && scratch ? 0 : read; /* what a row makes for itself stays inside */
+        double moved = written > 0 && scratch ? 0 : read; /* values used only inside the rule do not count */
         if (!scratch || elsewhere) moved += written;
         bytes += moved * (double)d9_type_bytes(value->type);
     }
@@ -68,15 +68,15 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
 
 /* ---- measuring ---- */
 
-/* The plan's steps take so many batches. */
+/* Runs `count` steps of the plan, each of `batches` batches. */
 static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count) {
     d9_status status = D9_OK;
     const d9_program *program = &session->program;
-    const bool evaluates = plan == session->eval_plan; /* then of the first image again and again */
+    const bool evaluates = plan == session->eval_plan; /* always the first batch */
     const int64_t per_epoch = program->steps_per_epoch,
                   in_epoch = (program->steps < per_epoch ? program->steps : per_epoch) / batches,
                   epochs = program->steps < per_epoch ? 1 : program->steps / per_epoch;
-    for (int64_t i = first; i < first + count; i++) { /* a short run is repeated */
+    for (int64_t i = first; i < first + count; i++) { /* starts over at the end of a short run */
         const int64_t step = evaluates ? 0 : i / in_epoch % epochs * per_epoch + i % in_epoch * batches;
         if (!evaluates && step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
         D9_TRY(session->backend->run(session->context, plan, step));

@@ -1,4 +1,4 @@
-/* Saved models and pictures as words of a command line: see model.h. */
+/* Models and images named on the command line: see model.h. */
 #include "cli/model.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ done:
 
 static d9_status walk(d9_cli *cli, d9_cli_pictures *pictures, const char *folder, int depth) {
     d9_status status = D9_OK;
-    d9_context quiet = cli->context; /* a folder that cannot be read is one failure among pictures */
+    d9_context quiet = cli->context; /* an unreadable folder becomes a row with a failure */
     d9_listing listing;
     if (d9_listing_read(&quiet, &cli->arena, folder, &listing) != D9_OK)
         return add(cli, pictures, folder, quiet.message);

@@ -1,16 +1,16 @@
-/* What commands that take a saved model share. */
+/* Functions shared by commands that accept a saved model. */
 #ifndef D9_CLI_MODEL_H
 #define D9_CLI_MODEL_H
 
 #include "cli/cli.h"
 
-/* The file that was meant: of a folder (a run's), the model.safetensors in it. */
+/* Resolves a model argument: a folder means the model.safetensors in it. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
-/* ---- the pictures named on a command line ---- */
+/* ---- images named on the command line ---- */
 typedef struct d9_cli_picture {
     const char *path;
-    const char *failure; /* why it cannot be used; NULL: nothing known against it */
+    const char *failure; /* why it cannot be used; NULL: none yet */
 } d9_cli_picture;
 
 typedef struct d9_cli_pictures {
@@ -18,8 +18,8 @@ typedef struct d9_cli_pictures {
     int count, capacity;
 } d9_cli_pictures;
 
-/* A file is taken as it is; a folder stands for the .png, .jpg, .jpeg and .webp files in it and its folders, sorted by
- * name. What cannot be listed, and a folder without any, becomes a row with its failure. */
+/* Lists images: a file as it is, a folder as the .png, .jpg, .jpeg and .webp files in it and its subfolders, sorted by
+ * name. An unreadable folder, or one without images, becomes a row with a failure. */
 D9_MUST_USE d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pictures *pictures);
 
 #endif

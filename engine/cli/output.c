@@ -1,5 +1,4 @@
-/* Standard output through the system table, so that a full disk and a closed pipe are seen where they happen.
- */
+/* Writes standard output through the system table, so that errors such as a full disk or a closed pipe are detected. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include <errno.h>
@@ -31,14 +30,14 @@ d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
     return status;
 }
 
-/* One conversion of a format: flags, width and precision as they stand there, `*` filled in. */
+/* A conversion of a format string: flags, width and precision, with `*` replaced. */
 typedef struct conversion {
     char spec[48]; /* "%-12.3" */
     char length;   /* 'L' for ll, 'l', 'z'; 0: none */
     char letter;
 } conversion;
 
-/* Reads the conversion at `at`, just behind its percent sign; the place behind it. */
+/* Parses the conversion after the percent sign; returns the position after it. */
 static const char *read_conversion(const char *at, va_list *arguments, conversion *found) {
     int used = snprintf(found->spec, sizeof found->spec, "%%");
     for (; strchr("-+ #0123456789.*", *at); at++)
@@ -52,7 +51,7 @@ static const char *read_conversion(const char *at, va_list *arguments, conversio
     return at + 1;
 }
 
-/* "%12s" and "%-12s" in columns of the terminal: printf counts bytes. */
+/* Pads "%12s" and "%-12s" to terminal columns, because printf counts bytes. */
 static void add_text(d9_text *text, const char *spec, const char *shown) {
     const bool left = spec[1] == '-';
     const int width = (int)strtol(spec + 1 + left, NULL, 10), columns = d9_text_columns(shown),
@@ -65,7 +64,7 @@ static void add_text(d9_text *text, const char *spec, const char *shown) {
         d9_text_add(text, "%*s%s", padding, "", shown);
 }
 
-/* Texts that a file or the command line brought may hold anything, so every %s is written as it can be shown. */
+/* Escapes every %s, because texts from files and the command line may contain control characters. */
 static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_list *arguments) {
     d9_text shown;
     switch (c->letter) {
@@ -82,7 +81,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
         if (c->length == 'L')
             d9_text_add(text, c->spec, va_arg(*arguments, long long));
         else if (c->length)
-            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* of the same size as size_t */
+            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* has the size of size_t */
         else
             d9_text_add(text, c->spec, va_arg(*arguments, int));
         break;
@@ -122,7 +121,7 @@ int d9_cli_columns(const d9_cli *cli) {
 }
 
 static void print_object(d9_cli *cli, json_t *object, size_t format) {
-    /* Control characters beyond ASCII are ones to a terminal, too. */
+    /* JSON_ENSURE_ASCII: terminals also obey control characters beyond ASCII */
     char *dump = object ? json_dumps(object, format | JSON_ENSURE_ASCII) : NULL;
     if (dump) {
         write_out(cli, dump, strlen(dump));

@@ -1,6 +1,6 @@
-/* The one parser of arguments, over the rows of a command's table.
+/* The argument parser for all commands, driven by their option tables.
  *
- *     --set K=V, --set=K=V    both forms; options and words may be mixed; `--` ends the options */
+ *     --set K=V, --set=K=V    are equivalent; options and words may be mixed; `--` ends the options */
 #include "cli/cli.h"
 #include "config/reference.h"
 #include "core/system.h"
@@ -42,7 +42,7 @@ typedef struct parser {
     d9_flag_rows list;
     char *options;
     int word_count; /* words taken so far */
-    int capacity;   /* no list can be longer: the number of words on the command line */
+    int capacity;   /* number of words, the maximum length of a list */
 } parser;
 
 static d9_status usage(parser *parser, const char *format, const char *a, const char *b) {
@@ -57,7 +57,7 @@ static d9_status check_choice(parser *parser, const d9_flag *flag, const char *v
     for (int i = 0; i < choices.count; i++)
         if (strcmp(choices.words[i], value) == 0) return D9_OK;
     const char *nearest = d9_text_nearest(value, choices.words, choices.count);
-    return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is none of %s%s%s%s",
+    return d9_fail(&parser->cli->context, D9_USAGE, "%s%s: \"%s\" is not one of %s%s%s%s",
                    d9_flag_is_word(flag) ? "" : "--", flag->name, value, flag->choices,
                    nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
@@ -108,10 +108,10 @@ static d9_status take_word(parser *parser, const char *word) {
         parser->word_count++;
         return store(parser, &parser->list.rows[i], word);
     }
-    return usage(parser, "\"%s\" is one argument too many%s", word, "");
+    return usage(parser, "unexpected argument \"%s\"%s", word, "");
 }
 
-/* --epochs 3 is said --set train.epochs=3, and --ema is --with ema, where a command edits a configuration. */
+/* Suggests --set train.lr=VALUE for a key and --with ema for a trick, if the command edits a configuration. */
 static d9_status suggest_edit(parser *parser, const char *name) {
     char key[64];
     d9_text path;
@@ -128,7 +128,7 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
-/* --learning-rate is said --lr: the option that tells of these words. */
+/* Finds an option whose description contains these words: --lr for --learning-rate. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);
@@ -160,7 +160,7 @@ done:
     return status;
 }
 
-/* One option at words[*i]; moves *i past its value. */
+/* Parses the option at words[*i] and moves *i past its value. */
 static d9_status take_option(parser *parser, int count, const char *const *words, int *i) {
     const char *word = words[*i], *equals = strchr(word, '=');
     char name[64];

@@ -1,5 +1,5 @@
-/* dawn9 predict: what a saved model sees in pictures. Pictures are read, computed and shown a batch at a time; one that
- * cannot be read costs a line, not the others. */
+/* dawn9 predict: classifies images with a saved model. Images are read, classified and printed in batches; an
+ * unreadable image only costs a warning. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/system.h"
@@ -22,16 +22,16 @@ typedef struct predict_options {
 static const d9_flag flags[] = {
     {"MODEL", D9_FLAG_ARGUMENT, offsetof(predict_options, model),
      .doc = "model.safetensors of a run, or the run's folder"},
-    {"FILE", D9_FLAG_WORDS, offsetof(predict_options, files), .doc = "PNG, JPEG and WebP files, and folders of them"},
+    {"FILE", D9_FLAG_WORDS, offsetof(predict_options, files), .doc = "PNG, JPEG and WebP files, or folders of them"},
     {"top", D9_FLAG_INTEGER, offsetof(predict_options, top), "K", .minimum = 1, .maximum = 1000000,
      .doc = "show the K most probable classes; default 1"},
-    {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON for each file"},
+    {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON per file"},
     {"sheet", D9_FLAG_TEXT, offsetof(predict_options, sheet), "OUT.png",
      .doc = "also draw a contact sheet: each picture, its label and probability"},
     {"features", D9_FLAG_TEXT, offsetof(predict_options, features), "OUT",
-     .doc = "also write what the classifier reads of each picture, a row each, to OUT.npy or OUT.safetensors"},
+     .doc = "also write the features before the last layer, a row per image, to OUT.npy or OUT.safetensors"},
     {"config", D9_FLAG_TEXT, offsetof(predict_options, config), "CONFIG",
-     .doc = "a configuration instead of the model's; a file of torchvision's weights needs one"},
+     .doc = "configuration used instead of the model's; required for torchvision weights"},
     {"set", D9_FLAG_LIST, offsetof(predict_options, set), "K=V",
      .doc = "change one key of that configuration (model.depth=50); may be repeated"},
     {"backend", D9_FLAG_TEXT, offsetof(predict_options, backend), "B",
@@ -43,9 +43,9 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-enum { PART = 64, SHEET_MAX = 400 }; /* pictures in memory at a time; on a sheet */
+enum { PART = 64, SHEET_MAX = 400 }; /* images in memory at a time; on a sheet */
 
-typedef struct prediction { /* the command at work */
+typedef struct prediction { /* state of the command */
     d9_cli *cli;
     const predict_options *options;
     d9_cli_pictures pictures;
@@ -53,17 +53,17 @@ typedef struct prediction { /* the command at work */
     int64_t top;
     d9_sheet sheet;
     int drawn, failed;
-    int name_width, label_width; /* of the table's first two columns */
+    int name_width, label_width; /* columns of the printed table */
     uint8_t *pixels;             /* (PART, height, width, 3) */
-    uint8_t *thumbnails;         /* (PART, D9_THUMBNAIL_BYTES); NULL: no sheet */
+    uint8_t *thumbnails;         /* NULL: no sheet */
     double *probabilities;       /* (PART, classes) */
     int32_t *order;              /* (classes), most probable first */
-    double *part_features;       /* (PART, width); NULL: not wanted */
-    d9_features features;        /* a row for each picture that could be read */
+    double *part_features;       /* NULL: not requested */
+    d9_features features;        /* a row per readable image */
     const char **feature_files;
 } prediction;
 
-/* ---- reading a part ---- */
+/* ---- reading a batch ---- */
 
 static d9_status read_picture(const prediction *self, d9_context *context, const char *path, int slot) {
     d9_status status = D9_OK;
@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-/* In parallel, as folders are decoded. A picture that fails keeps its message. */
+/* Reads images in parallel. An image that fails gets a message. */
 static d9_status read_part(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     d9_context *own = NULL;
@@ -102,12 +102,12 @@ done:
     return status;
 }
 
-/* ---- showing it ---- */
+/* ---- output ---- */
 
 static void sort_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;
     for (int64_t c = 0; c < classes; c++) self->order[c] = (int32_t)c;
-    for (int64_t k = 0; k < self->top; k++) { /* the first `top` places of a selection sort; ties: the lower class */
+    for (int64_t k = 0; k < self->top; k++) { /* partial selection sort; ties: the lower class */
         int64_t best = k;
         for (int64_t c = k + 1; c < classes; c++) {
             const double difference = probabilities[self->order[c]] - probabilities[self->order[best]];
@@ -146,7 +146,7 @@ static void print_json(const prediction *self, const char *path, const double *p
                                "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
-/* The only picture's failure is the command's; of several each has a line of its own. */
+/* A failure of the only image is the command's error; with several images, each failure is a warning. */
 static void show_failure(prediction *self, const d9_cli_picture *picture) {
     self->failed++;
     if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
@@ -195,7 +195,7 @@ done:
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- command ---- */
 
 static d9_status allocate_features(prediction *self) {
     d9_status status = D9_OK;
@@ -227,7 +227,7 @@ done:
     return status;
 }
 
-/* Columns as wide as their longest entry, but for the rare long path. */
+/* Sizes the columns to their longest entries, up to a limit. */
 static void measure_columns(prediction *self) {
     enum { NAME_MAX_WIDTH = 60 };
     for (int i = 0; i < self->pictures.count; i++) {
@@ -240,14 +240,14 @@ static void measure_columns(prediction *self) {
     }
 }
 
-/* The configuration that was given, as text: the predictor edits and reads it. */
+/* Reads --config as text, which the predictor edits and parses. */
 static d9_status read_config(prediction *self, d9_text *yaml) {
     d9_status status = D9_OK;
     const predict_options *options = self->options;
     const d9_cli_edits edits = {.set = options->set};
     d9_config *config = NULL;
     if (!options->config && options->set.count > 0)
-        return d9_fail(&self->cli->context, D9_USAGE, "--set changes a configuration that --config gives");
+        return d9_fail(&self->cli->context, D9_USAGE, "--set: needs --config, whose configuration it changes");
     if (!options->config) return D9_OK;
     D9_TRY(d9_cli_config(self->cli, options->config, &edits, NULL, &config));
     D9_TRY(d9_effective_yaml(config, yaml));
@@ -273,7 +273,8 @@ static d9_status open_model(prediction *self) {
     D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", open.model));
     if (options->features) D9_TRY(d9_features_check(&self->cli->context, options->features));
     if (options->sheet && options->features && strcmp(options->sheet, options->features) == 0)
-        D9_TRY(d9_fail(&self->cli->context, D9_USAGE, "%s: cannot be both --sheet and --features", options->sheet));
+        D9_TRY(
+            d9_fail(&self->cli->context, D9_USAGE, "%s: --sheet and --features need different files", options->sheet));
     for (int i = 0; i < self->pictures.count; i++) {
         D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->pictures.rows[i].path));
         D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", self->pictures.rows[i].path));
@@ -299,7 +300,7 @@ static d9_status finish(prediction *self) {
     if (self->options->features && self->features.count > 0)
         D9_TRY(d9_features_write(context, self->options->features, &self->features));
     if (self->options->sheet && count - self->failed > SHEET_MAX)
-        d9_log(context, D9_LOG_WARNING, "%s: shows the first %d of %d pictures", self->options->sheet, SHEET_MAX,
+        d9_log(context, D9_LOG_WARNING, "%s: shows the first %d of %d images", self->options->sheet, SHEET_MAX,
                count - self->failed);
     if (self->failed > 0 && count == 1) return d9_fail(context, D9_DATA, "%s", self->pictures.rows[0].failure);
     if (self->failed > 0) return d9_fail(context, D9_DATA, "%d of %d files could not be read", self->failed, count);
@@ -326,19 +327,18 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"the three likeliest classes of a picture", "dawn9 predict runs/first picture.png --top 3"},
-    {"every picture in a folder, on one sheet", "dawn9 predict runs/first pictures --sheet sheet.png"},
-    {"what the network knows of each picture, for other programs",
-     "dawn9 predict runs/first pictures --features pictures.npy"},
+    {"the three most probable classes of an image", "dawn9 predict runs/first picture.png --top 3"},
+    {"all images of a folder, on one sheet", "dawn9 predict runs/first pictures --sheet sheet.png"},
+    {"features of each image, for other programs", "dawn9 predict runs/first pictures --features pictures.npy"},
     {0},
 };
 
 const d9_command d9_command_predict = {
     .name = "predict",
-    .doc = "Say what a saved model sees in pictures",
-    .about = "Pictures of any size are resized to what the model was trained on. The model file alone is needed: it\n"
-             "holds the configuration, the class names and the normalisation. A picture that cannot be read costs\n"
-             "one line; the others go on, and the exit status is 3.",
+    .doc = "Classify images with a saved model",
+    .about = "Images of any size are resized to the model's input size. Only the model file is needed: it contains\n"
+             "the configuration, the class names and the normalisation. An unreadable image costs a warning; the\n"
+             "others are classified, and the exit status is 3.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(predict_options),

@@ -1,8 +1,6 @@
-/* dawn9 data preview: the same images under successive epochs of a configuration's augmentation.
- *
- * The pictures come out of the program's own batch nodes on the reference backend, not out of a second
- * implementation: the configuration is loaded with a batch of eight and without the tricks that neither
- * augment nor initialise, the batch nodes alone are planned, and the image they write is read back. */
+/* dawn9 data preview: the same images in successive epochs of a configuration's augmentation.  The images come from the
+ * program's own batch nodes on the reference backend: the configuration is loaded with a batch of eight and without
+ * tricks that neither augment nor initialise, only the batch nodes are planned, and their output is read. */
 #include "backends/backend.h"
 #include "cli/data.h"
 #include "core/system.h"
@@ -10,7 +8,7 @@
 #include "train/batch_plan.h"
 #include <string.h>
 
-/* A copy of the list with room for more. */
+/* Copies the list with space for `more` items. */
 static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
     const char **items;
     d9_status status = D9_ARENA_ALLOCATE(&cli->context, &cli->arena, list->count + more, &items);
@@ -19,7 +17,7 @@ static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
     return status;
 }
 
-/* The configuration as above. */
+/* Loads the configuration as described above. */
 static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **config) {
     d9_status status = D9_OK;
     d9_cli_edits edits = options->edits;
@@ -46,14 +44,14 @@ static d9_status write_images(d9_cli *cli, d9_session *session, const char *path
     d9_sheet sheet = {0};
     D9_TRY(d9_batch_sheet(session, &sheet));
     D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
-    d9_cli_print(cli, "%s: %d training images (left: as they are) under epochs 1 to %d\n", path, sheet.rows,
+    d9_cli_print(cli, "%s: %d training images (left: original) in epochs 1 to %d\n", path, sheet.rows,
                  sheet.columns - 1);
 done:
     d9_sheet_free(&cli->context, &sheet);
     return status;
 }
 
-/* The weight (O, KH, KW, 3) of the first convolution; NULL: it does not see colours. */
+/* Weight (O, KH, KW, 3) of the first convolution; NULL: it does not have 3 input channels. */
 static const d9_value *first_filters(const d9_graph *graph) {
     for (int n = 0; n < graph->node_count; n++) {
         if (graph->nodes[n].op != D9_OP_CONV) continue;
@@ -73,7 +71,7 @@ static d9_status put_filters(d9_cli *cli, const d9_value *weight, const double *
     D9_TRY(d9_sheet_make(&cli->context, rows, columns, &options, &sheet));
     for (int i = 0; i < count; i++) d9_sheet_put_filter(&sheet, i / columns, i % columns, values + i * taps);
     D9_TRY(d9_sheet_write(&cli->context, &sheet, path));
-    d9_cli_print(cli, "%s: %d filters of %s, as initialised\n", path, count, weight->name);
+    d9_cli_print(cli, "%s: %d filters of %s, initial values\n", path, count, weight->name);
 done:
     d9_sheet_free(&cli->context, &sheet);
     return status;
@@ -93,7 +91,7 @@ static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_
     return d9_init_state(&cli->context, &program->train, program->precision->master, &site, phase, state);
 }
 
-/* `session` lends its dataset and extent: the batch and the length are the configuration's own. */
+/* Uses the dataset and extent of `session`, but the configuration's own batch size and length. */
 static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_data_options *options) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
@@ -104,9 +102,9 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
     extent.batch = config->train.batch_size;
     const d9_program_options wanted = {.seed = (uint64_t)config->seed};
     D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
-    const d9_value *weight = first_filters(&program.eval); /* of the network alone */
+    const d9_value *weight = first_filters(&program.eval); /* the network without optimizer */
     if (!weight)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution has no filters of 3 channels"));
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution does not have 3 input channels"));
     D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));
     D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, state));
     D9_TRY(put_filters(cli, weight, state + weight->offset / (int64_t)sizeof(double), options->filters));
@@ -132,7 +130,7 @@ done:
     return status;
 }
 
-/* A sheet in the folder of the pictures would take a picture's place, or become one. */
+/* Rejects an output in the folder of the images, where it could replace an image or be taken for one. */
 static d9_status check_beside(d9_cli *cli, const d9_config *config, const char *output, const char *option) {
     d9_status status = D9_OK;
     char *folder = NULL, *data = NULL, *copy;
@@ -145,7 +143,7 @@ static d9_status check_beside(d9_cli *cli, const d9_config *config, const char *
     const size_t length = data ? strlen(data) : 0;
     if (folder && data && strncmp(folder, data, length) == 0 && strchr("/", folder[length]))
         status =
-            d9_fail(&cli->context, D9_USAGE, "%s: lies in the folder of the pictures; give another %s", output, option);
+            d9_fail(&cli->context, D9_USAGE, "%s: is in the folder of the images; give another %s", output, option);
 done:
     free(folder);
     free(data);

@@ -1,12 +1,12 @@
 /* Progress of a run on standard output.
  *
  *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
- *     about 27 minutes with its evaluations, by the first steps    (of a run of a minute and more)
+ *     about 27 minutes with its evaluations, by the first steps    (if a minute or more)
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
  *
- * Nothing here is wider than the terminal: the live line drops what it can best do without, the rows their last two
+ * Nothing is wider than the terminal: the live line drops its least important parts, the rows their last two
  * columns. */
 #include "cli/progress.h"
 #include "core/system.h"
@@ -15,14 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    BAR_COLUMNS = 20,
-    BAR_LEAST = 6,
-    REDRAWS_PER_SECOND = 10,
-    ROW_COLUMNS = 58,
-    BESIDE_COLUMNS = 8,
-    TIMED_STEPS = 3
-};
+enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, PEAK_COLUMNS = 8, TIMED_STEPS = 3 };
 
 void d9_duration_format(double seconds, char *text, size_t size) {
     long long all = isfinite(seconds) && seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -52,7 +45,7 @@ void d9_live_line_clear(d9_live_line *line) {
     line->width = 0;
 }
 
-/* The parts of a live line from left to right, and in which order they are left out (empty) where space is short. */
+/* Parts of a live line from left to right; `expendable` lists the order in which they are dropped if space is short. */
 typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_ACCURACY, PART_RATE, PART_LEFT, PART_COUNT } part;
 static const part expendable[] = {PART_RATE, PART_ACCURACY, PART_BAR, PART_LOSS, PART_LEFT};
 
@@ -75,7 +68,7 @@ static void set_bar(line_parts *line, int columns, int64_t done, int64_t all) {
     snprintf(line->parts[PART_BAR], sizeof line->parts[0], " [%s]", bar);
 }
 
-/* Shortens the bar, then leaves parts out, until the line leaves the last column free: some terminals wrap there. */
+/* Shortens the bar, then drops parts, until the last column is free, because some terminals wrap there. */
 static void fit(line_parts *line, int columns, int64_t done, int64_t all) {
     for (int bar = BAR_COLUMNS - 1; line_width(line) >= columns && bar >= BAR_LEAST; bar--)
         set_bar(line, bar, done, all);
@@ -91,7 +84,7 @@ static void show(d9_progress *progress, const line_parts *line) {
     progress->live.width = width;
 }
 
-/* The line after progress->steps of the run; `evaluated`: the share of an evaluation, in percent; -1: there is none. */
+/* Draws the line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
 static void draw(d9_progress *progress, const d9_program *program, int evaluated) {
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
@@ -119,13 +112,13 @@ static void draw(d9_progress *progress, const d9_program *program, int evaluated
 
 static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
-/* With --verbose: the rate of the network's products beside that of a large matrix product here. It may be the higher
- * one: Winograd's convolutions multiply less than is counted. */
-static bool has_beside(const d9_progress *progress) {
-    return progress->product > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + BESIDE_COLUMNS;
+/* With --verbose, a column divides the rate by that of a large matrix product. The result may exceed 1, because
+ * Winograd convolutions need fewer multiplications than are counted. */
+static bool has_peak(const d9_progress *progress) {
+    return progress->product > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + PEAK_COLUMNS;
 }
 
-static double beside_of(const d9_progress *progress, const d9_program *program, const d9_epoch_row *row) {
+static double peak_ratio(const d9_progress *progress, const d9_program *program, const d9_epoch_row *row) {
     const int64_t first = (row->epoch - 1) * program->steps_per_epoch,
                   end = first + program->steps_per_epoch < program->steps ? first + program->steps_per_epoch
                                                                           : program->steps;
@@ -140,12 +133,12 @@ static void print_header(d9_progress *progress, const d9_program *program) {
     if (progress->header) return;
     progress->header = true;
     d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s%s\n", has_views(program) ? "  with TTA" : "",
-                 wide(progress) ? "  images/s  seconds" : "", has_beside(progress) ? "  beside" : "");
+                 wide(progress) ? "  images/s  seconds" : "", has_peak(progress) ? "  x peak" : "");
 }
 
-/* Above the header: a run whose first steps say that it will take a minute or more. The very first step is not
- * counted, for it touches all memory for the first time. */
-static void tell_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
+/* Prints the predicted duration above the header if it is a minute or more. The first step is not counted: it is slower
+ * because it touches all memory for the first time. */
+static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
     const int64_t seen = ++progress->epoch_steps;
     if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;
     if (progress->header || seen != 1 + TIMED_STEPS) return;
@@ -154,9 +147,9 @@ static void tell_duration(d9_progress *progress, const d9_program *program, int6
                         (epoch_seconds - progress->first_step_seconds) / (double)(steps - progress->first_step_end));
     d9_live_line_clear(&progress->live);
     if (left >= 3 * 3600)
-        d9_cli_print(progress->cli, "about %.1f hours with its evaluations, by the first steps\n", left / 3600);
+        d9_cli_print(progress->cli, "about %.1f hours with evaluations, by the first steps\n", left / 3600);
     else if (left >= 60)
-        d9_cli_print(progress->cli, "about %.0f minute%s with its evaluations, by the first steps\n", left / 60,
+        d9_cli_print(progress->cli, "about %.0f minute%s with evaluations, by the first steps\n", left / 60,
                      left < 90 ? "" : "s");
     print_header(progress, program);
 }
@@ -173,7 +166,7 @@ static void planned(void *user, const d9_program *program, const d9_device_info 
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
     d9_cli_print(progress->cli, "\n");
     if (progress->page.path)
-        d9_cli_print(progress->cli, "page       %s, for a browser: renews itself\n", progress->page.path);
+        d9_cli_print(progress->cli, "page       %s: open it in a browser; it reloads itself\n", progress->page.path);
     if (progress->cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});
 }
 
@@ -182,8 +175,8 @@ static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int6
     d9_live_page_resumed(&progress->page, steps, rows, count);
 }
 
-/* `steps` are done. A resumed run enters its first epoch half way, so the epoch's own steps are counted here. An
- * epoch's last step is always drawn. */
+/* Called after `steps` steps. A resumed run starts in the middle of an epoch, so the epoch's own steps are counted
+ * here. The last step of an epoch is always drawn. */
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
     d9_progress *progress = user;
     const double now = d9_clock_now();
@@ -198,11 +191,11 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
     progress->steps = steps;
     progress->loss = loss;
     progress->step_seconds = epoch_seconds / (double)(steps - progress->epoch_first_step);
-    if (progress->page.path) /* only then: the estimate goes over the whole program */
+    if (progress->page.path) /* the estimate is costly: it goes through the whole program */
         d9_live_page_step(&progress->page, steps, loss, progress->step_seconds,
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
-    if (isfinite(loss)) tell_duration(progress, program, steps, epoch_seconds); /* else steps are only submitted */
+    if (isfinite(loss)) print_duration(progress, program, steps, epoch_seconds); /* otherwise steps were only queued */
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
@@ -218,7 +211,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
     draw(progress, program, seen < all ? (int)(100 * seen / all) : 100);
 }
 
-/* Before the first step: what comes behind the segment that has ended. */
+/* Before the first step, names the phase that follows the one that has ended. */
 static void on_lap(void *user, d9_segment_kind kind) {
     static const char *const next[D9_SEGMENT_COUNT] = {
         [D9_SEGMENT_LOAD] = "choosing kernels ...", [D9_SEGMENT_PLAN] = "initial weights ..."};
@@ -247,11 +240,11 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     print_percent(progress->cli, row->accuracy);
     if (has_views(program)) print_percent(progress->cli, row->accuracy_tta);
     if (wide(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
-    if (has_beside(progress)) d9_cli_print(progress->cli, "  %5.2fx", beside_of(progress, program, row));
+    if (has_peak(progress)) d9_cli_print(progress->cli, "  %5.2fx", peak_ratio(progress, program, row));
     d9_cli_print(progress->cli, "\n");
 }
 
-/* On a terminal a line stands from the beginning: reading the data and trying convolutions may take seconds. */
+/* On a terminal, a line is shown from the start, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
     *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN, .quiet = quiet};

@@ -1,4 +1,4 @@
-/* dawn9 report: one page that says what an experiment, or a folder of runs, has shown. */
+/* dawn9 report: a page about an experiment, a run or a folder of runs. */
 #include "cli/commands.h"
 #include "report/report.h"
 
@@ -12,7 +12,7 @@ typedef struct report_options {
 static const d9_flag flags[] = {
     {"DIR", D9_FLAG_ARGUMENT, offsetof(report_options, folder),
      .doc = "an experiment's folder, a run, or a folder of runs"},
-    {"json", D9_FLAG_SWITCH, offsetof(report_options, json), .doc = "print verdict and tables as JSON"},
+    {"json", D9_FLAG_SWITCH, offsetof(report_options, json), .doc = "also print verdict and tables as JSON"},
     {.type = D9_FLAG_END},
 };
 
@@ -57,16 +57,16 @@ done:
 }
 
 static const d9_example examples[] = {
-    {"the page of an ablation: runs/ablation/report.html", "dawn9 report runs/ablation"},
+    {"write the page of an ablation, runs/ablation/report.html", "dawn9 report runs/ablation"},
     {0},
 };
 
 const d9_command d9_command_report = {
     .name = "report",
-    .doc = "Make one page of an experiment: verdict, tables, plots, every run",
+    .doc = "Make a page of an experiment: verdict, tables, plots, every run",
     .about =
-        "Writes DIR/report.html and, in DIR/report/, the tables as TSV and the plots as PNG. What lies in DIR under\n"
-        "these names comes onto the page: bench.json (dawn9 bench step --json), augmentation.png and filters.png\n"
+        "Writes DIR/report.html and, in DIR/report/, the tables as TSV and the plots as PNG. The page includes these\n"
+        "files if they are in DIR: bench.json (dawn9 bench step --json), augmentation.png and filters.png\n"
         "(dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png).",
     .examples = examples,
     .flags = flags,

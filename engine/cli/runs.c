@@ -1,4 +1,4 @@
-/* The options that `experiment` and `ablate` share, and which parts of runs_*.c they ask for. */
+/* Options shared by `experiment` and `ablate`, and their dispatch to runs_*.c. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <fcntl.h>
@@ -9,32 +9,32 @@
 
 const d9_flag d9_runs_flags[] = {
     {"seeds", D9_FLAG_INTEGER, offsetof(d9_runs_options, seeds), "N", .minimum = 1, .maximum = 100000,
-     .doc = "seeds 1 to N in every arm"},
+     .doc = "use seeds 1 to N in every arm"},
     {"out", D9_FLAG_TEXT, offsetof(d9_runs_options, out), "DIR", .doc = "folder of the experiment; default runs/TITLE"},
     {"workers", D9_FLAG_INTEGER, offsetof(d9_runs_options, workers), "N", .minimum = 1, .maximum = 1024,
-     .doc = "runs at a time, each in a process of its own; they share the cores"},
-    {"devices", D9_FLAG_TEXT, offsetof(d9_runs_options, devices), "LIST", .doc = "one worker for each GPU, like 0,1"},
-    {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N", .doc = "only every Nth run, from the Ith"},
+     .doc = "runs trained at a time, each in its own process; they share the cores"},
+    {"devices", D9_FLAG_TEXT, offsetof(d9_runs_options, devices), "LIST", .doc = "one worker per GPU, like 0,1"},
+    {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N", .doc = "train only every Nth run, from the Ith"},
     {"status", D9_FLAG_SWITCH, offsetof(d9_runs_options, status),
-     .doc = "show what is done, running and failed, and run nothing"},
-    {"dry-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, dry_run), .doc = "show what there would be to run"},
-    {"retry", D9_FLAG_SWITCH, offsetof(d9_runs_options, retry), .doc = "do runs again that failed"},
+     .doc = "show finished, running and failed runs; train nothing"},
+    {"dry-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, dry_run), .doc = "list the runs; train nothing"},
+    {"retry", D9_FLAG_SWITCH, offsetof(d9_runs_options, retry), .doc = "train failed runs again"},
     {"slurm", D9_FLAG_SWITCH, offsetof(d9_runs_options, slurm),
-     .doc = "submit an array job, a task for each run that is left"},
+     .doc = "submit an array job with a task per remaining run"},
     {"commands", D9_FLAG_SWITCH, offsetof(d9_runs_options, commands),
-     .doc = "print the command of each such task instead, for another launcher"},
+     .doc = "print the command of each of these tasks, for another launcher"},
     {"pack", D9_FLAG_INTEGER, offsetof(d9_runs_options, pack), "N", .minimum = 1, .maximum = 100000,
      .doc =
-         "with --slurm, --commands or --shard: N runs in a row are one task. As many as there are arms: a seed of each "
-         "arm, on one node"},
+         "with --slurm, --commands or --shard: N consecutive runs form a task. If N is the number of arms, a task runs "
+         "one seed of every arm"},
     {"tasks", D9_FLAG_INTEGER, offsetof(d9_runs_options, tasks), "N", .minimum = 1, .maximum = 100000,
-     .doc = "with --slurm: no more than N tasks at a time"},
+     .doc = "with --slurm: at most N tasks at a time"},
     {"requeue", D9_FLAG_SWITCH, offsetof(d9_runs_options, requeue),
-     .doc = "with --slurm: a task that reaches its time limit stops two minutes before, and goes on in a further job"},
+     .doc = "with --slurm: a task stops two minutes before its time limit and continues in another job"},
     {"sbatch", D9_FLAG_LIST, offsetof(d9_runs_options, sbatch), "OPTION",
-     .doc = "with --slurm: hand this to sbatch (--sbatch=--gres=gpu:1); may be repeated"},
+     .doc = "with --slurm: pass this option to sbatch (--sbatch=--gres=gpu:1); may be repeated"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(d9_runs_options, edits), .table = d9_cli_edit_flags},
-    {"quiet", D9_FLAG_SWITCH, offsetof(d9_runs_options, quiet), .doc = "print only the end"},
+    {"quiet", D9_FLAG_SWITCH, offsetof(d9_runs_options, quiet), .doc = "print only the final lines"},
     {"json", D9_FLAG_SWITCH, offsetof(d9_runs_options, json), .doc = "print only the state of every run, as JSON"},
     {.type = D9_FLAG_END},
 };
@@ -42,16 +42,16 @@ const d9_flag d9_runs_flags[] = {
 d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options, d9_experiment_options *wanted) {
     d9_cli_edits edits = options->edits;
     if (edits.seed.given)
-        return d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has many; --seeds N takes 1 to N");
-    edits.threads = (d9_flag_integer){.given = false}; /* this and the folder of the dataset are the machine's */
+        return d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has several seeds; --seeds N uses 1 to N");
+    edits.threads = (d9_flag_integer){.given = false}; /* threads and data folder depend on the machine */
     edits.data = NULL;
     *wanted = (d9_experiment_options){.seeds = options->seeds.value, .data = options->edits.data};
     return d9_cli_edits_collect(cli, &edits, NULL, &wanted->edits);
 }
 
-/* ---- where, and which runs ---- */
+/* ---- folder and selection of runs ---- */
 
-/* The title with every character that a folder's name should not have made a dash. */
+/* Default folder: runs/TITLE with characters that are unsuitable for a folder's name replaced by dashes. */
 static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
     static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     char *made;
@@ -63,7 +63,7 @@ done:
     return status;
 }
 
-/* "3/8" */
+/* Parses I/N, as in "3/8". */
 static d9_status read_shard(d9_cli *cli, const char *text, d9_runs *runs) {
     char first[24];
     int64_t index, count;
@@ -109,7 +109,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
     if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
     if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices says how many already"));
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices already sets their number"));
     if (options->devices) D9_TRY(count_devices(cli, options->devices, &runs->work.worker_count));
     const bool slurm = options->slurm, tasks = slurm || options->commands;
     const char *alone = options->sbatch.count && !slurm  ? "--sbatch: only with --slurm"
@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- command ---- */
 
 static d9_status forget_failures(const d9_runs *runs) {
     d9_status status = D9_OK;
@@ -135,7 +135,7 @@ done:
     return status;
 }
 
-/* Trains what is left. `*worker`: in one of several processes, which now ends; its parent prints the error. */
+/* Trains the remaining runs. `*worker`: this is a worker process, which now ends; its parent prints the error. */
 static d9_status work(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
     const size_t size = sizeof *runs->board + (size_t)runs->count * sizeof *runs->board->runs;

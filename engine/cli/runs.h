@@ -1,4 +1,4 @@
-/* Many runs on this machine: what `experiment` and `ablate` share once the experiment is known. */
+/* Many runs on this machine: the common part of `experiment` and `ablate`. */
 #ifndef D9_CLI_RUNS_H
 #define D9_CLI_RUNS_H
 
@@ -15,20 +15,20 @@ typedef struct d9_runs_options {
 } d9_runs_options;
 extern const d9_flag d9_runs_flags[];
 
-/* What the command line adds to an experiment, checked. */
+/* Checks the options and converts them to those of an experiment. */
 D9_MUST_USE d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options,
                                                  d9_experiment_options *wanted);
-/* Shows, submits or runs it, as the options say. */
+/* Shows, submits or trains the experiment, as the options require. */
 D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options);
 
-/* ---- the parts (runs_*.c) ---- */
+/* ---- functions of runs_*.c ---- */
 typedef struct d9_runs_share {
-    double first, now; /* how much of the run is computed, 0 to 1, at its first step here and now; 0: not begun here */
-    double operations; /* of the whole run; 0: not begun here */
+    double first, now; /* share of operations done at the first step here, and now; 0: not started here */
+    double operations; /* of the whole run; 0: not started here */
     bool ended;
 } d9_runs_share;
 typedef struct d9_runs_board {
-    int64_t told; /* seeds that the last "so far" was about */
+    int64_t told; /* seeds covered by the last "so far" line */
     d9_runs_share runs[];
 } d9_runs_board;
 
@@ -39,27 +39,27 @@ typedef struct d9_runs {
     const char *out;
     int64_t count;
     d9_work_options work;
-    d9_live_line live;    /* of the runs at hand */
-    double began;         /* when training began, CLOCK_MONOTONIC */
-    d9_runs_board *board; /* what the workers of this command say of themselves, in memory that they share */
-    int64_t ended;        /* runs that had ended when `open` was read from the disk; -1: never yet */
-    bool *open;           /* per run: to be trained by this command, and neither done nor failed */
+    d9_live_line live;    /* shows the current runs */
+    double began;         /* start of training, CLOCK_MONOTONIC */
+    d9_runs_board *board; /* progress of this command's workers, in shared memory */
+    int64_t ended;        /* ended runs when `open` was last read from disk; -1: not read yet */
+    bool *open;           /* per run: this command trains it, and it has neither finished nor failed */
 } d9_runs;
 
 /* runs_show.c */
 D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
-/* runs_time.c: a line that says how long what is left takes here. */
+/* runs_time.c: prints the predicted time of the remaining runs on this machine. */
 D9_MUST_USE d9_status d9_runs_show_time(const d9_runs *runs);
 
 void d9_runs_show_start(const d9_runs *runs);
-d9_work_observer d9_runs_observer(d9_runs *runs); /* a line for each finished run, and on a terminal a live one */
-/* The last lines; a failure of runs is the command's. */
+d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per finished run, and a live line on a terminal */
+/* Prints the last lines. Fails if a run has failed. */
 D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
-/* runs_slurm.c: one array task for each pack of runs that has something left. */
+/* runs_slurm.c: submits one array task per pack that has remaining runs. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
-/* The commands of these tasks, a line each, for any other launcher. */
+/* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);
 
 #endif

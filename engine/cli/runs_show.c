@@ -1,8 +1,8 @@
-/* What is printed of many runs: the plan, a line for each finished run, the state of all, the end.
+/* Output about many runs: the plan, a line per finished run, the state of all runs, the summary.
  *
  *     short: 3 arms x 2 seeds = 6 runs, 1 done before
  *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
- *     so far     1 of 2 changes has a clear effect: ...    (after each seed that all arms have)
+ *     so far     1 of 2 changes has a clear effect: ...    (after each seed completed by all arms)
  *     runs       6 of 6 done
  *     verdict    2 of 2 changes have a clear effect: ...
  *     record     runs/short
@@ -22,11 +22,11 @@
 
 typedef struct tally {
     int64_t of[D9_RUN_DONE + 1];
-    int64_t failed_index; /* the first; -1: none */
+    int64_t failed_index; /* the first failed run; -1: none */
     d9_run_state failed;
 } tally;
 
-/* Counts the runs by their states, and hands each state to `show`, if there is one. */
+/* Counts the runs by state, and calls `show` (may be NULL) for each. */
 static d9_status count(const d9_runs *runs, tally *tally,
                        void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
                        json_t *rows) {
@@ -45,7 +45,7 @@ done:
     return status;
 }
 
-/* How many runs have a file of this name in their folder. The files are not read. */
+/* Number of runs whose folder has a file of this name. Files are not read. */
 static int64_t count_with(const d9_runs *runs, const char *name) {
     d9_context quiet = runs->cli->context;
     int64_t found = 0;
@@ -60,7 +60,7 @@ static int64_t count_with(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* The widest name of an arm, or what is left of a line whose other parts take `others` columns. */
+/* Width for the names of arms: the longest, limited by what `others` columns leave of a line. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -73,7 +73,7 @@ static int name_width(const d9_runs *runs, int others) {
     return width > most ? most : width;
 }
 
-/* Where it is longer, without its middle, because arms of a grid differ at the end: "crop,tr..pochs=1.5" */
+/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tr..pochs=1.5". */
 typedef char short_text[128];
 static const char *shorten(const char *name, int width, short_text text) {
     const int length = (int)strlen(name), end = (width - 2) / 2;
@@ -94,7 +94,7 @@ static void print_size(const d9_runs *runs) {
     int64_t own = 0;
     for (int64_t i = 0; i < runs->count; i++) own += d9_experiment_trains(experiment, i);
     if (own < runs->count)
-        d9_cli_print(runs->cli, ", %lld trained: arms that are configured alike share theirs", (long long)own);
+        d9_cli_print(runs->cli, ", %lld trained: arms with identical configurations share runs", (long long)own);
 }
 
 static const char *arm_name(const d9_runs *runs, int64_t index) {
@@ -154,12 +154,12 @@ done:
     return status;
 }
 
-/* ---- the state of all ---- */
+/* ---- state ---- */
 
 static const d9_run_kind kinds[] = {D9_RUN_DONE, D9_RUN_RUNNING, D9_RUN_FAILED, D9_RUN_STOPPED, D9_RUN_WAITING};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* Of a finished run. Returns its columns. */
+/* Formats the accuracies of a finished run. Returns the number of characters. */
 static int accuracy_text(const d9_run_state *state, char *text, size_t size) {
     return state->views == 1 ? snprintf(text, size, "%6.2f%%", state->accuracy)
                              : snprintf(text, size, "%6.2f%%, with TTA %6.2f%%", state->accuracy, state->accuracy_tta);
@@ -204,7 +204,7 @@ static d9_status print_json(const d9_runs *runs, tally *tally) {
     return status;
 }
 
-/* "4 of 6 done, 1 running, 1 failed" */
+/* Prints "4 of 6 done, 1 running, 1 failed". */
 static void print_tally(const d9_runs *runs, const tally *tally) {
     d9_cli_print(runs->cli, "runs       %lld of %lld done", (long long)tally->of[D9_RUN_DONE], (long long)runs->count);
     for (int k = 1; k < KINDS; k++)
@@ -221,7 +221,7 @@ d9_status d9_runs_show_status(const d9_runs *runs) {
     return status;
 }
 
-/* ---- while it runs ---- */
+/* ---- during training ---- */
 
 static bool is_quiet(const d9_runs *runs) { return runs->options->quiet || runs->options->json; }
 
@@ -236,10 +236,10 @@ void d9_runs_show_start(const d9_runs *runs) {
     d9_cli_print(runs->cli, "\n");
 }
 
-/* Whether runs are trained in processes of their own, whose parent draws for all. */
+/* True if runs are trained in worker processes, whose parent draws the live line. */
 static bool forks(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
-/* Reads the disk where a run has ended since the last time, so never within a run's clocks. */
+/* Reads the runs' states again if a run has ended since the last call; never during a run, which it would delay. */
 static void read_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
@@ -254,7 +254,7 @@ static void read_open(d9_runs *runs) {
     }
 }
 
-/* Of a run that has not begun here: as another of its arm, or as all others on average. */
+/* Operations of a run; if it has not started here, those of another run of its arm, or the mean of all others. */
 static double operations(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;
@@ -269,7 +269,7 @@ static double operations(const d9_runs *runs, int64_t run) {
     return known ? sum / (double)known : 1;
 }
 
-/* "about 3:20 left", by what this command has computed so far; empty: too little, or all. */
+/* "about 3:20 left", by the operations that this command has done; empty if too few, or if none are left. */
 static const char *time_left(const d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
     double computed = 0, left = 0;
@@ -298,7 +298,7 @@ static void note_share(const d9_runs *runs, int64_t index, const d9_program *pro
     share->now = 1 - d9_operations_left(program, config, step) / share->operations;
 }
 
-/* One worker shows its own run; several are shown by their parent. */
+/* Shows this process' run; with workers, their parent shows all runs. */
 static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
     d9_runs *runs = user;
     char text[200], loss_text[32] = "", left[48];
@@ -316,7 +316,7 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     d9_live_line_show(&runs->live, text);
 }
 
-/* "about 3:20 left: flip seed 1 45%, celu seed 1 12%" */
+/* Shows "about 3:20 left: flip seed 1 45%, celu seed 1 12%". */
 static void on_waiting(void *user) {
     d9_runs *runs = user;
     char text[512], left[48];
@@ -339,10 +339,10 @@ static void on_waiting(void *user) {
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* How many columns of the screen a worker that prints must take from what its parent may have drawn there. */
+/* Columns that a worker must erase before printing, because its parent may have drawn there. */
 static int drawn(const d9_runs *runs) { return runs->cli->terminal && forks(runs) ? d9_cli_columns(runs->cli) - 1 : 0; }
 
-/* One write, because several workers share the screen. */
+/* Prints with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char accuracy[48], figures[1100], left[48] = "";
     const int64_t done = count_with(runs, "result.json");
@@ -360,7 +360,7 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
                  shorten(arm_name(runs, index), width, name), seed(runs, index), figures, *left ? "  " : "", left);
 }
 
-/* What the report says of the runs that are done. Nothing, where it cannot be read. */
+/* Prints the report's verdict on the finished runs; nothing if it cannot be read. */
 static d9_status print_verdict(const d9_runs *runs, const char *head) {
     d9_context quiet = runs->cli->context;
     d9_report *report = NULL;
@@ -374,11 +374,11 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* After each seed that all arms have, from the second on: there are intervals then. */
-static void tell_so_far(d9_runs *runs) {
+/* Prints the verdict after each seed completed by all arms, from the second on, because intervals need two. */
+static void print_so_far(d9_runs *runs) {
     const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
-    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->board->told) return;
-    runs->board->told = seeds;
+    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->board->reported) return;
+    runs->board->reported = seeds;
     if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;
 }
 
@@ -390,7 +390,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
     read_open(runs);
     d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);
-    tell_so_far(runs);
+    print_so_far(runs);
 }
 
 d9_work_observer d9_runs_observer(d9_runs *runs) {
@@ -400,7 +400,7 @@ d9_work_observer d9_runs_observer(d9_runs *runs) {
         .user = runs, .step = on_step, .run = on_run, .waiting = runs->cli->terminal ? on_waiting : NULL};
 }
 
-/* ---- the end ---- */
+/* ---- summary ---- */
 
 d9_status d9_runs_show_end(const d9_runs *runs) {
     d9_status status;
@@ -415,7 +415,7 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
     if (tally.failed_index >= 0)
         status =
             d9_fail(&runs->cli->context, tally.failed.failure,
-                    "%lld of %lld runs failed (--status lists them, --retry does them again), first %s seed %lld: %s",
+                    "%lld of %lld runs failed (--status lists them, --retry trains them again), first %s seed %lld: %s",
                     (long long)tally.of[D9_RUN_FAILED], (long long)runs->count, arm_name(runs, tally.failed_index),
                     seed(runs, tally.failed_index), tally.failed.message);
 done:

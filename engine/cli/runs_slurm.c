@@ -1,8 +1,8 @@
-/* A Slurm array job: one task for each run that is left, or pack of them, each of which is this very command with
- * --shard; or the commands of these tasks, for another launcher.
+/* A Slurm array job with one task per remaining run or pack of runs. Each task is this command with --shard. Also
+ * prints the tasks' commands for other launchers.
  *
- * Tasks are numbered like runs, so that a task that was killed is submitted again under its number, by the same
- * command. What a site needs beyond that (partition, time, GPUs) comes by --sbatch, or by sbatch's own environment. */
+ * Tasks have the numbers of the runs, so the same command submits a killed task again under its number. Site options
+ * such as partition, time and GPUs are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include <errno.h>
@@ -14,12 +14,12 @@
 
 extern char **environ;
 
-enum { TASKS_MAX = 1000 }; /* Slurm's MaxArraySize is 1001 unless a site says otherwise */
+enum { TASKS_MAX = 1000 }; /* Slurm's default MaxArraySize is 1001 */
 
 static int64_t packs(const d9_runs *runs) { return (runs->count + runs->work.pack - 1) / runs->work.pack; }
 static int64_t task_count(const d9_runs *runs) { return packs(runs) < TASKS_MAX ? packs(runs) : TASKS_MAX; }
 
-/* This command without the options that only the submission needs. `shard`: I of --shard I/N, for a shell. */
+/* This command without options needed only for submission. `shard`: I of --shard I/N, may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
@@ -35,7 +35,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
             const size_t bytes = strlen(valued[d]);
             if (strncmp(words[i], valued[d], bytes) != 0 || (words[i][bytes] && words[i][bytes] != '=')) continue;
             drop = true;
-            if (!words[i][bytes] && words[i + 1]) i++; /* and its value */
+            if (!words[i][bytes] && words[i + 1]) i++; /* skips its value */
         }
         if (drop) continue;
         d9_text_add(text, " ");
@@ -45,7 +45,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
     return d9_text_status(text);
 }
 
-/* Whether a run of the task is neither done nor failed. */
+/* Sets `wanted` if a run of the task has neither finished nor failed. */
 static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     d9_status status = D9_OK;
     d9_work_options work = runs->work;
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* "1,4-9": the tasks that have something to do. */
+/* Adds the numbers of tasks that have such runs, as "1,4-9". */
 static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     d9_status status = D9_OK;
     const int64_t all = task_count(runs);
@@ -83,8 +83,8 @@ done:
     return status;
 }
 
-/* What a task runs: with --requeue a shell stays, which hands on the signal, and asks for the task once more where the
- * program says that it has stopped for it. */
+/* The script of a task. With --requeue, a shell forwards the signal to the program, and requeues the job if the program
+ * reports that the signal stopped it. */
 static d9_status add_script(const d9_runs *runs, d9_text *text) {
     static const char shard[] = "\"$SLURM_ARRAY_TASK_ID\"";
     d9_status status;
@@ -120,14 +120,14 @@ done:
     return status;
 }
 
-/* Runs sbatch; the first line that it prints goes to `answer`. */
+/* Runs sbatch; its first line of output is stored in `answer`. */
 static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answer[128]) {
     d9_status status = D9_OK;
     const d9_system *system = runs->cli->context.system;
     posix_spawn_file_actions_t actions;
     int answer_pipe[2], state = 0;
     pid_t child = 0;
-    if (pipe(answer_pipe) != 0) return d9_fail(&runs->cli->context, D9_DEVICE, "no pipe for sbatch");
+    if (pipe(answer_pipe) != 0) return d9_fail(&runs->cli->context, D9_DEVICE, "cannot create a pipe for sbatch");
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, answer_pipe[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, answer_pipe[0]);
@@ -142,7 +142,7 @@ static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answe
     if (error)
         status = d9_fail(&runs->cli->context, D9_DEVICE, "sbatch: %s: is Slurm installed here?", strerror(error));
     if (!error && (!WIFEXITED(state) || WEXITSTATUS(state) != 0))
-        status = d9_fail(&runs->cli->context, D9_DEVICE, "sbatch refused the job (its own message is above)");
+        status = d9_fail(&runs->cli->context, D9_DEVICE, "sbatch rejected the job (see its message above)");
     return status;
 }
 
@@ -168,7 +168,7 @@ static d9_status submit(const d9_runs *runs, const char *tasks, const char *comm
     D9_TRY(d9_arena_format(context, arena, &words[count++], "--output=%s/slurm/%%A_%%a.txt", runs->out));
     for (int i = 0; i < runs->options->sbatch.count; i++)
         D9_TRY(d9_arena_copy(context, arena, runs->options->sbatch.items[i], &words[count++]));
-    D9_TRY(d9_arena_format(context, arena, &words[count++], "--wrap=%s", command)); /* the last: NULL follows */
+    D9_TRY(d9_arena_format(context, arena, &words[count++], "--wrap=%s", command)); /* the last word; NULL follows */
     status = call_sbatch(runs, words, answer);
 done:
     return status;
@@ -184,7 +184,7 @@ d9_status d9_runs_submit(const d9_runs *runs) {
     d9_text_init(&cli->context, &command);
     D9_TRY(add_tasks(runs, &tasks, &count));
     if (count == 0) {
-        d9_cli_print(cli, "nothing is left to run in %s\n", runs->out);
+        d9_cli_print(cli, "no runs are left in %s\n", runs->out);
         goto done;
     }
     D9_TRY(add_script(runs, &command));

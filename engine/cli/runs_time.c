@@ -1,5 +1,4 @@
-/* How long the runs of an experiment take here: three timed steps of its first arm, and the operations of the others
- * beside that one's. */
+/* Predicts the time of an experiment: three timed steps of its first arm, and the operations of the other arms. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include "graph/passes.h"
@@ -11,7 +10,7 @@
 
 enum { STEPS = 3 };
 
-/* Of one run, its evaluations included. NAN: its program cannot be built. */
+/* Operations of one run with its evaluations. NAN: its program cannot be built. */
 static double operations(d9_context *context, const d9_config *config) {
     d9_program program = {0};
     d9_extent extent;
@@ -25,12 +24,12 @@ static double operations(d9_context *context, const d9_config *config) {
     return found;
 }
 
-/* So many from `*step` on, which moves; how many batches they took. */
+/* Runs `count` steps from `*step` on, which advances; adds up their batches. */
 static d9_status run_steps(d9_session *session, int count, int64_t *step, int64_t *batches) {
     d9_status status = D9_OK;
     *batches = 0;
     for (int i = 0; i < count; i++) {
-        if (*step == session->program.steps) *step = 0; /* a short run is repeated */
+        if (*step == session->program.steps) *step = 0; /* starts over at the end of a short run */
         D9_TRY(d9_session_check_interrupt(session, "the first steps"));
         if (*step % session->program.steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, *step));
         D9_TRY(d9_session_step(session, *step));
@@ -42,7 +41,7 @@ done:
     return status;
 }
 
-/* Of one run of this configuration. */
+/* Seconds of one run of this configuration. */
 static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
     d9_status status;
     d9_session session = {0};
@@ -51,7 +50,7 @@ static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_con
         .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = runs->cli->interrupt};
     D9_TRY(d9_session_open(context, &options, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(run_steps(&session, 1, &step, &batches)); /* touches all memory for the first time */
+    D9_TRY(run_steps(&session, 1, &step, &batches)); /* not timed: touches all memory for the first time */
     const double start = d9_clock_now();
     D9_TRY(run_steps(&session, STEPS, &step, &batches));
     *seconds = d9_seconds_left(&session.program, config, 0, (d9_clock_now() - start) / (double)batches);
@@ -60,7 +59,7 @@ done:
     return status;
 }
 
-/* Runs that are left of an arm; NULL: of all. */
+/* Number of remaining runs of an arm; NULL: of all arms. */
 static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
     int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -72,7 +71,7 @@ static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *
     return left;
 }
 
-/* All that are left, in runs of the first arm. */
+/* Work of all remaining runs, in runs of the first arm. */
 static double runs_left(const d9_runs *runs, d9_context *quiet) {
     const d9_experiment *experiment = runs->experiment;
     const double first = operations(quiet, experiment->arms[0].config);
@@ -88,10 +87,10 @@ static double runs_left(const d9_runs *runs, d9_context *quiet) {
 d9_status d9_runs_show_time(const d9_runs *runs) {
     char one[32], all[32];
     double seconds = NAN;
-    d9_context quiet = runs->cli->context; /* without its data there is still a plan */
+    d9_context quiet = runs->cli->context; /* if the time cannot be measured, the plan is still shown */
     d9_config config = *d9_experiment_arm(runs->experiment, 0)->config;
     if (count_left(runs, &quiet, NULL) == 0) {
-        d9_cli_print(runs->cli, "time       nothing is left: %lld of %lld done\n", (long long)runs->count,
+        d9_cli_print(runs->cli, "time       no runs are left: %lld of %lld done\n", (long long)runs->count,
                      (long long)runs->count);
         return D9_OK;
     }
@@ -100,13 +99,13 @@ d9_status d9_runs_show_time(const d9_runs *runs) {
     const d9_status status = time_run(&quiet, runs, &config, &seconds);
     if (d9_status_is_interrupt(status)) return d9_fail(&runs->cli->context, status, "%s", quiet.message);
     if (status != D9_OK) {
-        d9_cli_print(runs->cli, "time       not known: %s\n", quiet.message);
+        d9_cli_print(runs->cli, "time       unknown: %s\n", quiet.message);
         return D9_OK;
     }
     d9_duration_format(seconds, one, sizeof one);
     d9_duration_format(seconds * runs_left(runs, &quiet), all, sizeof all);
     d9_cli_print(runs->cli,
-                 "time       about %s for all that are left, one at a time; %s for one of %s, by its first steps\n",
+                 "time       about %s for all remaining runs, one at a time; %s for one of %s, by its first steps\n",
                  all, one, d9_experiment_arm(runs->experiment, 0)->name);
     return D9_OK;
 }

@@ -1,5 +1,4 @@
-/* What the kernel knows of this process: when it was started, how much memory it has had; and how its threads wait.
- * Other programs are run by core/process.c. */
+/* This process: its start, its peak memory, and how its threads wait. core/process.c runs other programs. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "record/timeline.h"
@@ -10,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Field 22 of /proc/self/stat: start in clock ticks since boot. Counted from the last ')', because the
- * command's name in field 2 may hold anything. */
+/* Parses field 22 of /proc/self/stat: start in clock ticks since boot. Counts from the last ')', because field 2, the
+ * program's name, may contain any character. */
 static bool start_ticks(const char *stat, unsigned long long *ticks) {
     const char *field = strrchr(stat, ')');
     for (int i = 2; field && i < 22; i++) {
@@ -21,8 +20,8 @@ static bool start_ticks(const char *stat, unsigned long long *ticks) {
     return field && sscanf(field, "%llu", ticks) == 1;
 }
 
-/* The kernel counts from boot including suspension (CLOCK_BOOTTIME), in ticks of usually 10 ms rounded down:
- * the process may seem up to one tick older than it is, never younger. */
+/* The kernel counts from boot including suspension (CLOCK_BOOTTIME), in ticks of usually 10 ms, rounded down. The
+ * process may therefore appear up to one tick older than it is. */
 double d9_this_process_start(d9_context *context) {
     double now = d9_clock_now(), start = now;
     uint8_t *stat = NULL;
@@ -44,9 +43,9 @@ int64_t d9_this_process_peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* By its real path and not as /proc/self/exe, which would be the name that ps and top show. A path that no longer
- * leads to the program (it was replaced meanwhile: "... (deleted)") fails, and the run goes on as it is. The variable
- * that is set here also says, in the second start, that there is nothing left to do. */
+/* Restarts by the real path: with /proc/self/exe, ps and top would show that name. If the path no longer leads to the
+ * program (it was replaced: "... (deleted)"), exec fails and the run continues unchanged. The variable set here also
+ * prevents a second restart. */
 void d9_this_process_wait_passively(char *const *words) {
     static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
     char program[4096];

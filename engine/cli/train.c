@@ -1,4 +1,4 @@
-/* dawn9 train: one run, or the same run over several seeds. */
+/* dawn9 train: one run, or runs over several seeds. */
 #include "cli/commands.h"
 #include "cli/find_lr.h"
 #include "cli/progress.h"
@@ -24,37 +24,36 @@ typedef struct train_options {
 } train_options;
 
 static const d9_flag flags[] = {
-    {"CONFIG", D9_FLAG_ARGUMENT, offsetof(train_options, config), .doc = "the configuration, a YAML file"},
+    {"CONFIG", D9_FLAG_ARGUMENT, offsetof(train_options, config),
+     .doc = "the configuration, a YAML file or the name of one in configs/"},
     {.type = D9_FLAG_TABLE, .offset = offsetof(train_options, edits), .table = d9_cli_edit_flags},
     {"runs", D9_FLAG_INTEGER, offsetof(train_options, runs), "N", .minimum = 1, .maximum = 10000,
-     .doc = "train N seeds, counting up, each into OUT/seedN; prints mean and standard deviation"},
+     .doc = "train N consecutive seeds, each into OUT/seedN; print mean and standard deviation"},
     {"out", D9_FLAG_TEXT, offsetof(train_options, out), "DIR",
      .doc = "folder of the run record; default runs/TITLE-seedN"},
     {"resume", D9_FLAG_SWITCH, offsetof(train_options, resume),
-     .doc =
-         "go on with the run in the folder, from its checkpoint where there is one; a finished one is left as it is"},
+     .doc = "continue the run in the folder from its checkpoint, if there is one; a finished run is kept"},
     {"overwrite", D9_FLAG_SWITCH, offsetof(train_options, overwrite),
      .doc = "delete the run in the folder and train again"},
-    {"plan", D9_FLAG_TEXT, offsetof(train_options, plan), "FILE", .doc = "use the implementations of a saved plan"},
-    {"save-plan", D9_FLAG_TEXT, offsetof(train_options, save_plan), "FILE",
-     .doc = "save the implementations that were chosen"},
+    {"plan", D9_FLAG_TEXT, offsetof(train_options, plan), "FILE", .doc = "use the kernels of a saved plan"},
+    {"save-plan", D9_FLAG_TEXT, offsetof(train_options, save_plan), "FILE", .doc = "save the chosen kernels"},
     {"tensorboard", D9_FLAG_TEXT, offsetof(train_options, tensorboard), "DIR",
      .doc = "write event files for TensorBoard; with --runs into DIR/seedN"},
     {"find-lr", D9_FLAG_SWITCH, offsetof(train_options, find_lr),
-     .doc = "do not train, but try rates around train.lr, growing step by step, and show the loss at each"},
+     .doc = "learning rate range test instead of training: rates that grow step by step, and the loss at each"},
     {"html", D9_FLAG_SWITCH, offsetof(train_options, html),
-     .doc = "while it trains, keep OUT/live.html for a browser: curves, images/s and time left; it renews itself"},
-    {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the end"},
+     .doc = "during training, write OUT/live.html for a browser: curves, images/s and time left; it reloads itself"},
+    {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the final lines"},
     {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose),
-     .doc = "print all four clocks at the end, not two, and with each epoch its rate beside a large matrix "
-            "product's; measuring that takes some seconds before the first step, which are in the last two clocks"},
+     .doc = "print all four clocks at the end, and for each epoch its rate divided by that of a large matrix product; "
+            "measuring that takes some seconds before the first step, which count in the last two clocks"},
     {"json", D9_FLAG_SWITCH, offsetof(train_options, json), .doc = "print only the result, as JSON"},
     {"events", D9_FLAG_SWITCH, offsetof(train_options, events),
-     .doc = "print lines of JSON: each epoch as it ends, as events.jsonl has it; the result last"},
+     .doc = "print lines of JSON: each epoch as in events.jsonl when it ends, finally the result"},
     {.type = D9_FLAG_END},
 };
 
-/* ---- the end of a run, in five lines ---- */
+/* ---- final lines of a run ---- */
 
 static void print_accuracy(d9_cli *cli, const d9_result *result) {
     if (result->views > 1)
@@ -70,7 +69,7 @@ static void print_accuracy(d9_cli *cli, const d9_result *result) {
         d9_cli_print(cli, "; target %g%% not met\n", result->config->target);
 }
 
-/* A clock as "train_seconds 761.15 (Page's timer)"; one that does not apply says why. Returns its width. */
+/* Formats "train_seconds 761.15 (Page's timer)", or why the clock does not apply. Returns the width. */
 static int clock_text(const d9_result *result, const d9_clock *clock, char *text, size_t size) {
     const double seconds = d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
     if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
@@ -79,7 +78,7 @@ static int clock_text(const d9_result *result, const d9_clock *clock, char *text
     return snprintf(text, size, "%s %.2f (%s)", clock->name, seconds, clock->brief);
 }
 
-/* On a narrow terminal the line breaks between clocks, never inside one. */
+/* On a narrow terminal, lines break only between clocks. */
 static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     const d9_clock *clock;
     const int columns = d9_cli_columns(cli);
@@ -105,47 +104,48 @@ static void print_published(d9_cli *cli, const d9_config *config) {
     d9_cli_print(cli, "\n");
 }
 
-/* Of the steps of this run, beside a large matrix product on the same device. */
+/* Prints the rate of training, divided by that of a large matrix product on the same device. */
 static void print_rate(d9_cli *cli, const d9_result *result, double product) {
     const double seconds = d9_timeline_sum(result->timeline, d9_clock_find("train_seconds"), result->epoch_to_target);
     const double rate = result->train_operations / seconds;
     if (result->resumed || !(rate > 0) || !isfinite(rate) || !(product > 0)) return;
-    d9_cli_print(cli,
-                 "rate       %.0f GFLOP/s in training, %.2fx beside a large matrix product's here (Winograd's "
-                 "convolutions multiply less than is counted)\n",
-                 1e-9 * rate, rate / product);
+    d9_cli_print(
+        cli,
+        "rate       %.0f GFLOP/s in training, %.2f times that of a large matrix product (Winograd convolutions "
+        "need fewer multiplications than are counted)\n",
+        1e-9 * rate, rate / product);
 }
 
-/* What is special about the end: each part is empty where it is as usual. */
+/* Why the run ended early, and which epoch's model was kept; empty if neither applies. */
 typedef struct ending {
     char ended[96], model[96];
 } ending;
 
-static void tell_ending(const d9_result *result, ending *text) {
+static void describe_ending(const d9_result *result, ending *text) {
     const d9_config *config = result->config;
     const double per_epoch = (double)(result->train_images / result->batch);
     const int64_t steps = llround(config->train.epochs * per_epoch), patience = config->eval.patience;
     *text = (ending){0};
     if (result->steps < steps)
-        snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without a better accuracy",
+        snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without improvement",
                  (long long)result->epoch_count, ceil((double)steps / per_epoch), (long long)patience,
                  patience == 1 ? "" : "s");
     if (config->keep == D9_KEEP_BEST)
-        snprintf(text->model, sizeof text->model, "of epoch %lld, the best by the validation images: %.2f%%",
+        snprintf(text->model, sizeof text->model, "of epoch %lld, best validation accuracy: %.2f%%",
                  (long long)result->best_epoch, result->epochs[result->best_epoch - 1].accuracy_tta);
 }
 
 static void print_ending(d9_cli *cli, const d9_result *result) {
     ending text;
-    tell_ending(result, &text);
+    describe_ending(result, &text);
     if (text.ended[0]) d9_cli_print(cli, "ended      %s\n", text.ended);
     if (text.model[0]) d9_cli_print(cli, "model      %s\n", text.model);
 }
 
-/* For the page. */
+/* Formats the result for live.html. */
 static void describe_end(const d9_result *result, char *text, size_t size) {
     ending parts;
-    tell_ending(result, &parts);
+    describe_ending(result, &parts);
     int length = snprintf(text, size, "finished: accuracy %.2f%%", result->accuracy);
     if (result->views > 1)
         length += snprintf(text + length, size - (size_t)length, ", with TTA %.2f%%", result->accuracy_tta);
@@ -165,7 +165,7 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out, boo
 
 /* ---- runs ---- */
 
-/* Whether it is a folder of several runs: one of any seed lies in it. */
+/* Sets `holds` if the folder contains runs of several seeds. */
 static d9_status holds_seeds(d9_cli *cli, const char *out, bool *holds) {
     d9_status status = D9_OK;
     d9_listing listing = {0};
@@ -183,7 +183,7 @@ done:
     return status;
 }
 
-/* An experiment, one run and the runs of several seeds each have a folder of their own. */
+/* D9_USAGE if the folder holds another kind: experiment, single run or runs of several seeds. */
 static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
@@ -194,18 +194,16 @@ static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds an experiment; give another --out", out));
     if (several && d9_file_exists(&cli->context, config))
         D9_TRY(d9_fail(&cli->context, D9_USAGE,
-                       "%s: holds one run, and --runs puts a folder for each seed there; give "
+                       "%s: holds a single run, but --runs needs a folder per seed; give "
                        "another --out",
                        out));
     if (!several) D9_TRY(holds_seeds(cli, out, &seeds));
-    if (seeds)
-        D9_TRY(
-            d9_fail(&cli->context, D9_USAGE, "%s: holds a folder of runs, one for each seed; give another --out", out));
+    if (seeds) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds runs of several seeds; give another --out", out));
 done:
     return status;
 }
 
-/* --out, or a name from the title, where a slash would nest and dots would leave runs/. */
+/* --out, or runs/TITLE-seedN with slashes and leading dots of the title replaced. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
     char *made, seed[32] = "";
@@ -221,8 +219,8 @@ done:
     return status;
 }
 
-/* Neither the configuration itself nor the weights to start from, which a later seed or --resume reads again, may be
- * replaced by the record's; a run that goes on has the same ones. */
+/* D9_USAGE if the record would overwrite the configuration or the initial weights, which later seeds and --resume read
+ * again. With --resume both are already the record's own. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
     char *recorded, *model;
@@ -235,7 +233,7 @@ done:
     return status;
 }
 
-/* The command that was given, with --resume. */
+/* Adds the command line, with --resume. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
     d9_text_add(text, "%s", cli->words[0]);
@@ -251,8 +249,8 @@ static void add_resume_command(const d9_cli *cli, d9_text *text) {
     if (!resumes) d9_text_add(text, " --resume");
 }
 
-/* The message of a run that was interrupted, or whose disk was full, ends in the command that goes on. */
-static d9_status say_how_to_resume(d9_cli *cli, d9_status status, const char *out) {
+/* After an interrupt or a full disk, appends the command that resumes to the error message. */
+static d9_status add_how_to_resume(d9_cli *cli, d9_status status, const char *out) {
     char *checkpoint;
     d9_text text;
     d9_text_init(&cli->context, &text);
@@ -270,7 +268,7 @@ done:
     return status;
 }
 
-/* A line of --events. */
+/* Prints a line of --events. */
 static void print_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_cli *cli = user;
     d9_text line;
@@ -288,7 +286,7 @@ static d9_observer observer(d9_cli *cli, const train_options *options, const d9_
     return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
 }
 
-/* Before training, and no part of its time: how fast a large matrix product is here. */
+/* Measures the rate of a large matrix product before training, outside its clocks. */
 static d9_status measure_product(void *user, d9_session *session) {
     d9_progress *progress = user;
     d9_peak_rates peak_rates = {0};
@@ -300,8 +298,7 @@ static d9_status measure_product(void *user, d9_session *session) {
     return status;
 }
 
-/* `tensorboard`: the folder for TensorBoard's files; NULL: none. `product`: operations a second, measured where it is 0
- * and asked for. */
+/* `tensorboard`: folder for event files; NULL: none. `product`: peak rate, operations/s; 0: measure it if --verbose. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
                             const char *tensorboard, d9_result *result, double *product) {
     d9_progress progress;
@@ -331,7 +328,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     *product = progress.product;
     if (status == D9_OK) describe_end(result, ended, sizeof ended);
     d9_progress_end(&progress, status == D9_OK, status == D9_OK ? ended : cli->context.message);
-    return say_how_to_resume(cli, status, out);
+    return add_how_to_resume(cli, status, out);
 }
 
 static d9_status result_object(d9_cli *cli, const d9_result *result, json_t **object) {
@@ -346,7 +343,7 @@ done:
     return status;
 }
 
-/* With --resume a run that is finished is told from its record: its result. NULL: train. */
+/* With --resume, reads the result of a finished run from its record. NULL: the run must be trained. */
 static d9_status find_finished(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder,
                                json_t **result) {
     d9_status status = D9_OK;
@@ -360,7 +357,7 @@ static d9_status find_finished(d9_cli *cli, const train_options *options, const 
     D9_TRY(d9_json_read(&cli->context, path, result, NULL));
     if (!json_is_number(json_object_get(*result, "accuracy")) ||
         !json_is_number(json_object_get(*result, "accuracy_tta")))
-        status = d9_fail(&cli->context, D9_DATA, "%s: is not the result of a run; --overwrite trains it again", path);
+        status = d9_fail(&cli->context, D9_DATA, "%s: not the result of a run; --overwrite trains it again", path);
 done:
     if (status == D9_OK) return status;
     json_decref(*result);
@@ -410,8 +407,8 @@ typedef struct many {
     int64_t count;
     json_t *rows;
     const char *out;
-    double product; /* as train_once has it */
-    bool views;     /* some run has more than one */
+    double product; /* as in train_once */
+    bool views;     /* some run has TTA views */
 } many;
 
 static void add_accuracy(many *many, double plain, double tta, bool views) {
@@ -420,7 +417,7 @@ static void add_accuracy(many *many, double plain, double tta, bool views) {
     many->tta[many->count++] = tta;
 }
 
-/* The deviation of a single run is 0 here. */
+/* A single run has deviation 0 here. */
 static d9_sample describe(const many *many, const double *values) {
     d9_sample sample;
     d9_sample_describe(values, many->count, &sample);
@@ -442,7 +439,7 @@ done:
     return status;
 }
 
-/* Before the first of several runs: none would be refused later. */
+/* Checks every seed before the first run, so that none fails later. */
 static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const many *many) {
     d9_status status;
     d9_config *config = NULL;
@@ -459,7 +456,7 @@ done:
     return status;
 }
 
-/* With --resume a seed that is finished counts by its record. */
+/* With --resume, the result of a finished seed is read from its record. */
 static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t seed, many *many) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
@@ -508,7 +505,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, options->runs.value, &many.tta));
     for (int64_t i = 0; i < options->runs.value; i++) D9_TRY(check_seed(cli, options, first + i, &many));
     for (int64_t i = 0; i < options->runs.value; i++) {
-        if (i > 0) cli->process_start = 0; /* later runs did not start with the process */
+        if (i > 0) cli->process_start = 0; /* process start counts only for the first run */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
     const d9_sample plain = describe(&many, many.plain), tta = describe(&many, many.tta);
@@ -546,7 +543,7 @@ static d9_status find_rate(d9_cli *cli, const train_options *options) {
                   {"--save-plan", options->save_plan}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].given)
-            return d9_fail(&cli->context, D9_USAGE, "--find-lr: does not go together with %s", others[i].option);
+            return d9_fail(&cli->context, D9_USAGE, "--find-lr: cannot be combined with %s", others[i].option);
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &out, "runs/%s-find-lr", config->title));
     d9_cli_name_folder(out + strlen("runs/"), NULL);
@@ -560,23 +557,23 @@ static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
     if (chosen->find_lr) return find_rate(cli, chosen);
     if (chosen->html && chosen->events)
-        return d9_fail(&cli->context, D9_USAGE, "--html: does not go together with --events");
+        return d9_fail(&cli->context, D9_USAGE, "--html: cannot be combined with --events");
     if (chosen->json && chosen->events)
-        return d9_fail(&cli->context, D9_USAGE, "--json and --events: give one of them (dawn9 train --help)");
+        return d9_fail(&cli->context, D9_USAGE, "--json and --events: give only one (dawn9 train --help)");
     if (chosen->resume && chosen->overwrite)
-        return d9_fail(&cli->context, D9_USAGE, "--resume and --overwrite: give one of them (dawn9 train --help)");
+        return d9_fail(&cli->context, D9_USAGE, "--resume and --overwrite: give only one (dawn9 train --help)");
     const d9_status status = d9_cli_check_output(cli, chosen->save_plan, "--save-plan", chosen->config);
     if (status != D9_OK) return status;
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }
 
 static const d9_example examples[] = {
-    {"a first run, without data: drawn shapes, some seconds", "dawn9 train configs/synthetic.yaml --out runs/first"},
-    {"the ten-epoch recipe for CIFAR-10 (dawn9 data fetch gets it)", "dawn9 train configs/dawn94.yaml"},
+    {"a first run, on generated images, in some seconds", "dawn9 train configs/synthetic.yaml --out runs/first"},
+    {"the ten-epoch recipe for CIFAR-10 (download the data by dawn9 data fetch)", "dawn9 train configs/dawn94.yaml"},
     {"one trick off, another with an option, a key changed",
      "dawn9 train configs/synthetic.yaml --without flip_tta --with cutout:size=8 --set train.epochs=3 --out "
      "runs/second"},
-    {"the same over five seeds: mean and deviation", "dawn9 train configs/synthetic.yaml --runs 5 --out runs/five"},
+    {"five seeds: mean and standard deviation", "dawn9 train configs/synthetic.yaml --runs 5 --out runs/five"},
     {0},
 };
 
@@ -586,10 +583,10 @@ const d9_command d9_command_train = {
     .about =
         "A checkpoint is written on an interrupt (exit status 129, 130, 138 or 143) and at the end of an epoch, at "
         "most\n"
-        "one every 30 seconds; --resume goes on from it. A folder that holds a run is not written over unless\n"
-        "--overwrite says so. --data DIR says where the data lie, with --resume too: a record keeps no absolute path.\n"
-        "`dawn9 eval DIR` evaluates what was trained once more, `dawn9 predict DIR FILE...` uses it.\n"
-        "docs/models.md tells what the model file holds and how it goes to PyTorch.",
+        "one every 30 seconds; --resume continues from it. A folder that holds a run is overwritten only with\n"
+        "--overwrite. --data DIR sets the folder of the data, also with --resume: records omit absolute paths.\n"
+        "`dawn9 eval DIR` evaluates the trained model again, `dawn9 predict DIR FILE...` uses it.\n"
+        "docs/models.md describes the model file and its use in PyTorch.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(train_options),

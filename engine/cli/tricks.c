@@ -1,4 +1,4 @@
-/* dawn9 tricks: the list, or everything about one. */
+/* dawn9 tricks: lists the tricks, or describes one. */
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "core/text.h"
@@ -12,14 +12,14 @@ typedef struct tricks_options {
 } tricks_options;
 
 static const d9_flag flags[] = {
-    {"NAME", D9_FLAG_OPTIONAL, offsetof(tricks_options, name), .doc = "one trick, in full"},
+    {"NAME", D9_FLAG_OPTIONAL, offsetof(tricks_options, name), .doc = "full description of this trick"},
     {"json", D9_FLAG_SWITCH, offsetof(tricks_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
 
 static const d9_example examples[] = {
-    {"every trick, in the order in which they edit a run", "dawn9 tricks"},
-    {"one: what, source, published and measured effect, options", "dawn9 tricks ghost_batchnorm"},
+    {"all tricks, in the order in which they are applied", "dawn9 tricks"},
+    {"one trick: description, source, published and measured effect, options", "dawn9 tricks ghost_batchnorm"},
     {0},
 };
 
@@ -41,10 +41,10 @@ static void add_field(d9_text *text, const char *label, const char *words, int w
     d9_wrap(words, LABEL_COLUMNS, LABEL_COLUMNS, width, text);
 }
 
-/* "the recipe loses 0.41 points of accuracy without it (95% interval 0.27 to 0.55, 10 runs, experiments/x.yaml)"; of a
- * small one that is said. */
+/* Formats "the recipe loses 0.41 points of accuracy without it (95% interval 0.27 to 0.55, 10 runs,
+ * experiments/x.yaml)", and says if the recipe was a smaller one. */
 static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
-    const bool small = d9_text_ends_in(row->experiment, "-small"); /* so are those called that are no whole recipe */
+    const bool small = d9_text_ends_in(row->experiment, "-small"); /* names of experiments with reduced recipes */
     const bool gains = row->difference >= 0;
     const double ends[] = {gains ? row->low : -row->high, gains ? row->high : -row->low};
     const int length =
@@ -54,11 +54,11 @@ static void measured_sentence(const d9_measured *row, char *sentence, size_t siz
                  : small                       ? "a smaller, shorter recipe"
                                                : "the recipe",
                  gains ? "gains" : "loses", fabs(row->difference), row->side == D9_LEFT_OUT ? "without it" : "with it",
-                 row->companions ? " and its companions" : "", row->instead_of ? " instead of " : "",
+                 row->companions ? ", with its companions" : "", row->instead_of ? " instead of " : "",
                  row->instead_of ? row->instead_of : "", ends[0], ends[1], row->runs, row->experiment,
-                 small ? ": narrower, and trained for less" : "");
+                 small ? ": narrower, with fewer epochs" : "");
     if (row->p >= 0.05 && length > 0 && (size_t)length < size)
-        snprintf(sentence + length, size - (size_t)length, "; that may be chance (Holm's p %.2g)", row->p);
+        snprintf(sentence + length, size - (size_t)length, "; not significant (Holm's p %.2g)", row->p);
 }
 
 static void add_measured(d9_text *text, int trick, int width) {
@@ -74,7 +74,7 @@ static void add_measured(d9_text *text, int trick, int width) {
 }
 
 static void add_option(d9_text *text, const d9_option *option, int width) {
-    enum { COLUMNS = 25 }; /* the longest key of today, restart_each_epoch, between four blanks and two */
+    enum { COLUMNS = 25 }; /* the longest key, restart_each_epoch, plus margins */
     const int length = (int)strlen(option->key);
     d9_text_add(text, "    %s%*s", option->key, length + 6 > COLUMNS ? 2 : COLUMNS - 4 - length, "");
     d9_wrap(option->doc, COLUMNS, COLUMNS, width, text);
@@ -172,7 +172,7 @@ static d9_status run(d9_cli *cli, const void *options) {
 
 const d9_command d9_command_tricks = {
     .name = "tricks",
-    .doc = "List the tricks, in the order in which they edit a run, or explain one",
+    .doc = "List the tricks in the order in which they are applied, or describe one",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(tricks_options),

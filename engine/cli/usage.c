@@ -1,4 +1,4 @@
-/* The help of a terminal: of dawn9, and of one command. */
+/* Help on the terminal: overview and commands. */
 #include "cli/help.h"
 
 #include <limits.h>
@@ -9,31 +9,31 @@ const char d9_summary[] = "Trains small image networks to a target accuracy as f
 
 const d9_fact d9_exit_statuses[] = {
     {"0", "done"},
-    {"1", "a check failed: a comparison did not hold, or a run of an experiment failed"},
-    {"2", "usage or configuration"},
+    {"1", "a check failed: a comparison, or a run of an experiment"},
+    {"2", "wrong usage or configuration"},
     {"3", "input data: missing, truncated or wrong"},
-    {"4", "device or backend, or out of memory"},
+    {"4", "device or backend error, or out of memory"},
     {"5", "training or an evaluation became non-finite"},
     {"6", "output could not be written"},
-    {"129", "interrupted by SIGHUP; a training run has written a checkpoint"},
-    {"130", "interrupted by SIGINT, likewise"},
-    {"138", "interrupted by SIGUSR1, likewise: a scheduler's word before its limit"},
-    {"143", "interrupted by SIGTERM, likewise"},
+    {"129", "interrupted by SIGHUP; a training run wrote a checkpoint"},
+    {"130", "interrupted by SIGINT; a training run wrote a checkpoint"},
+    {"138", "interrupted by SIGUSR1, which schedulers send before a time limit; a training run wrote a checkpoint"},
+    {"143", "interrupted by SIGTERM; a training run wrote a checkpoint"},
     {0},
 };
 
 const d9_fact d9_environment[] = {
-    {"DAWN9_DATA", "folder in which datasets are looked for, before the user's cache folder"},
-    {"DAWN9_CASES", "reference cases of `dawn9 verify`; otherwise tests/golden/cases, or the installed ones"},
-    {"XDG_CACHE_HOME", "the user's cache folder, where datasets lie in dawn9/; otherwise ~/.cache"},
+    {"DAWN9_DATA", "folder searched for datasets before the user's cache folder"},
+    {"DAWN9_CASES", "reference cases of `dawn9 verify`; default tests/golden/cases, then the installed ones"},
+    {"XDG_CACHE_HOME", "the user's cache folder, with datasets in dawn9/; default ~/.cache"},
     {"NO_COLOR", "if set and not empty, no colours"},
-    {"OMP_WAIT_POLICY", "how threads wait; dawn9 sets it to passive unless it, GOMP_SPINCOUNT or KMP_BLOCKTIME is set"},
+    {"OMP_WAIT_POLICY", "how threads wait; set to passive unless it, GOMP_SPINCOUNT or KMP_BLOCKTIME is set"},
     {0},
 };
 
 const d9_fact d9_general_options[] = {
-    {"--help", "after any command: its options and examples"},
-    {"--version", "what this build is"},
+    {"--help", "after a command: its options and examples"},
+    {"--version", "version, commit and compiler"},
     {0},
 };
 
@@ -46,7 +46,7 @@ int d9_help_width(const d9_cli *cli) {
 }
 
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
-    bool first = true; /* on this line */
+    bool first = true; /* at the start of this line */
     for (words += strspn(words, " \n"); *words; words += strspn(words, " \n")) {
         const int length = (int)strcspn(words, " \n");
         if (!first && at + 1 + length > width) {
@@ -64,9 +64,9 @@ void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
     d9_text_add(text, "\n");
 }
 
-enum { TITLE_COLUMNS = 24 }; /* the longest title of today, "--set K=V" and the like, and two spaces each side */
+enum { TITLE_COLUMNS = 24 }; /* the longest title, "--set K=V" and the like, plus margins */
 
-/* "  --set K=V            sentence"; a longer title has a line of its own. */
+/* Adds "  --set K=V            sentence"; a longer title gets its own line. */
 static void add_entry(const char *title, const char *sentence, int columns, int width, d9_text *text) {
     const int length = (int)strlen(title);
     d9_text_add(text, "  %s", title);
@@ -81,7 +81,7 @@ static void add_facts(const d9_fact *facts, int columns, int width, d9_text *tex
     for (; facts->name; facts++) add_entry(facts->name, facts->doc, columns, width, text);
 }
 
-/* ---- of options ---- */
+/* ---- options ---- */
 
 void d9_flag_title(const d9_flag *flag, char *title, size_t size) {
     if (d9_flag_is_word(flag))
@@ -100,7 +100,7 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text) {
 
 typedef enum flag_kind { WORDS, OPTIONS, EDITS } flag_kind;
 
-/* Rows are copies, with the names of their tables. */
+/* Group of an option. Rows are copies, so names are compared by address with those of the shared tables. */
 static flag_kind kind_of(const d9_flag *row) {
     if (d9_flag_is_word(row)) return WORDS;
     for (const d9_flag *flag = d9_cli_edit_flags; flag->type != D9_FLAG_END; flag++)
@@ -136,7 +136,7 @@ void d9_usage_line(const d9_command *command, d9_text *text) {
     d9_text_add(text, " [options]");
 }
 
-/* ---- the two helps ---- */
+/* ---- help ---- */
 
 static void command_help(const d9_command *command, int width, d9_text *text) {
     d9_flag_rows list;

@@ -1,4 +1,4 @@
-/* dawn9 verify: another framework's numbers through this build's step program, one row per tensor group. */
+/* dawn9 verify: compares this build's step program with another framework's numbers, one row per tensor group. */
 #include "cli/commands.h"
 #include "core/installed.h"
 #include "core/process.h"
@@ -22,9 +22,9 @@ static const d9_flag flags[] = {
             "installed ones"},
     {"backend", D9_FLAG_TEXT, offsetof(verify_options, backend), "B", .doc = "default auto"},
     {"precision", D9_FLAG_TEXT, offsetof(verify_options, precision), "P",
-     .doc = "f64, f32 (default), tf32, or bf16 and fp16, which are compared with rounding at the same edges"},
+     .doc = "f64, f32 (default), tf32, or bf16 and fp16, compared with references rounded at the same tensors"},
     {"data", D9_FLAG_TEXT, offsetof(verify_options, data), "DIR",
-     .doc = "folder of the cases' data set, for their patch statistics; where it is not there, a row says so"},
+     .doc = "folder of the cases' data set, for patch statistics; without it that row is skipped"},
     {"threads", D9_FLAG_INTEGER, offsetof(verify_options, threads), "N", .minimum = 0, .maximum = 4096,
      .doc = "0: one per physical core this process may use"},
     {"json", D9_FLAG_SWITCH, offsetof(verify_options, json), .doc = "print JSON"},
@@ -33,12 +33,12 @@ static const d9_flag flags[] = {
 
 typedef struct tally {
     d9_cli *cli;
-    json_t *rows; /* with --json, else NULL */
+    json_t *rows; /* with --json, otherwise NULL */
     char last_case[96];
     int cases, passed, by_sensitivity, failed, skipped;
 } tally;
 
-/* Beyond its limit, and within what perturbing the weights does to the case. */
+/* The error exceeds its limit but not the effect of perturbing the weights. */
 static bool passed_by_sensitivity(const d9_verify_row *row) { return row->passed && isfinite(row->sensitivity); }
 
 static void keep_json(tally *tally, const d9_verify_row *row) {
@@ -58,7 +58,7 @@ static void print_row(d9_cli *cli, const d9_verify_row *row) {
     }
     d9_cli_print(cli, "%10.2e %10.2e  %s", row->error, row->limit, row->passed ? "ok" : "FAILED");
     if (isfinite(row->sensitivity))
-        d9_cli_print(cli, row->passed ? " by its sensitivity %.2e" : "  sensitivity %.2e", row->sensitivity);
+        d9_cli_print(cli, row->passed ? " by sensitivity %.2e" : "  sensitivity %.2e", row->sensitivity);
     if (isfinite(row->cosine)) d9_cli_print(cli, "  cosine %.6f", row->cosine);
     d9_cli_print(cli, row->note[0] ? "  %s\n" : "\n", row->note);
 }
@@ -101,7 +101,7 @@ static d9_status run(d9_cli *cli, const void *options) {
                                          "passed", tally.passed, "passed_by_sensitivity", tally.by_sensitivity,
                                          "failed", tally.failed, "skipped", tally.skipped));
     } else if (status == D9_OK || status == D9_CHECK_FAILED) {
-        d9_cli_print(cli, "%d cases: %d comparisons ok (%d by their sensitivity), %d FAILED, %d skipped\n", tally.cases,
+        d9_cli_print(cli, "%d cases: %d comparisons ok (%d by sensitivity), %d FAILED, %d skipped\n", tally.cases,
                      tally.passed, tally.by_sensitivity, tally.failed, tally.skipped);
     }
     json_decref(tally.rows);
@@ -112,7 +112,7 @@ static d9_status run(d9_cli *cli, const void *options) {
 
 static const d9_example examples[] = {
     {"every reference case, on the fastest backend", "dawn9 verify"},
-    {"one case, in double precision, on plain loops",
+    {"one case, on the reference backend in double precision",
      "dawn9 verify --cases tests/golden/cases/ema.safetensors --backend reference --precision f64"},
     {0},
 };

@@ -145,7 +145,7 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
         d9_text_add(text, ": %s.", without_interval(&e));
         return;
     }
-    if (pairs > 1) d9_text_add(text, " (%.4g%% interval, corrected for %d pairs)", pairs, 100 * (1 - ALPHA / pairs));
+    if (pairs > 1) d9_text_add(text, " (%.4g%% interval, corrected for %d pairs)", 100 * (1 - ALPHA / pairs), pairs);
     d9_text_add(text, e.low > 0 ? "." : ": the interval spans zero, so these runs do not distinguish them.");
 }
 

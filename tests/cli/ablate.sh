@@ -44,7 +44,7 @@ refuses 2 '^dawn9: --lr abc: train.lr.peak: needs a finite number' "$dawn9" abla
 # ---- what the page prints under "Again", pasted, makes the same figures ----
 again() { # PAGE: its commands
     python3 -c 'import html, re, sys
-print(html.unescape(re.search("<h2>Again</h2>.*?<pre>(.*?)</pre>", sys.stdin.read(), re.S).group(1)))' <"$1" >again.sh
+print(html.unescape(re.search("<h2>Reproduce</h2>.*?<pre>(.*?)</pre>", sys.stdin.read(), re.S).group(1)))' <"$1" >again.sh
 }
 PATH=$(dirname "$dawn9"):$PATH
 accepts "$dawn9" ablate tiny.yaml --only celu --seeds 2 --quiet --set 'train.lr={knots: [0, end], values: [0.4, 0]}' --out runs/asked

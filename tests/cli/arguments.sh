@@ -27,8 +27,8 @@ says '^backends .*reference$'
 tiny >tiny.yaml
 refuses 2 'no command' "$dawn9"
 refuses 2 'unknown option "--hlep"; did you mean --help\?' "$dawn9" --hlep
-refuses 2 'unknown option "-x": a command comes first' "$dawn9" -x
-refuses 2 '"tiny.yaml" is a file, and a command comes first, like dawn9 train tiny.yaml' "$dawn9" tiny.yaml
+refuses 2 'unknown option "-x": the command must come first' "$dawn9" -x
+refuses 2 '"tiny.yaml" is a file: give a command first, like dawn9 train tiny.yaml' "$dawn9" tiny.yaml
 refuses 2 'tiny.yml: there is no such file; did you mean tiny.yaml\?' "$dawn9" train tiny.yml
 refuses 2 '\./tiny: there is no such file; did you mean \./tiny.yaml\?' "$dawn9" config ./tiny
 refuses 2 'elsewhere/tiny.yaml: cannot open: No such file' "$dawn9" train elsewhere/tiny.yaml
@@ -52,7 +52,7 @@ refuses 2 'unknown option -q' "$dawn9" train tiny.yaml -q
 refuses 2 'CONFIG is missing' "$dawn9" train
 refuses 2 'MODEL is missing' "$dawn9" eval tiny.yaml
 refuses 2 'RUN is missing' "$dawn9" compare --json
-refuses 2 '"more" is one argument too many' "$dawn9" train tiny.yaml more
+refuses 2 'unexpected argument "more"' "$dawn9" train tiny.yaml more
 refuses 2 '--set needs a value: K=V' "$dawn9" train tiny.yaml --set
 refuses 2 'CONFIG is missing' "$dawn9" config
 refuses 2 'an argument is empty' "$dawn9" train ''
@@ -64,12 +64,12 @@ refuses 2 '--seed: -1 is out of range, must be at least 0' "$dawn9" train tiny.y
 refuses 2 '--runs: 0 is out of range, must be 1 to' "$dawn9" train tiny.yaml --runs 0
 refuses 2 '--threads: 4097 is out of range, must be 0 to 4096' "$dawn9" config tiny.yaml --threads 4097
 accepts "$dawn9" config tiny.yaml --threads 4096
-refuses 2 'ACTION: "chek" is none of check\|fetch\|preview; did you mean check\?' "$dawn9" data chek
-refuses 2 'WHAT: "opss" is none of step\|eval\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
+refuses 2 'ACTION: "chek" is not one of check\|fetch\|preview; did you mean check\?' "$dawn9" data chek
+refuses 2 'WHAT: "opss" is not one of step\|eval\|pipeline\|ops\|cold\|fit' "$dawn9" bench opss
 refuses 2 'unknown trick "emma"; did you mean ema\?' "$dawn9" tricks emma
-refuses 2 'data check takes --data and --json alone' "$dawn9" data check --set a=b
-refuses 2 'data check takes --data and --json alone' "$dawn9" data check --epochs 3
-refuses 2 'data check takes --data and --json alone' "$dawn9" data check --with ema
+refuses 2 'data check accepts only --data and --json' "$dawn9" data check --set a=b
+refuses 2 'data check accepts only --data and --json' "$dawn9" data check --epochs 3
+refuses 2 'data check accepts only --data and --json' "$dawn9" data check --with ema
 refuses 2 'data preview needs a configuration' "$dawn9" data preview --out x.png
 refuses 2 'data preview needs --out' "$dawn9" data preview tiny.yaml
 

@@ -12,9 +12,9 @@ tricks: {pool_before_activation: {position: before_norm}}
 Y
 
     accepts "$dawn9" bench step --config tiny.yaml
-    says '^beside: over a large matrix product here, [0-9]+ GFLOP/s, or a large copy, [0-9.]+ GB/s \(read'
+    says '^x peak: divided by the rate of a large matrix product, [0-9]+ GFLOP/s, or of a large copy, [0-9.]+ GB/s \(read'
     says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$'
-    says '^the whole run at this rate, its evaluations included: 0:0[0-9]$'
+    says '^predicted time of the whole run, with evaluations: 0:0[0-9]$'
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
     # The best of the nodes beside the peak_rates, wide enough to ask for units and not for speed: small arrays stay in the
@@ -34,7 +34,7 @@ Y
     json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["ways"]) for r in d["rules"]) * 1.5'
     accepts "$dawn9" bench ops --config tiny.yaml
     says '^  \* '
-    says 'of the fastest bare sum'
+    says 'times the sum of fastest bare'
 done
 # The backend named after oneDNN takes its convolutions, and lists ours beside them.
 [ "$backend" = cpu ] || json ops.json 'all(r["choice"].startswith("onednn ") for r in d["rules"])'

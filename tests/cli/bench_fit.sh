@@ -4,7 +4,7 @@ tiny >tiny.yaml
 
 accepts "$dawn9" bench fit --config tiny.yaml --memory 2M
 says '^tiny on reference \(.*\), [0-9]+ parameters: the largest batch in 2 MiB$'
-says '^counted: the buffers of a run'
+says '^included: buffers of the run'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 2M --json
 cp "$out" fit.json
 json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1'
@@ -28,7 +28,7 @@ json all.json 'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows
 accepts "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 says 'a multiple of 16$'
 accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
-says "^a folder's images are not counted"
+says "^images of a folder are not included"
 
 # Where no precision fits, what the narrowest needs.
 refuses 2 'too small: a batch of 1 in f32 needs [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
@@ -37,8 +37,8 @@ refuses 2 'a batch of 16 in f32 needs' "$dawn9" bench fit --config tiny.yaml --w
 refuses 2 '--steps: dawn9 bench fit runs no step' "$dawn9" bench fit --config tiny.yaml --steps 3
 refuses 2 'batch_size is 500 but there are only 128' "$dawn9" bench fit --config tiny.yaml --set train.batch_size=500
 for size in 16 16X G 0G -1G 1e9T 1.5.5M nanG; do
-    refuses 2 'is no size, such as 16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
+    refuses 2 'is not a size like 16G' "$dawn9" bench fit --config tiny.yaml --memory=$size
 done
-refuses 2 'memory belongs to dawn9 bench fit' "$dawn9" bench step --config tiny.yaml --memory 1G
+refuses 2 'memory: only for dawn9 bench fit' "$dawn9" bench step --config tiny.yaml --memory 1G
 refuses 4 'precision tf32: backend reference' "$dawn9" bench fit --config tiny.yaml --precision tf32
 verdict

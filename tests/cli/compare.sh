@@ -37,7 +37,7 @@ accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-see
 says '^  accuracy_tta +[0-9.]+ +94.20$'
 
 # ---- what cannot be compared ----
-refuses 2 'runs/a: alone' "$dawn9" compare runs/a
+refuses 2 'runs/a: nothing to compare it with' "$dawn9" compare runs/a
 
 # ---- configurations, beside each other and beside a run: what they say otherwise, and nothing that only a run has ----
 tiny >one.yaml
@@ -46,7 +46,7 @@ accepts "$dawn9" compare one.yaml two.yaml
 [ "$(sed -n '2,$p' "$out" | tr -s ' ')" = "$(printf 'configuration\n train.epochs 2 3')" ] || fail "two configurations: $(cat "$out")"
 accepts "$dawn9" compare one.yaml runs/a --json
 json "$out" 'list(d) == ["runs", "configuration"] and d["runs"] == ["one.yaml", "runs/a"]'
-refuses 2 'one.yaml: alone' "$dawn9" compare one.yaml
+refuses 2 'one.yaml: nothing to compare it with' "$dawn9" compare one.yaml
 echo 'seed: x' >bad.yaml
 refuses 2 'bad.yaml:1:7: seed' "$dawn9" compare one.yaml bad.yaml
 mkdir configs && mv two.yaml configs/
@@ -56,11 +56,11 @@ mv configs/two.yaml . && rmdir configs
 refuses 2 'did you mean two.yaml' "$dawn9" compare one.yaml twoo.yaml
 refuses 3 'nothing' "$dawn9" compare runs/a nothing
 mkdir empty
-refuses 3 'empty: holds no finished run' "$dawn9" compare runs/a empty
+refuses 3 'empty: contains no finished run' "$dawn9" compare runs/a empty
 mkdir cut && head -c 300 runs/a/result.json >cut/result.json
 refuses 3 'cut/result.json:[0-9]+: ' "$dawn9" compare runs/a cut
 mkdir other && echo '{"accuracy": 99}' >other/result.json
-refuses 3 'other/result.json: is not the result of a run' "$dawn9" compare runs/a other
+refuses 3 'other/result.json: not the result of a run' "$dawn9" compare runs/a other
 echo '[1]' >other/result.json
-refuses 3 'other/result.json: is not the result of a run' "$dawn9" compare runs/a other
+refuses 3 'other/result.json: not the result of a run' "$dawn9" compare runs/a other
 verdict

@@ -59,7 +59,7 @@ refuses 2 'experiment.yaml:1:1: config: no configuration has this key: this is a
 refuses 2 'tiny.yaml:[0-9]+:1: .*not a key of an experiment: this is a configuration file' "$dawn9" experiment tiny.yaml
 refuses 2 'experimnt.yaml: there is no such file; did you mean experiment.yaml\?' "$dawn9" experiment experimnt.yaml
 refuses 2 'tinny.yaml: there is no such file; did you mean tiny.yaml\?' "$dawn9" ablate tinny.yaml
-refuses 2 'names a trick that is empty' "$dawn9" ablate tiny.yaml --only crop,
+refuses 2 'has an empty trick name' "$dawn9" ablate tiny.yaml --only crop,
 
 # ---- a file of that name where such files lie ----
 mkdir -p configs/ladder experiments && tiny >configs/small.yaml && cp experiment.yaml experiments/steps.yaml

@@ -33,7 +33,7 @@ accepts "$dawn9" experiment short.yaml --dry-run
 says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$'
 says '^Does the mirror help\?$'
 says '^one  .* --without flip  \(against both\)$'
-says '^time       about [0-9]+:[0-9]{2} for all that are left, one at a time; [0-9]+:[0-9]{2} for one of both'
+says '^time       about [0-9]+:[0-9]{2} for all remaining runs, one at a time; [0-9]+:[0-9]{2} for one of both'
 accepts "$dawn9" experiment short.yaml --status
 says '^runs       0 of 4 done, 4 waiting$'
 [ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
@@ -67,7 +67,7 @@ json runs/short/experiment.json 'all(json.load(open("runs/short/runs/" + a["name
 grep -q '^seed: 2$' runs/short/runs/one/seed2/config.yaml || fail "config.yaml has another seed"
 cp -rp runs/short held
 accepts "$dawn9" experiment short.yaml --dry-run
-says '^time       nothing is left: 4 of 4 done$'
+says '^time       no runs are left: 4 of 4 done$'
 accepts "$dawn9" experiment short.yaml
 says '^short: .* = 4 runs, 4 done before$'
 diff -r runs/short held >/dev/null || fail "a second pass changed the folder"
@@ -97,7 +97,7 @@ arms:
   one: {without: [flip], baseline: both}
 YAML
 accepts "$dawn9" experiment alike.yaml --dry-run
-says '^alike: 4 arms x 3 seeds = 12 runs, 9 trained: arms that are configured alike share theirs'
+says '^alike: 4 arms x 3 seeds = 12 runs, 9 trained: arms with identical configurations share runs'
 says '^again .* \(against both\)  \(the runs of both\)$'
 accepts "$dawn9" experiment alike.yaml
 says '^so far     one '

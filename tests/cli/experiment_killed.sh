@@ -75,7 +75,7 @@ kill_workers() { # DIR, then the processes to kill: head -n N
 accepts kill_workers one_less 1
 says '^runs       2 of 2 done$'
 observe kill_workers none_left 2
-[ $status = 4 ] && grep -q '^dawn9: all workers were killed .*the same command goes on' "$err" || fail "status $status: $(cat "$err")"
+[ $status = 4 ] && grep -q '^dawn9: all workers were killed .*repeat the command' "$err" || fail "status $status: $(cat "$err")"
 accepts "$dawn9" experiment two.yaml --out none_left --quiet
 for folder in one_less none_left; do
     hashes $folder >disturbed.txt

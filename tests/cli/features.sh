@@ -73,7 +73,7 @@ accepts $tensors bottleneck/model.safetensors empty.safetensors fc.weight=0,0 fc
 refuses 2 'has no fc.weight of \(classes, 128\), in which this configuration.s network ends; it has fc.weight, \(0, 128\)$' \
     "$dawn9" predict empty.safetensors drawn --config foreign.yaml --set data.normalize=imagenet
 accepts "$dawn9" eval bottleneck.yaml foreign.safetensors --set data.normalize=imagenet
-refuses 2 'data.normalize: a model by itself is evaluated as it was trained; with a CONFIG in front' \
+refuses 2 'data.normalize: a model keeps the normalisation of its training; .* add a CONFIG' \
     "$dawn9" eval vgg --set data.normalize=imagenet
 
 for option in features=x.npy sheet=x.png; do
@@ -90,8 +90,8 @@ accepts grep -aqF 'names/first.png\",\"names/other?.png\",\"names/third.png' nam
 
 # ---- what cannot be ----
 refuses 2 '--features out.txt: must end in .npy or .safetensors$' "$dawn9" predict vgg drawn --features out.txt
-refuses 2 '--set changes a configuration that --config gives$' "$dawn9" predict vgg drawn --set model.hidden=3
-refuses 2 'out.npy: cannot be both --sheet and --features$' \
+refuses 2 '--set: needs --config' "$dawn9" predict vgg drawn --set model.hidden=3
+refuses 2 'out.npy: --sheet and --features need different files$' \
     "$dawn9" predict vgg drawn --sheet out.npy --features out.npy
 cp drawn/bars/00.png picture.npy
 refuses 2 'picture.npy: would overwrite its own input' "$dawn9" predict vgg picture.npy --features picture.npy

@@ -88,7 +88,7 @@ grep -q '^dawn9: warning: many/disc: 1 file is not .png, .jpg, .jpeg or .webp an
 
 cp -r drawn ghosts && ln -s nowhere ghosts/ghost
 refuses 3 'ghosts/ghost: a broken link' "$dawn9" train small.yaml --data ghosts --out ghost
-refuses 2 'drawn/disc/04.png: lies in the folder of the pictures; give another --out' \
+refuses 2 'drawn/disc/04.png: is in the folder of the images; give another --out' \
     "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
 accepts "$dawn9" ablate small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --seeds 1 --only crop --quiet --out ablated
 accepts "$dawn9" report ablated

@@ -31,11 +31,11 @@ says '^tricks.label_smoothing.alpha$'
 accepts "$dawn9" help eval.
 says '^eval.every$'
 [ "$(grep -c '^[a-z]' "$out")" = "$(grep -c '^eval[.]' "$out")" ] || fail "help eval. explains other keys"
-refuses 2 'no command, trick or key is called "trian"; did you mean train\?' "$dawn9" help trian
+refuses 2 'there is no command, trick or key "trian"; did you mean train\?' "$dawn9" help trian
 refuses 2 'did you mean ghost_batchnorm\?' "$dawn9" help ghost_batchnrom
 refuses 2 'did you mean train.momentum\?' "$dawn9" help train.momentm
-refuses 2 'one argument too many' "$dawn9" help train extra
-refuses 2 'none of bash\|zsh\|fish; did you mean zsh\?' "$dawn9" help --completion zshh
+refuses 2 'unexpected argument "extra"' "$dawn9" help train extra
+refuses 2 'not one of bash\|zsh\|fish; did you mean zsh\?' "$dawn9" help --completion zshh
 
 # ---- help starts at once and maps no library of a vendor ----
 LD_DEBUG=files LD_DEBUG_OUTPUT="$scratch/loaded" "$dawn9" --help >"$out"
@@ -47,7 +47,7 @@ grep -Eq 'dnnl|cuda|cudnn|dawn9-' "$err" && fail "--help maps a vendor's library
 # ---- the reference page in docs/ is that of this build ----
 accepts "$dawn9" config --reference
 cmp "$out" "$source/docs/config.md" >"$err" || fail "docs/config.md is out of date: dawn9 config --reference >docs/config.md"
-refuses 2 'leave tiny.yaml out' "$dawn9" config tiny.yaml --reference
+refuses 2 'omit tiny.yaml' "$dawn9" config tiny.yaml --reference
 
 # ---- tricks as JSON ----
 accepts "$dawn9" tricks --json

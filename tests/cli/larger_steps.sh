@@ -19,7 +19,7 @@ accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 96 and d["rows"][0]["refused"] == 104 and not d["rows"][0]["all_images"]'
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G
-says '^f32 +96 .* training refuses 104$'
+says '^f32 +96 .* training rejects 104$'
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 4M --json
 json "$out" '64 < d["rows"][0]["batch_size"] < 96 and d["rows"][0]["refused"] is None and not d["rows"][0]["all_images"]'

@@ -30,7 +30,7 @@ refuses 2 'run: holds a run of another configuration \(run/config.yaml: train.ep
     "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
 refuses 2 'it has tricks.flip_tta\)' "$dawn9" train tiny.yaml --out run --without flip_tta
 refuses 2 'it has no tricks.cutout\)' "$dawn9" train tiny.yaml --out run --with cutout:size=4
-refuses 2 'resume and --overwrite: give one' "$dawn9" train tiny.yaml --out run --resume --overwrite
+refuses 2 'resume and --overwrite: give only one' "$dawn9" train tiny.yaml --out run --resume --overwrite
 accepts "$dawn9" train tiny.yaml --out run --resume
 says '^finished   before, [0-9.]+% plain, [0-9.]+% with TTA; --overwrite trains it again$'
 accepts "$dawn9" train tiny.yaml --out run --resume --json

@@ -116,7 +116,7 @@ says '^verdict    These runs were not all evaluated on the same images'
 says '^missing    some: requests other data than none: '
 
 # ---- again: a relative path of data leads from where the run was begun, which the page does not know ----
-again=$(sed -n '/<h2>Again/,/<\/pre>/p' aside/report.html)
+again=$(sed -n '/<h2>Reproduce/,/<\/pre>/p' aside/report.html)
 case $again in *DIR*) fail "a folder of data where there is none: $again" ;; esac
 sed -i 's/"dataset": "synthetic"/&, "path": "arr"/' aside/none/result.json
 accepts "$dawn9" report aside

@@ -82,7 +82,7 @@ hashes() { (cd "$1" && grep -H params_sha256 runs/*/*/result.json); }
 checks=$((checks + 1))
 [ "$(ls "it's out/slurm" | wc -l)" = 4 ] || fail "not an output for each task: $(ls "it's out/slurm")"
 accepts "$dawn9" experiment array.yaml --out "it's out" --slurm
-says "^nothing is left to run in it's out\$"
+says "^no runs are left in it's out\$"
 
 # ---- a worker is killed: its run is stopped, the same command submits that alone ----
 tiny | slower | sed 's/epochs: 2/epochs: 400/' >long.yaml
@@ -110,7 +110,7 @@ scancel --signal=TERM --full --state=RUNNING --user=root # the program stops in 
 wait_for_jobs
 accepts "$dawn9" experiment killed.yaml --status
 says '^long +seed 1 +stopped$'
-grep -q 'interrupted: what is done stays done' runs/killed/slurm/*_2.txt || fail "the task said: $(cat runs/killed/slurm/*_2.txt)"
+grep -q 'interrupted: finished runs are kept' runs/killed/slurm/*_2.txt || fail "the task said: $(cat runs/killed/slurm/*_2.txt)"
 [ -f runs/killed/runs/long/seed1/checkpoint.safetensors ] || fail "no checkpoint"
 
 # ---- packs, a cap, and a task that comes again before its limit ----
@@ -139,6 +139,6 @@ wait_for_jobs
 
 # ---- what cannot be submitted ----
 observe "$dawn9" experiment killed.yaml --slurm --sbatch=--partition=none
-[ $status = 4 ] && grep -q '^dawn9: sbatch refused the job' "$err" || fail "status $status: $(cat "$err")"
+[ $status = 4 ] && grep -q '^dawn9: sbatch rejected the job' "$err" || fail "status $status: $(cat "$err")"
 ends 4 'sbatch: No such file or directory: is Slurm installed here' env PATH=/nowhere "$dawn9" experiment killed.yaml --slurm
 verdict

@@ -101,8 +101,8 @@ if grep -q "$(printf '[\033\r]')" "$out"; then fail "codes in a pipe"; fi
 # ---- Ctrl-C: once, a checkpoint and how to go on; twice, at once ----
 on_terminal 80 1 "$dawn9" train endless.yaml --out 'a run'
 [ $status = 130 ] || fail "status $status after Ctrl-C, 130 expected"
-shows 'stopping after the batch at hand'
-shows '^about [0-9.]+ (minutes|hours) with its evaluations, by the first steps$'
+shows 'stopping after the current batch'
+shows '^about [0-9.]+ (minutes|hours) with evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
 after='with its evaluations'
@@ -112,7 +112,7 @@ hides '^about 1 minutes'
 after='1/2 \[' # the first step is done, the second begins
 on_terminal 80 2 "$dawn9" train slow.yaml --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
-shows 'stopping after the batch at hand; Ctrl-C again stops at once$'
+shows 'stopping after the current batch; Ctrl-C again stops at once$'
 shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
 hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
@@ -144,5 +144,5 @@ after='about [0-9:]+ left'
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
 shows '^about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
-[ "$(grep -c 'stopping after the batch at hand' "$screen")" = 1 ] || fail "an experiment answers $(grep -c 'stopping after' "$screen") times"
+[ "$(grep -c 'stopping after the current batch' "$screen")" = 1 ] || fail "an experiment answers $(grep -c 'stopping after' "$screen") times"
 verdict

@@ -40,9 +40,9 @@ grep -Eq '^(ended|model) ' "$out" && fail "runs that end as usual say more of it
 
 accepts "$dawn9" train tiny.yaml --backend cpu --precision f32 --verbose --out -shares
 says "^report     .*/dawn9 report ./-shares$"
-says '^epoch  train loss  accuracy  with TTA  images/s  seconds  beside$'
+says '^epoch  train loss  accuracy  with TTA  images/s  seconds  x peak$'
 says '^    2  .*  [0-9]\.[0-9][0-9]x$'
-says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9]x beside a large matrix product'
+says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9] times that of a large matrix product'
 
 # ---- eval gives the accuracy of the record, from the record alone ----
 accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
@@ -94,8 +94,8 @@ json many/seed5/result.json 'd["seed"] == 5'
 json many/seed6/result.json 'd["seed"] == 6 and d["params_sha256"] != json.load(open("many/seed5/result.json"))["params_sha256"]'
 says '^compare    .*/dawn9 compare many$'
 
-refuses 2 'run: holds one run, and --runs puts a folder for each seed there; give another --out' "$dawn9" train tiny.yaml --runs 2 --out run
-refuses 2 'many: holds a folder of runs, one for each seed; give another --out' "$dawn9" train tiny.yaml --out many --overwrite
+refuses 2 'run: holds a single run, but --runs needs a folder per seed; give another --out' "$dawn9" train tiny.yaml --runs 2 --out run
+refuses 2 'many: holds runs of several seeds; give another --out' "$dawn9" train tiny.yaml --out many --overwrite
 
 # ---- several seeds, interrupted: --resume counts what is finished by its record ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
@@ -109,7 +109,7 @@ json "$out" 'len(d["runs"]) == 2 and d["accuracy"]["runs"] == 2'
 json "$out" 'd["runs"][1]["params_sha256"] == json.load(open("many/seed6/result.json"))["params_sha256"]'
 refuses 2 'half/seed5: holds a run of another' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
 echo '{}' >half/seed5/result.json
-refuses 3 'half/seed5/result.json: is not the result of a run' \
+refuses 3 'half/seed5/result.json: not the result of a run' \
     "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
@@ -189,7 +189,7 @@ json stopped/result.json 'd["params_sha256"] == json.load(open("straight/result.
 [ "$(cut -f1,3 stopped/epochs.tsv)" = "$(cut -f1,3 straight/epochs.tsv)" ] || fail "the resumed run's epochs are others"
 # ---- a page beside the run ----
 accepts "$dawn9" train tiny.yaml --seed 7 --html --out paged
-says '^page       paged/live.html, for a browser: renews itself$'
+says '^page       paged/live.html'
 grep -q '<p>finished: accuracy [0-9.]*%, with TTA [0-9.]*%</p>' paged/live.html || fail "the page does not say how it ended"
 grep -q 'http-equiv=refresh' paged/live.html && fail "the page of a run that has ended renews itself"
 grep -Eq 'text-anchor=end>(-|10[0-9]\.[1-9])' paged/live.html && fail "an axis of the page leaves what there can be"
@@ -200,7 +200,7 @@ grep -q TTA paged/live.html || fail "the page of a run with views has no column 
 accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
 [ "$(grep -c '<circle' paged-plain/live.html)" = 2 ] || fail "one epoch is not to be seen in the page's curves"
 grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
-refuses 2 '--html: does not go together with --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
+refuses 2 '--html: cannot be combined with --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
 
 # ---- the best epoch's model, and an end by patience: by validation images alone ----
 refuses 2 'keep: needs data.validation' "$dawn9" train tiny.yaml --set keep=best --out best
@@ -208,7 +208,7 @@ refuses 2 'eval.patience: needs data.validation' "$dawn9" train tiny.yaml --set 
 refuses 2 'eval.patience: counts epochs, so it needs eval.every: 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
     --set data.validation=64 --out best
 accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --out best
-says '^model      of epoch [1-6], the best by the validation images: '
+says '^model      of epoch [1-6], best validation accuracy: '
 cp "$out" best.txt
 json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy_tta"], -e["epoch"]))["epoch"]'
 accepts "$dawn9" eval best/model.safetensors --json
@@ -221,11 +221,11 @@ accepts "$dawn9" eval best --set data.validation=0
 says ', on 64 test images$'
 tired="--set eval.patience=2 --set data.validation=64 --set train.epochs=8.5 --lr 1e-9 --without flip_tta"
 accepts "$dawn9" train tiny.yaml $tired --runs 2 --set keep=best --out tired-many
-[ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^ended      after epoch [3-8] of 9: 2 epochs without a better accuracy$')" = 2 ] ||
+[ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^ended      after epoch [3-8] of 9: 2 epochs without improvement$')" = 2 ] ||
     fail "not each seed says that it ended early"
 [ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^model      of epoch [1-6], the best')" = 2 ] || fail "not each seed says its best epoch"
 accepts "$dawn9" train tiny.yaml $tired --set keep=best --html --out tired-page
-says '^ended      after epoch 3 of 9: 2 epochs without a better accuracy$'
+says '^ended      after epoch 3 of 9: 2 epochs without improvement$'
 grep -Eq '<p>finished: accuracy [0-9.]+%; ended after epoch 3 of 9: 2 epochs without .*; model of epoch 1, the best .*: [0-9.]+%</p>' \
     tired-page/live.html || fail "the page does not say how it ended early: $(grep '^<p>' tired-page/live.html)"
 grep -Eq '^<progress max=([0-9]+) value=\1>' tired-page/live.html || fail "the bar of a finished run is not full"
@@ -242,23 +242,23 @@ cmp -s best-straight/model.safetensors best-broken/model.safetensors || fail "an
 # ---- the rate range test ----
 accepts "$dawn9" train tiny.yaml --find-lr --out rates
 says '^ *rate +loss$'
-says '^tiny: 120 steps of 32 images, rates from 0.0004 to 40$'
-says '^(the loss is least at a rate of [0-9.e+-]+; a usual peak is a tenth of it: --lr |the loss still falls at the largest rate tried)'
+says '^tiny: 120 steps of 32 images, learning rates from 0.0004 to 40$'
+says '^(lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr |the loss still falls at the largest learning rate tried)'
 grep -q muon "$out" && fail "a test of rates without muon speaks of it"
 says '^plot       rates/rates.svg$'
 checks=$((checks + 1))
 awk -F '\t' 'NR > 2 && !($1 > before) { exit 1 } { before = $1 } END { exit NR < 20 }' rates/rates.tsv || fail "the rates do not grow"
 [ "$(ls rates | tr '\n' ' ')" = 'rates.svg rates.tsv ' ] || fail "a test of rates left $(ls rates)"
-refuses 2 '--find-lr: tries rates around train.lr, which is 0 here' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
-refuses 2 '--find-lr: does not go together with --resume' "$dawn9" train tiny.yaml --find-lr --resume
-refuses 2 '--find-lr: does not go together with --html' "$dawn9" train tiny.yaml --find-lr --html
+refuses 2 '--find-lr: needs train.lr above 0' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
+refuses 2 '--find-lr: cannot be combined with --resume' "$dawn9" train tiny.yaml --find-lr --resume
+refuses 2 '--find-lr: cannot be combined with --html' "$dawn9" train tiny.yaml --find-lr --html
 refuses 2 'run: holds a run or an experiment \(config.yaml\); give another --out' "$dawn9" train tiny.yaml --find-lr --out run
-refuses 2 '--html: does not go together with --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
+refuses 2 '--html: cannot be combined with --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
 accepts "$dawn9" train tiny.yaml --find-lr --lr 1000000 --out hot-rates
-says '^the loss does not fall at any rate from'
+says '^no learning rate from [0-9.e+-]+ on lowers the loss'
 [ -z "$(grep -E '^ +[0-9]' "$out" | sort | uniq -d)" ] || fail "rows of a short table are there twice"
 accepts "$dawn9" train tiny.yaml --find-lr --lr 1e-9 --out cold-rates --quiet
-says '^no rate up to 1e-07 lowers the loss; try larger ones, by --lr$'
+says '^no learning rate up to 1e-07 lowers the loss; '
 grep -q -- '--lr [0-9]' "$out" && fail "noise is recommended as a rate"
 [ "$(sed -n 1p "$out" | tr -d ' ')" = rateloss ] || fail "--quiet prints more of a test of rates than its end"
 # It starts from the weights that train.from names.
@@ -267,8 +267,8 @@ cmp -s rates/rates.tsv begun-rates/rates.tsv && fail "a test of rates forgets tr
 checks=$((checks + 1))
 # Filters that move by a rate of their own: it grows with the others', from a thousandth of its peak to a hundred times.
 accepts "$dawn9" train tiny.yaml --find-lr --lr 0.01 --with muon:rate=0.2 --out muon-rates
-says '^the loss is least at a rate of [0-9.e+-]+; a usual peak is a tenth of it: --lr [0-9.e+-]+ --set tricks.muon.rate=[0-9.e+-]+$'
-says "^tricks.muon.rate is a peak beside train.lr's; here both grew together, 0.2 to 0.01$"
+says '^lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr [0-9.e+-]+ --set tricks.muon.rate=[0-9.e+-]+$'
+says "^tricks.muon.rate is another peak; here its ratio to train.lr stayed 0.2 to 0.01$"
 sed -n 's/.*--lr \(.*\) --set tricks.muon.rate=\(.*\)/{"lr": \1, "muon": \2}/p' "$out" >both.json
 json both.json 'abs(d["muon"] / d["lr"] / 20 - 1) < 0.15 and d["lr"] < 0.002'
 interrupted_rates() {

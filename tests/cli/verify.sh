@@ -6,7 +6,7 @@ tiny >tiny.yaml
 export DAWN9_CASES="$source/tests/golden/cases/baseline.safetensors"
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1
 says '^baseline +.*loss.* ok'
-says '^1 cases: [1-9][0-9]* comparisons ok \([0-9]+ by their sensitivity\), 0 FAILED'
+says '^1 cases: [1-9][0-9]* comparisons ok \([0-9]+ by sensitivity\), 0 FAILED'
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1 --json
 json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5'
 json "$out" 'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
@@ -59,7 +59,7 @@ json eval.json 'not any("backward" in n["node"] or n["node"] in ("update", "metr
 accepts "$dawn9" bench pipeline --config tiny.yaml
 says '^augment '
 says 'images/s'
-says 'making its batch is [0-9.]*% of it'
+says 'of which making its batch is [0-9.]*%'
 accepts "$dawn9" bench cold --config tiny.yaml --json
 json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60'
 json "$out" 'd["first"] == d["segments"]["train"] and 0 < d["again"] < 60'

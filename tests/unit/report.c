@@ -309,7 +309,7 @@ TEST(test_best_of_many, set_up, tear_down) {
     add_arm("b", NULL, 1, 4, second);
     for (int i = 0; i < 3; i++) add_arm((const char *[]){"c", "d", "e"}[i], NULL, 1, 4, rest);
     report = finish();
-    assert_holds(report->verdict, "(of 10 pairs, each at 99.5%): the interval spans zero");
+    assert_holds(report->verdict, "(99.5% interval, corrected for 10 pairs): the interval spans zero");
     d9_report_free(&context, report);
 }
 
