@@ -154,7 +154,7 @@ refuses 2 'runs/short: holds another experiment \(title "short", not "other"\)' 
 refuses 2 'holds another experiment \(title' "$dawn9" ablate tiny.yaml --out runs/short
 diff -r runs/short held >/dev/null || fail "a refused experiment touched the folder"
 echo '{"title":' >held/experiment.json
-refuses 2 'held/experiment.json:[0-9]+: .*cut short' "$dawn9" experiment short.yaml --out held
+refuses 2 'held/experiment.json:[0-9]+: .*truncated' "$dawn9" experiment short.yaml --out held
 
 # ---- failures are the run's own: the others go on, and it is told at the end ----
 sed 's/arms:/arms:\n  hot: {set: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}/' short.yaml >hot.yaml
@@ -194,7 +194,7 @@ bad ':1:9: config: .*no.yaml: cannot open' 'config: no.yaml'
 refuses 2 '"2" is not I/N' "$dawn9" experiment short.yaml --out x --shard 2
 refuses 2 '"4/3" is not I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
 refuses 2 '"0,,1" is not a list' "$dawn9" experiment short.yaml --out x --devices 0,,1
-refuses 2 'seeds N takes 1 to N' "$dawn9" experiment short.yaml --out x --seed 3
+refuses 2 'seeds N uses 1 to N' "$dawn9" experiment short.yaml --out x --seed 3
 refuses 2 'only with --slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
 refuses 6 '/proc' "$dawn9" experiment short.yaml --out /proc/none
 

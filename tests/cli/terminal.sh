@@ -127,7 +127,7 @@ shows '^ +1/2  an-arm-[a-z-]*\.\.[a-z-]+  seed 1 '
 # ---- a test of rates ----
 on_terminal 120 0 "$dawn9" train shown.yaml --find-lr --out rates
 shows '^reading data, choosing kernels \.\.\.'
-shows '^ *[0-9]+/120  rate [0-9.e+-]+  loss [0-9.]+  [0-9]:[0-9]{2} left'
+shows '^ *[0-9]+/120  lr [0-9.e+-]+  loss [0-9.]+  [0-9]:[0-9]{2} left'
 on_terminal 24 0 "$dawn9" train shown.yaml --find-lr --out narrow-rates
 [ "$(widest '/120  ')" -gt 0 ] && [ "$(widest '/120  ')" -lt 24 ] || fail "the line of rates is $(widest '/120  ') wide on 24 columns"
 on_terminal 80 0 "$dawn9" train shown.yaml --find-lr --quiet --out quiet-rates

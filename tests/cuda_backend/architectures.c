@@ -1,6 +1,6 @@
-/* Every convolution of every configuration in configs/ put to cuDNN for one card of each architecture, in every
- * precision that the backend has there: a choice is offered, and its plan can be built within the workspace that the
- * backend allows. Without a GPU, as cudnn.c, and with the same limits to what is proven. */
+/* Asks cuDNN about every convolution of every configuration in configs/, for a card of each architecture and each
+ * precision that the backend supports there: cuDNN must offer a choice whose plan fits the backend's workspace limit.
+ * Runs without a GPU, with the same limits of proof as cudnn.c. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
@@ -12,7 +12,7 @@ enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
 enum { FP16, F32, BF16, TF32, PRECISIONS };
 static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
 
-/* As in cudnn.c. */
+/* as in cudnn.c */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 
@@ -24,11 +24,11 @@ typedef struct question {
 typedef struct fixture {
     d9_context context;
     int count[PRECISIONS];
-    question (*questions)[MOST]; /* (PRECISIONS) each once */
+    question (*questions)[MOST]; /* (PRECISIONS), without duplicates */
     d9_cudnn_choice *choices;    /* (CHOICES) */
 } fixture;
 
-/* ---- what the configurations ask ---- */
+/* ---- the configurations' convolutions ---- */
 
 static bool is_conv(const d9_node *node) {
     return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
@@ -85,9 +85,9 @@ TEST(every_configuration_asks) {
     for (int p = 0; p < PRECISIONS; p++) assert_true(f->count[p] >= 50);
 }
 
-/* ---- what cuDNN answers ---- */
+/* ---- cuDNN's choices ---- */
 
-/* Which of the choices, best first, is the first that can be built in the room there is; -1: none. */
+/* Index of the first choice, best first, that can be built within the workspace limit; -1: none. */
 static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_description *description) {
     d9_cudnn_graph graph;
     int count, first = -1;
@@ -104,7 +104,7 @@ static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_d
     return first;
 }
 
-/* Returns how many convolutions have no plan. */
+/* Returns the number of convolutions without a plan. */
 static int check_device(fixture *f, const test_device *device, int precision) {
     d9_cudnn_target target;
     int without = 0;
@@ -123,7 +123,7 @@ TEST(every_convolution_has_a_plan) {
     fixture *f = *state;
     int without = 0, asked = 0;
     for (int d = 0; d < TEST_DEVICES; d++) {
-        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* module.c */
+        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* see module.c */
         for (int p = 0; p < count; p++) {
             without += check_device(f, &test_devices[d], p);
             asked += f->count[p];
@@ -134,7 +134,7 @@ TEST(every_convolution_has_a_plan) {
     assert_int_equal(without, 0);
 }
 
-/* The comparison above can fail. */
+/* Shows that check_device can fail. */
 TEST(what_a_card_lacks_has_no_plan) {
     fixture *f = *state;
     d9_cudnn_target target;

@@ -1,6 +1,6 @@
-/* Every convolution of dawn94 put to cuDNN, without a GPU: an H200's properties (deviceless.h, written by hand) stand
- * in for the device. That types, layouts and alignments are accepted, that engines exist and plans can be built are
- * then facts; that they run, how fast and how exactly, are not. */
+/* Asks cuDNN about every convolution of dawn94 without a GPU, for an H200 described by hand (deviceless.h). This proves
+ * that types, layouts and alignments are accepted, that engines exist and that plans can be built; not that they run,
+ * nor speed and accuracy. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
@@ -10,8 +10,8 @@
 
 enum { CHOICES = 128 };
 
-/* cuDNN opens and closes libraries that keep what they allocate (72 KiB for each graph with 9.19): leaks are not looked
- * for. */
+/* Disables leak detection: cuDNN opens and closes libraries that do not free their memory (72 KiB per graph with
+ * 9.19). */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 
@@ -25,7 +25,7 @@ static bool is_conv(const d9_node *node) {
     return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
 }
 
-/* The names survive being written into a plan and read again, all of them within the plan's 96 characters. */
+/* Names must be parsed back to the same choice, and fit into a plan's 96 characters. */
 static void check_names(const d9_cudnn_choice *choices, int count) {
     for (int i = 0; i < count; i++) {
         char name[D9_CUDNN_NAME];
@@ -42,7 +42,7 @@ static bool is_open(const char *library) {
     return held != NULL;
 }
 
-/* Before anything else: what planning opens is still closed, and reading it opens nothing. */
+/* Runs first, before planning opens libraries: reading ahead must not open them. */
 static void reading_ahead_opens_nothing(void **state) {
     static const char *const libraries[] = {"libcudnn_engines_precompiled.so.9", "libcudnn_heuristic.so.9"};
     atomic_bool stop = true;
@@ -53,7 +53,7 @@ static void reading_ahead_opens_nothing(void **state) {
     for (int i = 0; i < 2; i++) assert_false(is_open(libraries[i]));
 }
 
-/* The choice can be planned. */
+/* Checks that the choice can be planned. */
 static void check_plan(fixture *f, const d9_conv_description *description, const d9_cudnn_choice *choice) {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
@@ -83,7 +83,7 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
     d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
 }
 
-/* Returns how many convolutions the list has. */
+/* Returns the number of convolutions in the list. */
 static int check_list(fixture *f, const d9_program *program, const d9_graph *graph) {
     int count = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
@@ -122,7 +122,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     }
 }
 
-/* A stem, a projection, a window that halves; hidden linear layers: of VGG, of a classifier with 1000 classes. */
+/* A stem, a projection, a window with stride 2; hidden linear layers of VGG and of a classifier with 1000 classes. */
 TEST(convolutions_of_other_networks_have_plans) {
     static const struct {
         d9_shape x, w, y;
@@ -160,7 +160,7 @@ static bool offered(const d9_cudnn_choice *choices, int count, const d9_cudnn_ch
     return false;
 }
 
-/* Choices for a convolution of f32 values, with and without permission to round. */
+/* Lists the choices for a convolution of f32 values, with or without permission to use tf32. */
 static int list_choices(fixture *f, d9_conv_description description, bool tf32, d9_cudnn_choice *choices) {
     d9_cudnn_graph graph;
     int count;
@@ -171,8 +171,8 @@ static int list_choices(fixture *f, d9_conv_description description, bool tf32, 
     return count;
 }
 
-/* tf32 brings engines that f32 leaves out, for each pass of each convolution, the first one among them can be planned;
- * and takes none away. */
+/* For each pass of each convolution, tf32 must add engines, the first of which can be planned, and must not remove
+ * any. */
 TEST(tf32_adds_tensor_cores) {
     enum { PASSES = 3 };
     fixture *f = *state;
@@ -207,7 +207,7 @@ TEST(tf32_adds_tensor_cores) {
     d9_program_free(&f->context, &program), d9_config_free(&f->context, config);
 }
 
-/* Whether a choice's engine has a note. */
+/* True if a choice's engine has the note `wanted`. */
 static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cudnnBackendNumericalNote_t wanted) {
     enum { MOST = 16 };
     int notes[MOST];
@@ -228,10 +228,10 @@ static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cu
 }
 
 typedef struct tally {
-    int choices, plain, strict; /* of plain: without tensor cores */
+    int choices, plain, strict; /* plain: without tensor cores */
 } tally;
 
-/* Tensor cores first, then without, then strict NaNs: no choice comes behind one that it should come before. */
+/* Choices must be sorted: with tensor cores, without, with strict NaNs. */
 static void check_order(fixture *f, const d9_conv_description *description, const char *what, tally *seen) {
     d9_cudnn_graph graph;
     int count, last = 0;
@@ -277,7 +277,7 @@ TEST(the_likeliest_choices_come_first) {
     d9_config_free(&f->context, config);
 }
 
-/* The comparison above can fail: cuDNN refuses an output that does not belong to the input. */
+/* Shows that check_plan can fail: cuDNN rejects an output that does not match the input. */
 TEST(a_wrong_description_is_refused) {
     fixture *f = *state;
     d9_cudnn_graph graph;
@@ -307,7 +307,7 @@ TEST(names_that_are_none_are_refused) {
         "e1 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0 k0=0"};
     d9_cudnn_choice choice;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (d9_cudnn_choice_parse(names[i], &choice)) fail_msg("\"%s\" was taken for a choice", names[i]);
+        if (d9_cudnn_choice_parse(names[i], &choice)) fail_msg("\"%s\" was accepted as a choice", names[i]);
     assert_true(d9_cudnn_choice_parse("e47", &choice) && d9_cudnn_choice_parse("e47 k2=23 k14=-1", &choice));
     assert_ints(choice.knob_count, 2, choice.value[1], -1);
 }
@@ -320,14 +320,14 @@ TEST(properties_that_are_none_are_refused) {
     d9_context_clear(&f->context);
 }
 
-extern void __lsan_disable(void) __attribute__((weak)); /* in the sanitized build alone */
+extern void __lsan_disable(void) __attribute__((weak)); /* only in the sanitized build */
 
 int main(void) {
     static fixture f;
     void *memory;
     const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};
     d9_context_init(&f.context);
-    if (__lsan_disable) __lsan_disable(); /* cuDNN keeps what it loads until the end, and unloads the code that knows */
+    if (__lsan_disable) __lsan_disable(); /* cuDNN's memory cannot be traced after it unloads its libraries */
     if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
     test_keep_compiler();

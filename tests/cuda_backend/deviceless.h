@@ -1,5 +1,5 @@
-/* cuDNN asked about a device that is not in the machine (cudnn.h): one card of each architecture, by its data sheet and
- * the table of compute capabilities in CUDA's programming guide. Written by hand, none was asked. */
+/* Devices for asking cuDNN without a GPU (cudnn.h): one card of each architecture, from data sheets and the table of
+ * compute capabilities in CUDA's programming guide. None of the values were read from a device. */
 #ifndef D9_TESTS_CUDA_DEVICELESS_H
 #define D9_TESTS_CUDA_DEVICELESS_H
 
@@ -10,8 +10,8 @@
 
 typedef struct test_device {
     const char *name;
-    int version;                                              /* compute capability: 75 is 7.5 */
-    int multiprocessors, block_shared_bytes, threads, blocks; /* the last two of a multiprocessor */
+    int version;                                              /* compute capability: 75 means 7.5 */
+    int multiprocessors, block_shared_bytes, threads, blocks; /* threads and blocks per multiprocessor */
     int64_t memory_bytes;
     int cache_bytes, clock_khz, memory_clock_khz;
 } test_device;
@@ -27,7 +27,7 @@ static const test_device test_devices[] = {
 };
 enum { TEST_DEVICES = sizeof test_devices / sizeof *test_devices, TEST_H200 = 4 };
 
-/* Destroy its properties with cudnnBackendDestroyDescriptor. */
+/* Destroy target->properties with cudnnBackendDestroyDescriptor. */
 static inline d9_status test_device_open(d9_context *context, const test_device *d, d9_cudnn_target *target) {
     char json[1024];
     snprintf(
@@ -44,8 +44,8 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
     return d9_cudnn_properties(context, json, &target->properties);
 }
 
-/* cuDNN 9.19 opens NVRTC for every list of choices and closes it again: 9 ms each time, nine tenths of these tests.
- * What is open already stays open. */
+/* Opens NVRTC, so that it stays open. cuDNN 9.19 otherwise opens and closes it for every list of choices: 9 ms each,
+ * nine tenths of these tests' time. */
 static inline void test_keep_compiler(void) {
     char name[32];
     snprintf(name, sizeof name, "libnvrtc.so.%d", CUDART_VERSION / 1000);

@@ -1,18 +1,18 @@
-/* cuDNN as engine/backends/cuda/cudnn.h shows it, over plain loops: see fake.h. Every convolution has the same
- * seven choices, which differ in what choosing must cope with; each computes the same, in doubles, after it has
- * overwritten the workspace that it asked for.
+/* A fake of engine/backends/cuda/cudnn.h with plain loops: see fake.h. Every convolution has seven choices that differ
+ * in what the selection must handle. All compute the same result in doubles, after overwriting the workspace that they
+ * asked for.
  *
  *   e1  the first, 512 KiB          50 us
  *   e2  cannot be planned
  *   e3  the fastest, 1 MiB          20 us
- *   e4  768 KiB, fails when run, and leaves an error behind
- *   e5  wants 1 GiB                 5 us
+ *   e4  768 KiB, fails when run, and leaves a pending error
+ *   e5  needs 1 GiB                 5 us
  *   e6  6 MiB                       30 us
  *   e7  slow, no workspace          90 us
  *
- * One of them may be told to compute other bits each second time.
+ * A test can make one of them give other bits each second time.
  *
- * tf32 is computed as f32 is, unless a test asks for tensor cores: then inputs are rounded first. */
+ * tf32 is computed as f32, unless a test sets tensor_cores: then inputs are rounded first. */
 #include "engine/backends/cuda/cudnn.h"
 #include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake_state.h"
@@ -60,14 +60,14 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 size_t cudnnGetVersion(void) { return 91100; }
 const char *cudnnGetErrorString(cudnnStatus_t status) { return status ? "NOT_INITIALIZED" : "SUCCESS"; }
 
-/* Goes on until it is told to stop: nobody may wait for it before. */
+/* Continues until stopped, so nothing may wait for its end. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     while (!atomic_load(stop)) usleep(50);
     d9_fake_get()->counts.read_ahead++;
     return 0;
 }
 
-/* ---- descriptors: something to count ---- */
+/* ---- descriptors are only counted ---- */
 
 static cudnnBackendDescriptor_t make(void) {
     d9_fake_get()->counts.live_descriptors++;
@@ -154,7 +154,7 @@ static void store(d9_type type, void *data, int64_t i, double x) {
         ((uint16_t *)data)[i] = type == D9_BF16 ? d9_bf16_from_double(x) : d9_fp16_from_double(x);
 }
 
-/* To nearest of 10 bits behind the leading one. */
+/* Rounds to nearest with 10 mantissa bits after the leading one. */
 static double tf32_rounded(double x) {
     int exponent;
     const double mantissa = frexp(x, &exponent);
@@ -163,7 +163,7 @@ static double tf32_rounded(double x) {
 
 static int64_t size_of(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
-/* Every product of an image's element, a weight and an output's element that belong together. */
+/* Accumulates the products of an image's element, a weight and an output's element that belong together. */
 static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS]) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
                   *y = d->tensor[D9_CONV_OUTPUT].dims; /* (N, C, H, W), (O, C, KH, KW), (N, O, OH, OW) */
@@ -186,7 +186,8 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
         }
 }
 
-/* The same once more, with nothing written between, as tuning asks for it: the output is there already. */
+/* True if this repeats the last convolution and nothing was written in between, as in tuning: the output is there
+ * already. */
 static bool repeated(const work *job) {
     static work last;
     static int64_t changes;
@@ -202,7 +203,7 @@ static bool is_zero(const double *t, const d9_conv_tensor *tensor) {
     return true;
 }
 
-/* The last bit of the first element, every second time. */
+/* Flips the last bit of the first element each second time. */
 static void unsettle(const work *job) {
     uint8_t *written = job->data[job->description.written];
     const d9_fake *fake = d9_fake_get();
@@ -239,7 +240,7 @@ static int compute(const void *what) {
     return 0;
 }
 
-/* Addresses keep what the description promised. */
+/* True if all addresses have the promised alignment. */
 static bool aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_ARGUMENTS], const void *workspace) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
         if (!data[a] || (uintptr_t)data[a] % (uintptr_t)graph->description.tensor[a].alignment) return false;
@@ -257,7 +258,7 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
                 .seconds = way->seconds};
     memcpy(job.data, data, sizeof job.data);
     if (engine == FAILING) {
-        cudaFree(&job); /* leaves an error behind, as a launch with a wrong grid does */
+        cudaFree(&job); /* leaves a pending error, as a launch with an invalid grid does */
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: EXECUTION_FAILED");
     }
     if (!aligned(graph, data, workspace))

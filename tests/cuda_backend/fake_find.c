@@ -1,4 +1,4 @@
-/* The module beside the test program, if it is the fake. */
+/* Returns the module beside the test program if it is the fake. */
 #include "tests/cuda_backend/fake.h"
 
 #include <dlfcn.h>

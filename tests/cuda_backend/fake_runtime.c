@@ -1,6 +1,6 @@
-/* The CUDA runtime over host memory and the CPU model of the kernels: see fake.h. Strict where the real one is: memory
- * is not zeroed, a copy lies within one allocation, nothing waits or allocates while a stream is captured, an error of
- * a kernel shows at the next wait and stays. */
+/* The CUDA runtime on host memory and the CPU model of the kernels: see fake.h. It is as strict as the real one: memory
+ * is not zeroed, a copy must be within one allocation, waiting and allocating are illegal during capture, and a
+ * kernel's error is reported at the next wait and stays. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/fake_state.h"
 #include "tests/cuda_model/model.h"
@@ -19,12 +19,12 @@ typedef struct block {
 
 static struct CUstream_st {
     d9_model_list *pending, *captured; /* captured: NULL outside a capture */
-    bool spoilt;                       /* by a call that may not be made while capturing */
-    size_t reads;                      /* of what is pending: copies to the host */
+    bool spoilt;                       /* by a call that is illegal during capture */
+    size_t reads;                      /* queued copies to the host */
 } the_stream;
 struct CUevent_st {
     double seconds;
-    int pending; /* records that the stream has not reached yet */
+    int pending; /* records not yet reached by the stream */
 };
 struct CUgraph_st {
     d9_model_list *list;
@@ -44,13 +44,13 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static int64_t arrived; /* copies from the host, and memory set */
+static int64_t arrived; /* copies from the host, and memsets */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
 int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
 
-/* An error stays to be asked for, and what is launched next is blamed for it. */
+/* Keeps an error for cudaGetLastError; the next launch reports it, too. */
 static cudaError_t answer(cudaError_t error) {
     if (error == cudaSuccess) return error;
     last = error;
@@ -58,13 +58,13 @@ static cudaError_t answer(cudaError_t error) {
     return error;
 }
 
-/* Every call passes here: planted failures, sticky errors. */
+/* Called first by every function: planted failures and sticky errors. */
 static cudaError_t begin(void) {
     if (++fake.counts.calls == fake.fail_at) return answer((cudaError_t)fake.fail_with);
     return answer(sticky);
 }
 
-/* ... and here those that may not be made while capturing. */
+/* Called first by functions that are illegal during capture. */
 static cudaError_t begin_uncaptured(void) {
     const cudaError_t error = begin();
     if (error != cudaSuccess || !the_stream.captured) return error;
@@ -180,7 +180,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     return cudaSuccess;
 }
 
-/* Memory goes even where an earlier failure is reported, as the driver would take it back. */
+/* Frees the memory even if an earlier failure is reported, as the driver does. */
 cudaError_t cudaFree(void *pointer) {
     const cudaError_t error = begin_uncaptured();
     if (!pointer) return error;
@@ -196,7 +196,7 @@ cudaError_t cudaFree(void *pointer) {
 
 typedef struct move {
     uint8_t *to;
-    const uint8_t *from; /* NULL: `value` */
+    const uint8_t *from; /* NULL: memset to `value` */
     size_t bytes;
     int value;
 } move;
@@ -220,9 +220,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
 }
 
-/* Reads its source when the stream comes to it and not before, whatever that is: memory of the host that is written to
- * or freed meanwhile sends something else. The documentation allows it, and for pinned memory that is how it is. No
- * copy may be captured. */
+/* Reads its source only when the stream reaches it: host memory that was overwritten or freed meanwhile sends other
+ * bytes. The documentation allows this, and for pinned memory it is so. Copies must not be captured. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
     const move m = {to, from, bytes, 0};
     BEGIN(begin_uncaptured);
@@ -267,7 +266,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     fake.counts.live_streams++;
     *stream = &the_stream;
     listen();
-    if (fake.without_code) d9_model_stale(cudaErrorNoKernelImageForDevice); /* of the first launch */
+    if (fake.without_code) d9_model_stale(cudaErrorNoKernelImageForDevice); /* reported at the first launch */
     return cudaSuccess;
 }
 
@@ -314,7 +313,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     return error != cudaSuccess ? error : *graph ? cudaSuccess : answer(cudaErrorStreamCaptureInvalidated);
 }
 
-/* The executable one is a graph of its own; here they share the list, so whoever goes last frees it. */
+/* An executable graph is a separate object; here both share the list, and the last one frees it. */
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
     BEGIN(begin_uncaptured);
     if (flags != 0) return answer(cudaErrorInvalidValue);
@@ -345,7 +344,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     return answer((cudaError_t)d9_model_submit(stream, do_replay, &graph->list, sizeof graph->list));
 }
 
-/* One that is still to run is freed after that. */
+/* A graph that is still queued is freed after it has run. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     if (the_stream.pending) drain();
     d9_model_list_free(graph->list), free(graph);
@@ -398,7 +397,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     return cudaSuccess;
 }
 
-/* ---- beginning again ---- */
+/* ---- reset ---- */
 
 static void reset(void) {
     fake = fresh;

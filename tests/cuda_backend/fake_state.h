@@ -1,11 +1,11 @@
-/* What the fakes of the runtime and of cuDNN share. */
+/* State shared by the fake runtime and the fake cuDNN. */
 #ifndef D9_TESTS_CUDA_FAKE_STATE_H
 #define D9_TESTS_CUDA_FAKE_STATE_H
 
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_model/stream.h"
 
-void d9_fake_spend(double seconds); /* of the device's time */
-int64_t d9_fake_changes(void);      /* how often its memory was written to so far, but by convolutions */
+void d9_fake_spend(double seconds); /* advances the simulated time */
+int64_t d9_fake_changes(void);      /* writes to device memory so far, except by convolutions */
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A convolution's weights, narrowed by a node of its own where the compute type asks for it. */
+/* Adds a convolution's weights, cast to the compute type by a node if needed. */
 static d9_value_id add_weights(op_case *c, const char *name, d9_shape shape) {
     const d9_value_id master = op_input(c, name, D9_BUFFER_STATE, c->master, shape, -1, 1);
     if (c->compute == c->master) return master;

@@ -1,4 +1,5 @@
-/* A first layer as a graph of its own: perhaps a whitening, a convolution, norm and activation; and their gradient. */
+/* A network's first layer as a graph: optional whitening, a convolution, batch norm and activation; and their
+ * gradients. */
 #ifndef D9_TESTS_CUDA_FIRST_LAYER_H
 #define D9_TESTS_CUDA_FIRST_LAYER_H
 
@@ -13,14 +14,14 @@ typedef struct first_case {
 
 typedef struct first_how {
     bool whiten, evaluate, trains_filters;
-    int mixes;   /* size of the second convolution, or of the only one */
-    bool halves; /* that one has a stride of 2 */
+    int mixes;   /* kernel size of the second convolution, or of the only one */
+    bool halves; /* that convolution has stride 2 */
 } first_how;
 
-/* In f64 the masters are f64, too. */
+/* For f64, master values are f64 as well. */
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how);
 
-/* The inputs of `from`, weights as its casts narrow them. */
+/* Copies the inputs of `from`, with weights rounded by its casts. */
 void take_contents(first_case *to, const first_case *from);
 
 #endif

@@ -1,6 +1,6 @@
-/* The CUDA backend's rules, on the CPU model of the kernels (or a GPU: CMakeLists.txt), against the reference: every
- * operation in f32, bf16 and fp16, fused rules against the same nodes unfused, bad input; and every rule of the table
- * has run. */
+/* The CUDA backend's rules, on the CPU model of the kernels (or a GPU: see CMakeLists.txt), compared with the
+ * reference: every operation in f32, bf16 and fp16, fused rules against unfused ones, invalid input. Every rule of the
+ * table must have run. */
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
@@ -17,7 +17,7 @@ typedef struct fixture {
     rival r;
 } fixture;
 
-/* ---- which rule ran in which test ---- */
+/* ---- rules that ran, by test ---- */
 
 enum { MOST_RULES = 64, MOST_TESTS = 16 };
 static struct {
@@ -27,7 +27,7 @@ static struct {
 } ran[MOST_RULES];
 static int ran_count;
 static const char *running;
-static d9_backend watched; /* the model, with what each plan ran noted when it is freed */
+static d9_backend watched; /* the backend, recording what each plan ran when it is freed */
 static const d9_backend *model;
 
 static int find_rule(const char *rule) {
@@ -47,7 +47,7 @@ static void note(const char *rule) {
 }
 
 static void note_and_free(d9_context *context, d9_plan *plan) {
-    d9_node_time rows[128]; /* a whole step's */
+    d9_node_time rows[128]; /* enough for a whole step */
     const int count = plan ? model->times(plan, rows, 128, false) : 0;
     assert_true(count <= 128);
     for (int r = 0; r < count; r++)
@@ -77,7 +77,7 @@ TEST(fused_rules_give_the_bits_of_unfused_ones) {
     rival_fused_gradients(&((fixture *)*state)->r, types, TYPES);
 }
 
-/* The draws on the way to the batch: the same bits as drawn before. */
+/* Draws fused into the batch must give the bits of separate draws. */
 TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
     fixture *f = *state;
     op_case c;
@@ -85,7 +85,7 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
     RUNNING();
     for (int t = 0; t < 2 * TYPES; t++) {
         const bool jitter = t >= TYPES;
-        const int height = jitter ? 6 : 9; /* the whole, or a crop of it */
+        const int height = jitter ? 6 : 9; /* the whole image, or a crop */
         const d9_type type = types[t % TYPES];
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
         op_case_begin(&c, &f->context, "batch", type, D9_F32, OP_FILL_RANDOM);
@@ -125,12 +125,11 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
 
 /* ---- a first layer in closed form ---- */
 
-/* In f32 the error is that of other rules. In half precision the rule rounds only y and the gradient before the
- * activation, where the nodes round whatever lies between: so it must be nearer to f64 than they are, which are as near
- * as the type lets them. */
+/* In f32 the error limit is that of other rules. In half precision the fused rule rounds only y and the gradient before
+ * the activation, whereas the nodes round every value in between. So it must be closer to f64 than they are. */
 static void check_first(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
     first_case tested, exact;
-    op_live live[3]; /* in closed form, node by node, and that in f64 */
+    op_live live[3]; /* closed form; node by node; node by node in f64 */
     double *values[3] = {f->r.a, f->r.b, f->r.a + RIVAL_MANY / 2};
     make_first(&tested, &f->context, type, how);
     make_first(&exact, &f->context, D9_F64, how);
@@ -140,8 +139,8 @@ static void check_first(fixture *f, d9_type type, first_how how, const char *rul
     op_open(&live[2], &exact.c, &d9_backend_reference, NULL);
     for (int l = 0; l < 3; l++) op_step(&live[l], 4);
     const char *text = f->r.backend->plan_text(live[0].plan);
-    if (lines_with(text, rule) != 1) fail_msg("%s was not taken once: %s", rule, text);
-    if (!how.evaluate && lines_with(text, gradient_rule) != 1) fail_msg("%s was not taken: %s", gradient_rule, text);
+    if (lines_with(text, rule) != 1) fail_msg("%s was not used once: %s", rule, text);
+    if (!how.evaluate && lines_with(text, gradient_rule) != 1) fail_msg("%s was not used: %s", gradient_rule, text);
     for (int o = 0; o < tested.count; o++) {
         const int64_t count = op_count(&tested.c, tested.outputs[o]);
         const char *name = tested.c.graph->values[tested.outputs[o]].name;
@@ -176,7 +175,7 @@ TEST(a_first_layer_in_closed_form_is_nearer_to_f64) {
     check_first(f, D9_F32, (first_how){.mixes = 3, .halves = true}, "conv+norm+act\t", first_gradient);
 }
 
-/* The stem of an ImageNet network looks at 147 numbers. */
+/* The stem of an ImageNet network reads 147 inputs per output. */
 TEST(a_stem_of_7x7_is_not_in_closed_form) {
     fixture *f = *state;
     first_case c;
@@ -191,7 +190,7 @@ TEST(a_stem_of_7x7_is_not_in_closed_form) {
     op_case_free(&c.c);
 }
 
-/* A second convolution that looks at neighbours has more than 27 numbers to look at, whatever the first one does. */
+/* A second convolution larger than 1x1 reads more than 27 inputs per output. */
 TEST(a_wide_second_convolution_is_not_in_closed_form) {
     fixture *f = *state;
     first_case c;
@@ -205,7 +204,7 @@ TEST(a_wide_second_convolution_is_not_in_closed_form) {
     op_case_free(&c.c);
 }
 
-/* What the convolutions make is there for whoever else reads it, and the gradient is in closed form all the same. */
+/* Other readers must find the convolutions' outputs, and the gradient still has closed form. */
 TEST(other_readers_find_the_outputs_of_convolutions) {
     static const d9_backend_options serial = {.threads = 1};
     fixture *f = *state;
@@ -229,7 +228,8 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
             rival_run(&c.c, f->r.backend, &f->r.fused, read[i], f->r.a);
             rival_run(&c.c, &d9_backend_reference, &serial, read[i], f->r.b);
             const double error = op_error(f->r.a, f->r.b, count);
-            /* The first is rounded once on either side, the second made of what was rounded on one side alone. */
+            /* The first output is rounded once on both sides; the second is computed from a value rounded on only one
+             * side. */
             static const double limits[][2] = {{1e-5, 1e-5}, {3e-4, 0x1p-8}, {4e-5, 0x1p-11}};
             if (!(error <= limits[t][i])) fail_msg("%s: output %d: error %.3g", d9_type_name(types[t]), i, error);
         }
@@ -277,8 +277,8 @@ static void add_reader(chain *k, d9_type type, d9_value_id read) {
     op_node(&k->c, &scale);
 }
 
-/* pool, norm, act; and perhaps one more reader of the pool's output, behind them or between pool and norm; then perhaps
- * an addition before act, whose output is wanted. */
+/* Builds pool, norm, act; optionally another reader of the pool's output, after them or between pool and norm; then
+ * optionally an addition before act, whose output has a reader. */
 static void make_forward(chain *k, d9_context *context, d9_type type, reader reads) {
     k->count = 0;
     op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
@@ -308,7 +308,7 @@ static void make_forward(chain *k, d9_context *context, d9_type type, reader rea
     if (reads == READER_BEHIND) add_reader(k, type, norm.inputs[0]);
 }
 
-/* [add,] act_backward, norm_backward [, pool_backward]; before them the pool whose output the norm has read. */
+/* Builds [add,] act_backward, norm_backward [, pool_backward], preceded by the pool whose output the norm has read. */
 static void make_backward(chain *k, d9_context *context, d9_type type, bool add, bool pool) {
     const d9_buffer s = D9_BUFFER_SCRATCH;
     k->count = 0;
@@ -345,13 +345,13 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     op_node(&k->c, &gradient);
 }
 
-/* The rule is taken, in one pass; the bits are those of the nodes by themselves, and right. */
+/* The rule must run in one pass if `taken`, with the bits of the unfused nodes, and agree with the reference. */
 static void check_chain(fixture *f, chain *k, const char *rule, bool taken) {
     char text[1024], line[96];
     snprintf(line, sizeof line, "%s\tchain\tone pass, ", rule);
     rival_read_plan(&k->c, f->r.backend, &f->r.fused, text, sizeof text);
     const char *found = strstr(text, line);
-    if ((found && (found == text || found[-1] == '\n')) != taken) fail_msg("%s is not as wanted in: %s", rule, text);
+    if ((found && (found == text || found[-1] == '\n')) != taken) fail_msg("%s is not as expected in: %s", rule, text);
     rival_compare_fused(&f->r, &k->c, rule, k->outputs, k->count);
     op_case_free(&k->c);
 }
@@ -383,7 +383,7 @@ TEST(chains_in_one_pass_give_the_bits_of_their_nodes) {
     }
 }
 
-/* Two passes would write what the pool makes where the site's output is, before all of it has been read. */
+/* Two passes would overwrite the pool's input before all of it is read. */
 TEST(an_output_on_the_pools_output_is_not_fused) {
     fixture *f = *state;
     chain k;
@@ -396,7 +396,7 @@ TEST(an_output_on_the_pools_output_is_not_fused) {
     check_chain(f, &k, "pool+norm+act", false);
 }
 
-/* A pool's gradient after a norm that has not read that pool's output: the maximum is elsewhere. */
+/* Not fused, because the maxima belong to another pool. */
 TEST(another_pools_gradient_is_not_fused) {
     fixture *f = *state;
     chain k;
@@ -407,7 +407,8 @@ TEST(another_pools_gradient_is_not_fused) {
     check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
 }
 
-/* A plan saved with two passes is followed where one would do; one saved where there were other ways is refused. */
+/* A plan saved with two passes is followed even if one would do. A plan saved for another device's algorithms is
+ * rejected. */
 TEST(a_saved_plan_names_the_way) {
     fixture *f = *state;
     chain k;
@@ -434,7 +435,7 @@ TEST(a_saved_plan_names_the_way) {
     op_case_free(&k.c);
 }
 
-/* Timing both ways, before a run or for `bench ops`, leaves the running statistics alone. */
+/* Timing the algorithms, before a run or for `bench ops`, must not change the running statistics. */
 TEST(timing_the_ways_moves_no_statistics) {
     fixture *f = *state;
     chain k;
@@ -461,7 +462,7 @@ TEST(timing_the_ways_moves_no_statistics) {
     op_case_free(&k.c);
 }
 
-/* The network of dawn94 at its full width: pools and skip gradients in the norms' passes, nothing in two. */
+/* dawn94's network at full width: pools and skip gradients are fused into the norms' passes, all in one pass. */
 TEST(the_recipe_takes_one_pass_everywhere) {
     static const char *const yaml =
         "train: {batch_size: 64}\n"
@@ -472,9 +473,9 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     d9_device *device;
     d9_plan *plan;
     d9_backend_options untimed = f->r.fused;
-    untimed.tune = D9_TUNE_OFF; /* convolutions of this size */
+    untimed.tune = D9_TUNE_OFF; /* as for convolutions of this size */
     RUNNING();
-    if (!D9_ON_FAKE) return; /* the room of its blocks is known */
+    if (!D9_ON_FAKE) return; /* the fake's limits are known */
     d9_config *config = program_config(&f->context, yaml);
     const d9_extent extent = program_extent(config, 128, 32);
     program_make(&f->context, config, &extent, "fp16", false, &program);
@@ -504,7 +505,7 @@ TEST(a_wanted_intermediate_is_not_swallowed) {
     rival_wanted_intermediate(&((fixture *)*state)->r);
 }
 
-/* The host's copy of what it writes is looked through; labels that no dataset wrote cannot be. */
+/* The host checks sample numbers before copying them; labels can only come from data sets. */
 TEST(indices_out_of_range_are_refused) {
     static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER};
     RUNNING();
@@ -518,7 +519,7 @@ TEST(f64_is_refused_by_name) {
         d9_device *device;
         d9_plan *plan;
         const d9_op op = op_spec_op(i);
-        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_COPY) continue; /* integers, bytes */
+        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_COPY) continue; /* integers or bytes */
         op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
         op_ok(&f->context, f->r.backend->allocate(&f->context, device, &c.program));
@@ -531,19 +532,20 @@ TEST(f64_is_refused_by_name) {
     }
 }
 
-/* A batch whose activations no device holds: what was asked, what is free, what would fit. */
+/* A batch too large for any device: the message names the memory requested, the free memory and the batch that would
+ * fit. */
 TEST(too_much_memory_is_refused_in_figures) {
     fixture *f = *state;
     op_case c;
     d9_device *device;
-    if (!D9_ON_FAKE) return; /* its memory is known, and small */
+    if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
     op_case_make(&c, &f->context, 0, D9_F32, D9_F32, OP_FILL_RANDOM);
     c.program.extent.batch = 4096;
     c.program.buffer_bytes[D9_BUFFER_SCRATCH] = (int64_t)1 << 30;
     op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
     assert_int_equal(f->r.backend->allocate(&f->context, device, &c.program), D9_DEVICE);
     assert_words(f->context.message, "1.00 0.50 4096");
-    assert_non_null(strstr(f->context.message, " 204")); /* what fits: half of the batch, less the few bytes in use */
+    assert_non_null(strstr(f->context.message, " 204")); /* what fits: half of the batch, minus the few bytes in use */
     d9_context_clear(&f->context);
     c.program.buffer_bytes[D9_BUFFER_STATE] = (int64_t)2 << 30;
     assert_int_equal(f->r.backend->allocate(&f->context, device, &c.program), D9_DEVICE);
@@ -554,7 +556,7 @@ TEST(too_much_memory_is_refused_in_figures) {
     op_case_free(&c);
 }
 
-/* The case of an operation, whose values have so many more channels than it has room for. */
+/* Runs the operation's case with so many channels that it does not fit. */
 static void assert_refused(fixture *f, d9_op op, int64_t channels, int64_t samples) {
     op_case c;
     d9_device *device;
@@ -572,18 +574,18 @@ static void assert_refused(fixture *f, d9_op op, int64_t channels, int64_t sampl
     op_case_free(&c);
 }
 
-/* Its buffers are small, what its rules want of the scratch is not. */
+/* The buffers are small, but the rules need large scratch. */
 TEST(scratch_is_counted_before_it_is_asked_for) {
     fixture *f = *state;
-    if (!D9_ON_FAKE) return; /* its memory is known, and small */
+    if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
     assert_refused(f, D9_OP_NORM, 1 << 24, 0);
     assert_refused(f, D9_OP_NORM_BACKWARD, 1 << 24, 0);
     assert_refused(f, D9_OP_CONV_BACKWARD_WEIGHT, 1 << 24, 0);
     assert_refused(f, D9_OP_BIAS_BACKWARD, 1 << 24, 0);
-    assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* sorting the samples */
+    assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* for sorting the samples */
 }
 
-/* The names in a file, the first string of each row of its table, with the tests that ran them. */
+/* Adds the rules of a file, the first string of each row of its table, with the tests that ran them. */
 static int rows_of(fixture *f, const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;
@@ -600,7 +602,7 @@ static int rows_of(fixture *f, const char *file, const char *table, d9_text *row
         snprintf(rule, sizeof rule, "%.*s", (int)strcspn(at + quote + 2, "\""), at + quote + 2);
         rules++;
         const int i = find_rule(rule);
-        if (i < 0) fail_msg("the rule %s ran in no test", rule);
+        if (i < 0) fail_msg("no test ran the rule %s", rule);
         d9_text_add(rows, "rule\t%s\t%s\t", file, rule);
         for (int t = 0; t < ran[i].count; t++) d9_text_add(rows, "%s%s", t ? " " : "", ran[i].tests[t]);
         d9_text_add(rows, "\n");
@@ -630,7 +632,7 @@ int main(void) {
     watched = *model;
     watched.plan_free = note_and_free;
     rival_open(&f.r, &f.context, &watched);
-    f.r.narrow_gradients = true; /* cuDNN's */
+    f.r.narrow_gradients = true; /* cuDNN rounds them */
     const int failed = test_run(&f);
     rival_close(&f.r);
     return failed;

@@ -9,7 +9,7 @@ typedef struct product_shape {
     const char *rules[PRODUCTS];
 } product_shape;
 
-/* Everything is of the compute type but the weight's gradient. */
+/* All values except the weight gradient have the compute type. */
 static void make_product(op_case *c, d9_context *context, const product_shape *s, product p, d9_type type) {
     static const d9_op ops[2][PRODUCTS] = {{D9_OP_CONV, D9_OP_CONV_BACKWARD_DATA, D9_OP_CONV_BACKWARD_WEIGHT},
                                            {D9_OP_LINEAR, D9_OP_LINEAR_BACKWARD_DATA, D9_OP_LINEAR_BACKWARD_WEIGHT}};
@@ -23,8 +23,8 @@ static void make_product(op_case *c, d9_context *context, const product_shape *s
     op_node(c, &node);
 }
 
-/* Sums of integers are exact, so they are equal; a gradient is rounded to the compute type, unless our own kernel made
- * it. */
+/* Sums of integers are exact, so results must be equal. A weight gradient is rounded to the compute type, except by our
+ * own kernel. */
 static void check_product(rival *r, const product_shape *s, product p, d9_type type) {
     op_case c;
     char text[256];
@@ -34,7 +34,7 @@ static void check_product(rival *r, const product_shape *s, product p, d9_type t
     const bool narrow = strcmp(s->rules[p], "linear_backward_weight") != 0;
     rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
     if (strncmp(text, s->rules[p], strlen(s->rules[p])) != 0 || text[strlen(s->rules[p])] != '\t')
-        fail_msg("%s was not taken: %s", s->rules[p], text);
+        fail_msg("%s was not used: %s", s->rules[p], text);
     assert_true(count <= RIVAL_MANY);
     rival_run(&c, r->backend, &r->fused, out, r->a);
     rival_run(&c, &d9_backend_reference, NULL, out, r->b);
@@ -50,8 +50,8 @@ static void check_product(rival *r, const product_shape *s, product p, d9_type t
 #define CONVS                                                                                                          \
     { "conv", "conv_backward_data", "conv_backward_weight" }
 
-/* Linear layers with more weights than our own kernels take, and with as many; a stem; a projection; a window that
- * halves. */
+/* Linear layers with more weights than our own kernels accept, and with exactly as many; a stem; a projection; a window
+ * with stride 2. */
 void compare_products(rival *r, const d9_type *types, int type_count) {
     static const product_shape shapes[] = {
         {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, AS_CONV},

@@ -1,6 +1,6 @@
-/* What the CUDA backend asks of the CUDA runtime and of cuDNN, on the fake of both (fake.h): nothing is allocated and
- * nobody waits within an epoch, every set of active nodes is recorded once, every call may fail, memory may be short,
- * and tuning chooses, keeps and gives room back. */
+/* Calls of the CUDA backend to the CUDA runtime and cuDNN, counted by their fake (fake.h): no allocation or wait within
+ * an epoch, one recording per set of active nodes, failure of each call, limited memory, and tuning with its
+ * workspaces. */
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
@@ -9,8 +9,8 @@ static d9_fake *fake;
 
 /* ---- a step ---- */
 
-/* With and without a move of the average: two sets in training, one in evaluation. Once each is recorded, a step is one
- * replay and nothing else. */
+/* With and without an update of the average: two sets in training, one in evaluation. Once each is recorded, a step is
+ * a single replay. */
 static void check_recordings(const watch *w) {
     assert_ints(fake->counts.captures, 3, fake->counts.instantiations, 3);
     for (int64_t s = RUN_STEPS_PER_EPOCH + 2; s <= RUN_STEPS; s++) {
@@ -46,11 +46,11 @@ static void note_writes(void *user, const d9_program *program, int64_t step, dou
     ((int64_t *)user)[step] = fake->counts.writes;
 }
 
-/* The step's number moves on by two on the device, without the host; the bits are those of larger batches. */
+/* The step number on the device advances by two without the host; the bits are those of larger batches. */
 TEST(steps_may_take_two_batches) {
     d9_context context;
     d9_result results[2];
-    int64_t writes[13] = {0}; /* after each of 12 steps, four an epoch */
+    int64_t writes[13] = {0}; /* after each of 12 steps, four per epoch */
     fake->reset();
     d9_context_init(&context);
     for (int large = 0; large < 2; large++) {
@@ -75,7 +75,7 @@ TEST(steps_may_take_two_batches) {
     watch_nothing_left();
 }
 
-/* On the fake as on the reference backend: the images that are learned from are the same. */
+/* The fake and the reference backend must select the same images for training. */
 TEST(hard_images_are_chosen) {
     static const char *const backends[] = {"cuda", "reference"};
     d9_context context;
@@ -126,7 +126,7 @@ TEST(the_order_is_the_host_s) {
     watch_nothing_left();
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void expect_failure(const char *kernel_driver, const char *words) {
     static watch w;
@@ -184,7 +184,8 @@ TEST(what_is_missing_is_named) {
 
 /* ---- memory ---- */
 
-/* The call of each number fails once. Those that a run does without (closing) may be forgiven; nothing is ever left. */
+/* Fails the call of each number once. Calls that a run can do without, as in closing, may be ignored; nothing may be
+ * left. */
 TEST(every_call_may_fail) {
     static watch w;
     int64_t calls, failed = 0, tried = 0;
@@ -208,8 +209,8 @@ TEST(every_call_may_fail) {
     assert_true(failed > tried / 2);
 }
 
-/* With so much memory the run is refused in the one message, which names a batch; or it goes on with a choice that
- * needs less than the first. */
+/* True if the run is rejected for lack of memory, with a message that names a batch; false if it runs with a choice
+ * that needs less memory. */
 static bool is_refused(int64_t bytes) {
     static watch w;
     fake->reset();
@@ -233,7 +234,7 @@ TEST(short_memory_is_refused_in_figures) {
     fake->reset();
     watch_run("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
-    for (int part = 1; part < 7; part++) assert_true(is_refused(enough * part / 28)); /* where no choice helps */
+    for (int part = 1; part < 7; part++) assert_true(is_refused(enough * part / 28)); /* no choice helps here */
     for (int i = 0; i < LESS; i++) refused += is_refused(enough - less[i]);
     assert_true(refused > 0 && refused < LESS);
     fake->reset();
@@ -243,7 +244,7 @@ TEST(short_memory_is_refused_in_figures) {
     assert_int_equal(watch_count(w.plan, "e7"), 0);
 }
 
-/* tf32 wants Ampere, as bf16 does; fp16 is the fastest on what has tensor cores and neither. */
+/* tf32 and bf16 need Ampere; on older tensor cores fp16 is the fastest precision. */
 TEST(precisions_follow_the_device) {
     static const struct {
         int major, minor;
@@ -280,12 +281,12 @@ TEST(precisions_follow_the_device) {
     }
 }
 
-/* ---- to the device and back ---- */
+/* ---- copies ---- */
 
-enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* more than the ring holds */
+enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* MANY exceeds the ring buffer */
 
-/* The source is written over as soon as the call has returned: many small ones, more than are under way at once, and
- * large ones. */
+/* The source is overwritten immediately after each call: many small copies, more than can be queued at once, and large
+ * ones. */
 TEST(writes_are_taken_at_once) {
     static int32_t source[MANY], got[MANY];
     static d9_program program;
@@ -304,7 +305,7 @@ TEST(writes_are_taken_at_once) {
         for (int32_t i = 0; i < FEW; i++) source[i] = w * FEW + i;
         op_ok(&context, backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
                                        FEW * sizeof *source));
-        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* a few cost nothing */
+        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* a few do not wait */
     }
     for (int32_t i = 0; i < MANY; i++) source[i] = 3 * i;
     op_ok(&context, backend->write(&context, device, D9_BUFFER_GRADIENT, 0, source, sizeof source));
@@ -317,7 +318,7 @@ TEST(writes_are_taken_at_once) {
     watch_nothing_left();
 }
 
-/* The fake's reading ends only when it is told to: opening waits for nothing of it. */
+/* The fake's reading ahead ends only when stopped, so opening must not wait for it. */
 TEST(libraries_are_read_ahead) {
     d9_context context;
     d9_device_info info;

@@ -1,5 +1,5 @@
-/* Steps of the CUDA backend over the CPU model (or a GPU): recorded sets of active nodes, what changes from step to
- * step on the device, the guard of fp16, times. The reference runs the same cases node by node. */
+/* Steps of the CUDA backend on the CPU model (or a GPU): recorded sets of active nodes, values that change on the
+ * device from step to step, the guard of fp16, times. The reference runs the same cases node by node. */
 #include "tests/cuda_backend/fake.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/support/rival.h"
@@ -16,8 +16,8 @@ static void note(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING) snprintf(logged, sizeof logged, "%s", line);
 }
 
-/* draw, augment; an update whose rate is a table; an average that moves every third step of an epoch, at another rate.
- */
+/* draw, augment; an update with a table of learning rates; an average that moves every third step of an epoch, with its
+ * own rate. */
 typedef struct training {
     op_case c;
     d9_value_id image, w, v, average;
@@ -112,7 +112,7 @@ static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *w
             fail_msg("step %lld: %s[%lld] is %.9g, not %.9g", (long long)step, what, (long long)i, got[i], want[i]);
 }
 
-/* Every step twice over (so that each set is walked, recorded and replayed), once out of order. */
+/* Runs every step twice, so that each set is run, recorded and replayed; some out of order. */
 TEST(every_step_is_the_reference_s) {
     static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4, 4, 7, 0, 1, 2};
     static const d9_backend_options unfused = {.threads = 1}, fused = {.threads = 1, .fuse = true};
@@ -134,7 +134,7 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* fp16: such a step changes no weight, is counted, and the first is named; the next one trains on. */
+/* fp16: a step with such a gradient changes no weight, is counted, and the first is named; the next step trains. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;
@@ -161,7 +161,7 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* What a group's last step left in its gradients is not this step's, in which the group does not move. */
+/* Gradients left from an earlier step of a group must not count in steps in which the group does not move. */
 TEST(gradients_of_other_steps_skip_nothing) {
     training t;
     op_live live;
@@ -201,7 +201,7 @@ static d9_cuda_guard read_guard(const op_live *live) {
 
 enum { SCALED_STEPS = 6, BAD_STEP = 3 };
 
-/* Gradients that come multiplied by the scale; weights and scale after each step. */
+/* Runs steps with gradients multiplied by the scale; returns weights and scale after each step. */
 static void run_scaled(const d9_backend_options *options, double weights[SCALED_STEPS][WEIGHTS],
                        float scales[SCALED_STEPS]) {
     training t;
@@ -221,8 +221,8 @@ static void run_scaled(const d9_backend_options *options, double weights[SCALED_
     op_close(&live), op_case_free(&t.c);
 }
 
-/* A power of two that is taken out again leaves no trace in the weights. Two good steps double it, a bad one halves it;
- * without `every` it stays. */
+/* A loss scale that is a power of two must not change the weights. Two good steps double it, a bad one halves it;
+ * without `every` it stays constant. */
 TEST(the_loss_scale_moves) {
     static const float moving[SCALED_STEPS] = {8, 16, 16, 8, 8, 16};
     static double want[SCALED_STEPS][WEIGHTS], got[SCALED_STEPS][WEIGHTS];
@@ -233,13 +233,13 @@ TEST(the_loss_scale_moves) {
         run_scaled(&(d9_backend_options){.threads = 1, .fuse = true, .loss_scale = 8, .loss_scale_every = every}, got,
                    scales);
         for (int s = 0; s < SCALED_STEPS; s++) {
-            if (op_differences(got[s], want[s], WEIGHTS)) fail_msg("step %d: the scale shows", s + 1);
+            if (op_differences(got[s], want[s], WEIGHTS)) fail_msg("step %d: the scale changes the weights", s + 1);
             assert_true(scales[s] == (every ? moving[s] : 8));
         }
     }
 }
 
-/* In f32 nothing is skipped: what is not finite shows in the weights, and ends the run. */
+/* In f32 no step is skipped: values that are not finite reach the weights and end the run. */
 TEST(other_precisions_have_no_guard) {
     training t;
     op_live live;
@@ -255,7 +255,7 @@ TEST(other_precisions_have_no_guard) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* Before a reset nothing is timed; after it every rule that ran has a time, those that rested fewer runs. */
+/* Nothing is timed before a reset; after it, every rule has a time, and rules that skipped steps have fewer runs. */
 TEST(times_are_measured_after_a_reset) {
     enum { ROWS = 8 };
     training t;
@@ -277,7 +277,7 @@ TEST(times_are_measured_after_a_reset) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* Another mask in every step, replayed or not, and the same one for the gradient. */
+/* The mask differs in every step, replayed or not, and the gradient uses the same one. */
 TEST(dropout_goes_by_the_step_s_number) {
     enum { COUNT = 1001, STEPS_HERE = 7 };
     static const int64_t steps[STEPS_HERE] = {0, 1, 2, 3, 3, 977, 1};

@@ -1,14 +1,14 @@
-/* A seed twice, and stopped and resumed, on the CUDA backend over the CPU model of the kernels, in fp16: with the
+/* Repeated seeds, and runs stopped and resumed, on the CUDA backend with the CPU model of the kernels, in fp16 with the
  * guard. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-/* A loss scale that moves is part of a checkpoint. */
+/* A changing loss scale is part of a checkpoint. */
 TEST(a_moving_loss_scale_is_resumed) {
     d9_context context;
     d9_context_init(&context);
     d9_config *config = run_config(&context, "cuda", "fp16", "");
-    config->backend_options.loss_scale = 0x1p-10; /* gradients below half's smallest: where the scale stands shows */
+    config->backend_options.loss_scale = 0x1p-10; /* gradients below half's minimum make the scale matter */
     config->backend_options.loss_scale_every = 2;
     run_check_resume(config, (const int64_t[]){7, 0});
     d9_config_free(&context, config);

@@ -1,5 +1,5 @@
-/* How the CUDA backend chooses among cuDNN's ways, on the fake of it (fake_cudnn.c): the fastest one that has room and
- * whose bits repeat, on numbers that are none of the run's; what was chosen, and what is never to be, is kept. */
+/* Selection among cuDNN's algorithms by the CUDA backend, on their fake (fake_cudnn.c): the fastest one that fits in
+ * memory and whose bits repeat, timed on data of its own. Selected and banned choices are cached. */
 #include "backends/host/device.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -16,7 +16,7 @@ static void cache_path(const char *folder, char path[RUN_PATH_BYTES]) {
     snprintf(path, RUN_PATH_BYTES, "%.400s/dawn9/cuda-choices.tsv", folder);
 }
 
-/* e3 is the fastest of those that can be built, run and given room; what the others asked for is given back. */
+/* e3 is the fastest choice that can be built and run within the memory limit; workspaces of other choices are freed. */
 TEST(tuning_takes_the_fastest) {
     static watch off, on;
     char folder[RUN_PATH_BYTES];
@@ -27,7 +27,7 @@ TEST(tuning_takes_the_fastest) {
     assert_int_equal(off.status, D9_OK);
     const int convolutions = watch_count(off.plan, "e1");
     assert_true(convolutions >= 20);
-    assert_false(run_has(folder, "dawn9")); /* nothing was timed, so nothing is kept */
+    assert_false(run_has(folder, "dawn9")); /* nothing was timed, so nothing is cached */
     fake->reset();
     watch_run("fp16", "on", &on);
     if (on.status != D9_OK) fail_msg("%s", on.message);
@@ -43,7 +43,7 @@ static void write_text(const char *path, const char *text) {
     op_ok(&context, d9_file_write(&context, path, text, strlen(text)));
 }
 
-/* A cache of its own, and a fake as new. */
+/* Sets an empty cache and resets the fake. */
 static void own_cache(char folder[RUN_PATH_BYTES], char path[RUN_PATH_BYTES]) {
     run_folder_make(folder);
     set_cache(folder);
@@ -57,13 +57,13 @@ TEST(what_was_chosen_is_remembered) {
     own_cache(folder, path);
     watch_run("fp16", "auto", &w);
     const int64_t asked = fake->counts.surveyed;
-    assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes share */
+    assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes are timed once */
     fake->reset();
     watch_run("fp16", "auto", &w);
     assert_int_equal(fake->counts.surveyed, 0);
     assert_true(watch_count(w.plan, "e3") > asked);
     fake->reset();
-    watch_run("bf16", "auto", &w); /* another type is another question */
+    watch_run("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.surveyed, asked);
     fake->reset();
     watch_run("f32", "auto", &w);
@@ -71,7 +71,7 @@ TEST(what_was_chosen_is_remembered) {
     watch_run("tf32", "auto", &w); /* so is permission to round */
     assert_int_equal(fake->counts.surveyed, asked);
     fake->reset();
-    watch_run("fp16", "on", &w); /* asks anew, once for each shape */
+    watch_run("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.surveyed, asked);
     write_text(path, "dawn9 choices 1\nhalf a line\n");
     fake->reset();
@@ -117,9 +117,9 @@ static void fresh_cache(void) {
     set_cache(folder);
 }
 
-/* ---- what is timed ---- */
+/* ---- timing ---- */
 
-/* Twice as slow as the best: its warm-up and one run; all others 24 more. */
+/* A choice twice as slow as the best gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
     static ground g;
     fresh_cache();
@@ -128,7 +128,7 @@ TEST(slow_choices_are_dropped) {
     const d9_fake_counts *c = &fake->counts;
     assert_true(c->surveyed >= 10);
     assert_int_equal(c->runs[1], 26 * c->surveyed);
-    assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to see whether its bits repeat */
+    assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to check whether its bits repeat */
     assert_ints(c->runs[6], 26 * c->surveyed, c->runs[7], 2 * c->surveyed);
     close_ground(&g);
 }
@@ -148,9 +148,9 @@ TEST(nothing_is_timed_on_zeros) {
 
 /* ---- norms ---- */
 
-/* The device has said that it runs the ways in one pass, and does not. */
+/* The device claims to run the algorithms with one pass but does not. */
 TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
-    static watch w[2]; /* first run in earnest, or on trial */
+    static watch w[2]; /* fails in the run itself, or in tuning */
     static const char *const tune[] = {"off", "on"};
     for (int i = 0; i < 2; i++) {
         fresh_cache();
@@ -167,7 +167,7 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
     assert_string_equal(w[0].params_sha256, w[1].params_sha256);
 }
 
-/* In the cache, the choice of every norm; how many there are. */
+/* Replaces the choice of every norm in the cache; returns their number. */
 static int replace_norms(const char *path, const char *choice) {
     d9_context context;
     uint8_t *bytes;
@@ -189,7 +189,7 @@ static int replace_norms(const char *path, const char *choice) {
     return count;
 }
 
-enum { NORMS = 7 }; /* forward and backward, with and without a pool and an addition; equal shapes share */
+enum { NORMS = 7 }; /* forward and backward, with and without a pool and an addition; without duplicates */
 
 TEST(the_choice_of_a_norm_is_remembered) {
     static watch first, w;
@@ -202,7 +202,7 @@ TEST(the_choice_of_a_norm_is_remembered) {
     assert_null(strstr(w.plan, "one pass, "));
     assert_non_null(strstr(w.plan, "two passes\n"));
     replace_norms(path, "one pass, 64 blocks of 9999 KiB for 8 channels");
-    watch_run("fp16", "auto", &w); /* no such way: timed anew */
+    watch_run("fp16", "auto", &w); /* unknown choice: timed again */
     assert_string_equal(w.plan, first.plan);
     assert_string_equal(w.log, "");
     watch_nothing_left();
@@ -223,24 +223,24 @@ TEST(what_does_not_repeat_is_banned) {
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_banned(&w, "e3");
     assert_int_equal(watch_count(w.plan, "e3"), 0);
-    assert_true(watch_count(w.plan, "e6") >= 20); /* the next best */
+    assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
     fake->reset();
     watch_run("fp16", "auto", &w);
     assert_int_equal(fake->counts.surveyed, 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     fake->reset();
-    watch_run("fp16", "on", &w); /* what is timed anew is not asked again */
+    watch_run("fp16", "on", &w); /* not asked again for shapes just timed */
     assert_true(fake->counts.surveyed > 0);
     assert_int_equal(fake->counts.runs[3], 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
     fake->reset();
-    watch_run("bf16", "auto", &w); /* of another type nothing is known */
+    watch_run("bf16", "auto", &w); /* nothing is known for another type */
     assert_true(watch_count(w.plan, "e3") >= 20);
     watch_nothing_left();
 }
 
-/* A run does not look again at what was chosen before; verify, which keeps all values, does: tuned or not. */
+/* A run trusts cached choices; verify, which keeps all values, checks them again, tuned or not. */
 TEST(verify_bans_what_was_chosen_before) {
     static watch w;
     static ground g;
@@ -266,9 +266,9 @@ TEST(verify_bans_what_was_chosen_before) {
     close_ground(&g);
 }
 
-/* ---- room ---- */
+/* ---- memory limits ---- */
 
-/* What a run without tuning needs, and this much more, is left. */
+/* Leaves the memory of a run without tuning, plus `more` bytes. */
 static void leave_room(int64_t more) {
     static watch w;
     fake->reset();
@@ -278,7 +278,7 @@ static void leave_room(int64_t more) {
     fake->held_bytes = fake->memory_bytes - enough - more;
 }
 
-/* e3 wants 1 MiB. With less left e1 is taken, this time. */
+/* e3 needs 1 MiB. With less, e1 is used this time. */
 TEST(a_choice_made_for_want_of_room_is_not_kept) {
     static watch w;
     fresh_cache();
@@ -294,13 +294,13 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
     watch_nothing_left();
 }
 
-/* Neither where all choices want more, nor where a plan names one that does. */
+/* An error with figures if all choices need more memory, or if a saved plan names one that does. */
 TEST(workspaces_without_room_are_refused_in_figures) {
     static watch w;
     d9_context context;
     d9_session session;
     fresh_cache();
-    leave_room(-1000); /* e1 wants 512 KiB */
+    leave_room(-1000); /* e1 needs 512 KiB */
     fake->ways = 6;
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
@@ -320,15 +320,15 @@ TEST(workspaces_without_room_are_refused_in_figures) {
 
 enum { KEPT = 1 << 13, BUFFERS = 3 };
 
-/* Trains, and plans evaluation before the step `planned`; the state, its average and velocities in the end, and how
- * many recordings it took. */
+/* Trains, and plans evaluation before step `planned`. Returns the number of recordings, and the final state, average
+ * and velocities. */
 static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     static ground g;
     static const d9_buffer buffers[BUFFERS] = {D9_BUFFER_STATE, D9_BUFFER_ACCUMULATORS, D9_BUFFER_ACCUMULATORS + 1};
     d9_plan *plan = NULL;
     fresh_cache();
     fake->reset();
-    open_ground(&g, "f32", "off", false); /* so that nothing is known of its shapes */
+    open_ground(&g, "f32", "off", false); /* so that no shape is cached */
     op_ok(&g.context, d9_session_initialize(&g.session));
     g.session.device->options.tune = D9_TUNE_ON;
     const int64_t before = fake->counts.captures;
@@ -348,12 +348,11 @@ static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     return captures;
 }
 
-/* Tuning lends the scratch more room and takes it back: what was recorded before names memory that is gone. Between two
- * steps it may not touch what they keep: in f32 weights, and in evaluation their average, are a convolution's own
- * argument. */
+/* Tuning enlarges the scratch memory temporarily, so earlier recordings refer to freed memory. Between two steps it
+ * must not change the state: in f32 the weights, and in evaluation their average, are arguments of a convolution. */
 TEST(a_later_plan_moves_the_scratch_and_nothing_else) {
     static float kept[2][BUFFERS][KEPT];
-    assert_int_equal(train_planning_at(0, kept[0]), 2); /* with and without a move of the average */
+    assert_int_equal(train_planning_at(0, kept[0]), 2); /* with and without an update of the average */
     assert_int_equal(train_planning_at(RUN_STEPS_PER_EPOCH + 3, kept[1]), 4);
     for (int b = 0; b < BUFFERS; b++) {
         assert_true(kept[0][b][0] != 0);

@@ -1,6 +1,5 @@
-/* The CUDA backend over the CPU model of the kernels against other numbers than its own: another framework's through
- * the trainer's own step program (verify), the reference's rule by rule from the same inputs, and a few epochs of
- * training. */
+/* The CUDA backend on the CPU model of the kernels, compared with other results: another framework's in the trainer's
+ * own step program (verify), the reference's rule by rule from the same inputs, and some epochs of training. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -8,7 +7,7 @@
 
 TEST(another_framework_s_numbers) { run_check_verify("cuda", "f32", "ema.safetensors", 1); }
 
-/* On the fake, convolutions of tf32 round their inputs while this is on. */
+/* On the fake, tf32 convolutions round their inputs if this is on. */
 static void set_tensor_cores(bool on) {
     d9_fake *fake = fake_find();
     if (fake) fake->tensor_cores = on;
@@ -20,7 +19,7 @@ TEST(another_framework_s_numbers_in_tf32) {
     set_tensor_cores(false);
 }
 
-/* Every trick on: all rules that a step of ours has. */
+/* All tricks are on, so that a step contains all rules. */
 TEST(rule_by_rule) {
     static const char *const precisions[] = {"f32", "bf16", "fp16", "tf32"};
     set_tensor_cores(true);
@@ -35,7 +34,7 @@ TEST(rule_by_rule) {
     set_tensor_cores(false);
 }
 
-/* The limits of tf32 are wide where tensor cores round, and there alone: convolutions miss f32's by far. */
+/* The limits of tf32 may be wide only where tensor cores round: convolutions. */
 typedef struct limits {
     int convolutions, others;
     double worst;
@@ -43,12 +42,13 @@ typedef struct limits {
 
 static void note_limit(void *user, const d9_verify_row *row) {
     limits *l = user;
-    const bool convolution = strstr(row->name, " conv") && !strchr(row->name, '+'); /* the first layer's is in f32 */
+    const bool convolution =
+        strstr(row->name, " conv") && !strchr(row->name, '+'); /* the first layer's is computed in f32 */
     assert_true(row->passed);
     if (convolution)
         assert_true(row->limit == 2e-3 && row->cosine >= 0.99999);
     else
-        assert_true(row->limit <= 2e-4); /* 1e-4, and what storing a state in f32 rounds */
+        assert_true(row->limit <= 2e-4); /* 1e-4, plus rounding of a state stored in f32 */
     if (convolution && row->error > l->worst) l->worst = row->error;
     *(convolution ? &l->convolutions : &l->others) += 1;
 }
@@ -66,15 +66,15 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     op_ok(&context, d9_rules_compare(&tested, &judge, 0, "tf32", note_limit, &l, &failed));
     assert_int_equal(failed, 0);
     assert_true(l.convolutions >= 20 && l.others >= 20);
-    const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose otherwise */
+    const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose other algorithms */
     if (!(l.worst > least && l.worst <= 1e-3)) fail_msg("convolutions in tf32 are off by %.2e", l.worst);
     d9_session_close(&tested), d9_session_close(&judge);
     for (int c = 0; c < 2; c++) d9_config_free(&context, configs[c]);
     set_tensor_cores(false);
 }
 
-/* 13 steps, replayed from recorded ones. Rounding is amplified by the network from step to step, so the loss is
- * compared, and within what reordered sums make of it. */
+/* 13 steps, replayed from recordings. The network amplifies rounding from step to step, so only the loss is compared,
+ * with a limit for reordered sums. */
 TEST(the_loss_follows_the_reference) {
     d9_context context;
     run_report reports[3];

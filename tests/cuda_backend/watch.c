@@ -21,9 +21,9 @@ static int no_sync(void *user, int file) {
     return 0;
 }
 
-/* ---- the kernel's word on its driver ---- */
+/* ---- the kernel's file about its driver ---- */
 
-enum { KERNEL_DRIVER = 1 << 20 }; /* a file number that no file has */
+enum { KERNEL_DRIVER = 1 << 20 }; /* a file descriptor that no file has */
 
 static int open_or_pretend(void *user, const char *path, int flags, int mode) {
     const watch *w = user;

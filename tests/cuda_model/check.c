@@ -51,7 +51,7 @@ static void check_guards(d9_check *check, const block *b) {
     d9_memory_allow(b->memory, (size_t)(end - b->memory) + GUARD_BYTES);
     for (const unsigned char *p = b->memory; p < b->data; p++) touched += *p != GUARD_BYTE;
     for (const unsigned char *p = end; p < end + GUARD_BYTES; p++) touched += *p != GUARD_BYTE;
-    if (touched) d9_check_fail(check, "%lld bytes written beside an array", (long long)touched);
+    if (touched) d9_check_fail(check, "%lld guard bytes of an array were overwritten", (long long)touched);
 }
 
 void d9_check_done(d9_check *check) {
@@ -120,7 +120,7 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
     if (got->count > 8 && zeros * 20 > got->count * 19) d9_check_fail(check, "%s: a mostly zero output", what);
     for (int64_t i = 0; i < got->count; i++) {
         const double wanted = (double)d9_store_rounded(got->store, expected[i]), value = (double)d9_array_at(got, i);
-        const double unit = got->store == D9_KERNEL_F16 ? 0x1p-24 : 0; /* of its denormals */
+        const double unit = got->store == D9_KERNEL_F16 ? 0x1p-24 : 0; /* unit of denormals */
         const double limit = tolerance > 0 ? tolerance * largest + unit_of(got->store) * fabs(wanted) + unit : 0;
         check->compared++;
         if (!(fabs(wanted - value) <= limit))

@@ -1,5 +1,5 @@
-/* One comparison of kernels on the execution model with the CPU's: arrays between guards, and a note of what differs.
- * A check is a function and a name (checks.h); the same ones must fail where a mistake has been planted. */
+/* Comparison of a kernel on the execution model with the CPU's: arrays with guard bytes, and the first difference. A
+ * check is a function and its name (checks.h); planted.c runs the same checks with mistakes planted in the kernels. */
 #ifndef D9_TESTS_CUDA_CHECK_H
 #define D9_TESTS_CUDA_CHECK_H
 
@@ -8,23 +8,24 @@
 
 typedef struct d9_check {
     int64_t compared, failures;
-    char first[320]; /* what failed first */
+    char first[320]; /* the first failure */
 } d9_check;
 
 void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A launcher's return value: not 0 is a failure, with the model's message. */
+/* `error` is a launcher's return value; if not 0, fails with the model's message. */
 void d9_check_launch(d9_check *check, const char *what, int error);
 
-/* ---- arrays between guards; fresh ones hold 0xff bytes, NaN. Arrays and numbers stay until d9_check_done ---- */
+/* ---- arrays with guard bytes, filled with 0xff, NaN; d9_check_done frees them ---- */
 typedef struct d9_array {
     void *data;
     int64_t bytes, count;
     d9_kernel_store store;
 } d9_array;
 
-/* `shift`: elements past a multiple of 16 bytes. Exits where memory is short. */
+/* `shift`: elements past a multiple of 16 bytes. Exits if memory is short. */
 d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift);
-d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift, const float *values); /* rounded to the store */
+d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift,
+                     const float *values); /* `values` rounded to `store` */
 static inline d9_kernel_in d9_array_in(const d9_array *array) { return (d9_kernel_in){array->data, array->store}; }
 static inline d9_kernel_out d9_array_out(const d9_array *array) { return (d9_kernel_out){array->data, array->store}; }
 
@@ -32,21 +33,21 @@ float d9_store_rounded(d9_kernel_store store, float value);
 void d9_store_round(d9_kernel_store store, int64_t count, float *values);
 float d9_array_at(const d9_array *array, int64_t at);
 
-/* got against expected, which is rounded to got's store first. tolerance 0: equal. Else a difference may be `tolerance`
- * of the largest magnitude, and one unit of the store. A NaN fails, and so does an output meant to be mostly zero. */
+/* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
+ * be `tolerance` times the largest magnitude plus one unit of the storage type. NaN and mostly zero outputs fail. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
 /* ---- numbers ---- */
 float *d9_floats(int64_t count);                                       /* zeros */
-float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), of the store */
+float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
-void d9_check_done(d9_check *check); /* frees all of them; overwritten guards are a failure */
+void d9_check_done(d9_check *check); /* frees all memory; fails if guard bytes were overwritten */
 
 static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.data = x, .store = D9_KERNEL_F32}; }
 static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.data = y, .store = D9_KERNEL_F32}; }
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
 #define D9_FOR_STORES(store) for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)
-enum { D9_COUNT_OF_SHIFTS = 2 }; /* 0: on a multiple of 16 bytes; 1: one element beyond */
+enum { D9_COUNT_OF_SHIFTS = 2 }; /* 0: aligned to 16 bytes; 1: one element beyond */
 
 #endif

@@ -1,11 +1,11 @@
-/* The table of checks as an array, and the check that nothing is launched for nothing. */
+/* The table of checks as an array, and the check that launchers accept counts of 0. */
 #include "tests/cuda_model/checks.h"
 
 #define ROW(name) {#name, d9_cuda_check_##name},
 const d9_cuda_check d9_cuda_checks[] = {D9_CUDA_CHECKS(ROW)};
 const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_checks);
 
-/* Counts of 0 return 0 and touch no array. */
+/* Counts of 0 must return 0 and access no array. */
 void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_in in = {NULL, D9_KERNEL_F32};
     const d9_kernel_out out = {NULL, D9_KERNEL_F32};
@@ -70,6 +70,6 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_order(NULL, 1, 0, 0, NULL, NULL)};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         check->compared++;
-        if (errors[i]) d9_check_fail(check, "launcher %zu of nothing: error %d", i, errors[i]);
+        if (errors[i]) d9_check_fail(check, "launcher %zu with count 0: error %d", i, errors[i]);
     }
 }

@@ -1,4 +1,4 @@
-/* The batch: draws and images equal to the CPU's bit for bit, labels, and the epoch's order. */
+/* The batch: draws and images equal to the CPU's bit for bit, labels, and the order of an epoch. */
 #include "tests/cuda_model/checks.h"
 
 #include "core/context.h"
@@ -18,13 +18,13 @@ static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM,
                                    {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0}};
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
-/* The step looked at is the second of the fourth epoch. */
+/* The step tested is the second of the fourth epoch. */
 typedef struct site {
     const batch_case *c;
     uint8_t *images;
     int32_t *order, *draws, *labels;
     float *table;
-    int64_t step, from; /* from: of the step's slice of the order */
+    int64_t step, from; /* from: start of the step's slice of the order */
     d9_augment_rule rule;
 } site;
 
@@ -41,7 +41,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_CUTOUT] = {(float)c->cutout}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
     s.step = 3 * c->steps_per_epoch + 1;
-    s.from = (c->batch + 1) / 2; /* a step takes more images than it counts */
+    s.from = (c->batch + 1) / 2; /* a step uses only part of its images */
     s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);
@@ -57,7 +57,7 @@ static site open_site(const batch_case *c) {
     return s;
 }
 
-/* After open_site, for it points into the site. */
+/* Call after open_site, because the result points into the site. */
 static d9_cuda_slice slice_of(const site *s) {
     return (d9_cuda_slice){s->order, &s->step, s->from, s->c->batch, s->c->steps_per_epoch};
 }
@@ -96,7 +96,7 @@ void d9_cuda_check_gather(d9_check *check) {
         }
 }
 
-/* Losses that are alike, infinite, no number. */
+/* Losses that are equal, infinite, or NaN. */
 void d9_cuda_check_rank(d9_check *check) {
     enum { COUNT = 600, MINUS_ZERO = 23 };
     static float losses[COUNT];
@@ -112,7 +112,7 @@ void d9_cuda_check_rank(d9_check *check) {
         for (int j = 0; j < COUNT; j++) {
             const bool larger = !isnan(losses[i]) && (isnan(losses[j]) || losses[j] > losses[i]),
                        alike = losses[j] == losses[i] || (isnan(losses[i]) && isnan(losses[j]));
-            const bool below_zero = i == MINUS_ZERO, other_below = j == MINUS_ZERO; /* which comes behind zero */
+            const bool below_zero = i == MINUS_ZERO, other_below = j == MINUS_ZERO; /* sorted after zero */
             before += alike && below_zero != other_below ? below_zero : larger || (alike && j < i);
         }
         expected[before] = order[i];
@@ -141,7 +141,7 @@ void d9_cuda_check_augment(d9_check *check) {
         }
 }
 
-/* The share by its table or as a constant; images whose size is and is not a multiple of a run; aligned or not. */
+/* The mixing share from a table or constant; image sizes that are and are not a multiple of a run; aligned or not. */
 void d9_cuda_check_mix(d9_check *check) {
     static const struct { int64_t images, size; } batches[] = {{1, 16}, {6, 48}, {7, 75}, {5, 8}};
     static const float table[] = {0.5f, 1, 0.25f};

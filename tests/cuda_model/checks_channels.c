@@ -1,5 +1,5 @@
-/* Bias and its gradient, concatenation, slices and dropout against plain loops: whole runs, tails, channels that divide
- * a run and that do not, arrays off their alignment. */
+/* Bias and its gradient, concatenation, slices and dropout, compared with plain loops: whole runs, tails, numbers of
+ * channels that are and are not a multiple of a run, unaligned arrays. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 
@@ -19,7 +19,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
         for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)                                   \
             for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++)
 
-/* Alone, then with an activation, which reads the sum as storage holds it. */
+/* Bias alone, and followed by an activation, which reads the sum rounded to the storage type. */
 void d9_cuda_check_bias(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     FOR_ALL(i, store, shift) {
@@ -39,7 +39,7 @@ void d9_cuda_check_bias(d9_check *check) {
     }
 }
 
-/* dbias of dz, each of whose channels is added in order. */
+/* dbias of dz, summed per channel in order. */
 static void add_columns(const float *dz, int64_t rows, int64_t channels, float *dbias) {
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0;
@@ -48,7 +48,7 @@ static void add_columns(const float *dz, int64_t rows, int64_t channels, float *
     }
 }
 
-/* Under two seeds, whose bits must be the same; the second time dz is wanted, if there is one. */
+/* Runs with two seeds, which must give the same bits; the second run also outputs dz, if there is one. */
 static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prologue before, int64_t rows,
                               int64_t channels, const float *expected, double tolerance, d9_array *dz) {
     d9_array out[2], scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_bias_scratch_bytes(rows, channels) / 4, 0);
@@ -63,10 +63,10 @@ static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prolo
     }
     d9_model_seed(0);
     if (memcmp(out[0].data, out[1].data, (size_t)out[0].bytes) != 0)
-        d9_check_fail(check, "bias_backward: other bits in another order");
+        d9_check_fail(check, "bias_backward: other bits in another thread order");
 }
 
-/* Integers, so that the sums are exact, or random numbers behind an activation's slope. */
+/* Integers, whose sums are exact, or random numbers multiplied by an activation's slope. */
 void d9_cuda_check_bias_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     FOR_ALL(i, store, shift) {
@@ -97,7 +97,7 @@ static const struct {
 } pairs[] = {{1, 1, 2}, {7, 27, 3}, {33, 64, 32}, {5, 8, 12}, {700, 8, 8}};
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-/* A concatenation, and of its output either side again. */
+/* A concatenation, and slices of its output. */
 static void check_concat(d9_check *check, int i, d9_kernel_store store, int shift) {
     const int64_t rows = pairs[i].rows, first = pairs[i].first, second = pairs[i].second, wide = first + second;
     const float *a = d9_random(store, rows * first, 74), *b = d9_random(store, rows * second, 75);
@@ -128,7 +128,7 @@ void d9_cuda_check_concat(d9_check *check) {
 
 /* ---- dropout ---- */
 
-/* The words of every element by themselves, as kernels/formulas/dropout.h counts them. */
+/* Applies dropout with the random words of each element, counted as in kernels/formulas/dropout.h. */
 static void drop(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
     for (int64_t i = 0; i < count; i++) {
         const d9_philox words =

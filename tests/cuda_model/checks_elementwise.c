@@ -1,4 +1,4 @@
-/* cast, add, scale, fill, copy, activations: whole runs, tails, and arrays off their alignment. */
+/* cast, add, scale, fill, copy, activations: whole runs, tails, and unaligned arrays. */
 #include "tests/cuda_model/checks.h"
 
 #define D9_REAL float

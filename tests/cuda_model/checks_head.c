@@ -8,7 +8,7 @@ static const d9_kernel_linear shapes[] = {{1, 3, 10},  {7, 27, 10},   {65, 65, 3
                                           {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Even shapes hold integers: sums are exact and must be equal. */
+/* Even cases use integers, whose sums are exact and must be equal. */
 static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
     return i % 2 ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
@@ -38,7 +38,7 @@ static void close_operands(d9_check *check, const char *what, operands *o, doubl
 }
 
 static void *scratch_of(const d9_cpu *cpu, const d9_kernel_linear *s) {
-    return d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole lines */
+    return d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
 }
 
 void d9_cuda_check_linear_forward(d9_check *check) {
@@ -91,7 +91,7 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
 
 /* ---- the loss ---- */
 
-/* The first row of losses.def; what the others make of a row is the formula's own test. */
+/* The first row of losses.def; the formula's own test covers the others. */
 static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
                                         {65, 27, 0.1, 0, 1}, {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
                                         {300, 10, 0.2, 0, 1}};
@@ -100,8 +100,8 @@ enum { LOSSES = sizeof losses / sizeof *losses };
 typedef struct batch {
     float *logits, *loss, *dlogits;
     int32_t *labels;
-    double *weights;    /* of the classes */
-    float *gpu_weights; /* the same */
+    double *weights;    /* by class */
+    float *gpu_weights; /* the same as f32 */
     d9_array gpu_loss, gpu_dlogits;
     d9_kernel_loss shape;
 } batch;
@@ -123,7 +123,7 @@ static batch open_batch(const d9_kernel_loss *s) {
     return b;
 }
 
-/* Of step 2 of a table, or a constant. */
+/* Step 2 of a table, or a constant. */
 static d9_cuda_coefficient share_of(const d9_kernel_loss *s, float table[3]) {
     table[0] = table[1] = 0.5f;
     table[2] = (float)s->share;
@@ -162,7 +162,7 @@ void d9_cuda_check_loss_backward(d9_check *check) {
         }
 }
 
-/* The largest logit stands in the last place too: the first one is the answer. */
+/* Repeats the largest logit in the last position; the first one must be predicted. */
 static void make_ties(batch *b, const d9_kernel_loss *s) {
     for (int64_t n = 0; n < s->samples; n++) {
         float *row = b->logits + n * s->classes;
@@ -173,7 +173,7 @@ static void make_ties(batch *b, const d9_kernel_loss *s) {
     }
 }
 
-/* Twice into the same metrics, the second time with a loss that is no number: its step is noted, and stays. */
+/* Adds twice to the same metrics, the second time with a NaN loss: its step is recorded and stays. */
 void d9_cuda_check_metrics(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);
@@ -192,7 +192,7 @@ void d9_cuda_check_metrics(d9_check *check) {
             }
             b.loss[losses[i].samples - 1] = INFINITY;
         }
-        if (expected[3] != 6) d9_check_fail(check, "metrics: the CPU noted step %g", expected[3]);
+        if (expected[3] != 6) d9_check_fail(check, "metrics: the CPU recorded step %g", expected[3]);
         d9_check_done(check);
     }
 }

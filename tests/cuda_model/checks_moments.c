@@ -1,6 +1,6 @@
-/* The closed form of a first layer against convolution, convolution, normalisation and activation one after the other
- * in double. Only the weights and the gradient before the activation are rounded to the store, as the kernels promise:
- * whatever is stored in half precision is then off by its own rounding, and f32 by the order of its sums. */
+/* The closed form of a first layer, compared with convolution, convolution, normalisation and activation in double.
+ * Only the weights and the gradient before the activation are rounded to the storage type, as the kernels promise:
+ * half-precision outputs then differ by their own rounding, f32 outputs by the order of sums. */
 #include "tests/cuda_model/checks.h"
 
 #define D9_REAL float
@@ -20,18 +20,20 @@ static const d9_cuda_moments shapes[] = {
     {65, 3, 4, 1, 3, 4, 27, 5, 3, 1, 1, 9}, {6, 5, 7, 27, 5, 7, 64, 2, 1, 1, 0, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, SMALL = 3, WIDE_SHAPE = 5 /* eight outputs at a time */ };
-/* Large ones: several spans of an image; and more images of a group than blocks that share them. */
+/* Large shapes: several spans per image; and more images per group than blocks. */
 static const d9_cuda_moments spans = {2, 17, 32, 3, 17, 32, 64, 1, 3, 1, 1, 27};
 static const d9_cuda_moments turns = {257, 1, 2, 2, 1, 1, 8, 1, 1, 2, 0, 0};
 static const float alpha = 0.3f;
-#define SHIFTS(store) ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* all stores take the same path then */
+#define SHIFTS(store)                                                                                                  \
+    ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* alignment does not depend on the storage type */
 
 typedef struct site {
     d9_cuda_moments s;
     d9_kernel_store store;
-    int64_t pixels, patch, x_count, w_count, y_count, statistics; /* of an image, numbers, elements, G O */
+    int64_t pixels, patch, x_count, w_count, y_count,
+        statistics; /* pixels of an image; inputs of a patch; elements; G * O */
     float *x, *w, *first, *dy, *scale, *bias, *running;
-    double *product;                   /* (O, patch): what the filters do to a patch */
+    double *product;                   /* (O, patch): product of both filters */
     double *conv, *y, *mean, *inv_std; /* (N, P, O) and (G, O) */
     d9_array gpu_x, gpu_dy, gpu_y, gpu_mean, gpu_inv_std, gpu_running[2], scratch, moments;
 } site;
@@ -40,7 +42,7 @@ static double *doubles(int64_t count) { return (double *)(void *)d9_floats(2 * c
 
 static double rounded(const site *s, float value) { return (double)d9_store_rounded(s->store, value); }
 
-/* Number k of the patch under a pixel of image i. */
+/* Input k of the patch at a pixel of image i. */
 static double patch_at(const site *s, int64_t i, int64_t pixel, int64_t k) {
     const d9_cuda_moments *c = &s->s;
     const int64_t y = pixel / c->out_width * c->stride - c->pad + k / c->inputs / c->kernel;
@@ -80,7 +82,7 @@ static site open_site(const d9_cuda_moments *shape, d9_kernel_store store, int s
     s.scale = d9_random(D9_KERNEL_F32, shape->outputs, 75);
     s.bias = d9_random(D9_KERNEL_F32, shape->outputs, 76);
     s.running = d9_random(D9_KERNEL_F32, 2 * s.statistics, 77);
-    for (int64_t k = 0; k < 2 * s.statistics; k++) s.running[k] += 1.5f; /* a variance is positive */
+    for (int64_t k = 0; k < 2 * s.statistics; k++) s.running[k] += 1.5f; /* variances must be positive */
     s.product = doubles(shape->outputs * s.patch);
     s.conv = doubles(s.y_count);
     s.y = doubles(s.y_count);
@@ -115,7 +117,7 @@ static const float *narrowed(int64_t count, const double *values) {
     return made;
 }
 
-/* Element (image i, pixel p, output o), for each pixel of a group. */
+/* Iterates over element (image i, pixel p, output o) for each pixel of a group. */
 #define FOR_GROUP(s, g, o, at)                                                                                         \
     for (int64_t i = (g); i < (s)->s.images; i += (s)->s.groups)                                                       \
         for (int64_t p = 0, at = i * (s)->pixels * (s)->s.outputs + (o); p < (s)->pixels;                              \
@@ -168,7 +170,7 @@ void d9_cuda_check_moments_forward(d9_check *check) {
     check_forward(check, &spans, D9_KERNEL_F32, 0);
 }
 
-/* With averaged statistics, and the convolution alone. */
+/* With running statistics, and the convolution alone. */
 static void check_eval(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store) {
     site s = open_site(shape, store, 0);
     const d9_cuda_moments_weights weights = weights_of(&s);
@@ -203,11 +205,10 @@ void d9_cuda_check_moments_eval(d9_check *check) {
 /* ---- backward ---- */
 
 typedef struct gradients {
-    double *product, *dw, *dscale, *dbias; /* product: of the filters as one */
+    double *product, *dw, *dscale, *dbias; /* product: gradient of the product of the filters */
 } gradients;
 
-/* The slope is read where the kernel reads it, in y as that was stored; so the gradient before the activation is the
- * same to the bit. */
+/* The slope is computed from y as stored, as in the kernel, so the gradient before the activation is bit-identical. */
 static gradients differentiate(site *s) {
     const d9_cuda_moments *c = &s->s;
     const double n = (double)(c->images / c->groups * s->pixels);
@@ -272,7 +273,7 @@ void d9_cuda_check_moments_stores(d9_check *check) {
     check_backward(check, &turns, D9_KERNEL_F32, 0, true);
 }
 
-/* What does not fit is refused, not computed. */
+/* Shapes that do not fit must be rejected. */
 void d9_cuda_check_moments_fits(d9_check *check) {
     const struct {
         int kernel;

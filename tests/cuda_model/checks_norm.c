@@ -1,5 +1,5 @@
-/* Normalisation against the CPU's, in f32 and stage by stage: what a half-precision storage would hold is rounded
- * between the stages, so fused kernels are held to the bits of unfused ones but for the last unit. */
+/* Batch norm, compared with the CPU in f32, stage by stage. Values are rounded to the storage type between stages, so
+ * fused kernels must give the bits of unfused ones, except for the last unit. */
 #include "tests/cuda_model/checks.h"
 
 #define D9_REAL float
@@ -13,15 +13,15 @@ static const d9_kernel_norm shapes[] = {
     {8, 16, 64, 4}, {2, 700, 8, 1}, {2, 1, 264, 1}, {2, 300, 3, 2}}; /* images, pixels, channels, groups */
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Everything one shape and store needs, on both sides. */
+/* Both sides of a case of one shape and storage type. */
 typedef struct site {
     d9_cpu cpu;
     d9_kernel_norm cpu_norm;
     d9_kernel_norm norm;
     d9_kernel_store store;
     int64_t count, channels, statistics; /* N P C, C, G C */
-    float *x, *scale, *bias;             /* both sides read these */
-    float *mean, *inv_std, *running[2];  /* the CPU's */
+    float *x, *scale, *bias;             /* read by both sides */
+    float *mean, *inv_std, *running[2];  /* of the CPU */
     d9_array gpu_x, gpu_mean, gpu_inv_std, gpu_running[2], scratch;
     double *cpu_scratch;
 } site;
@@ -40,7 +40,7 @@ static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int sh
     s.inv_std = d9_floats(s.statistics);
     for (int i = 0; i < 2; i++) {
         s.running[i] = d9_random(D9_KERNEL_F32, s.statistics, 14 + (uint32_t)i);
-        for (int64_t k = 0; k < s.statistics; k++) s.running[i][k] += 1.5f; /* a variance is positive */
+        for (int64_t k = 0; k < s.statistics; k++) s.running[i][k] += 1.5f; /* variances must be positive */
         s.gpu_running[i] = d9_array_of(D9_KERNEL_F32, s.statistics, 0, s.running[i]);
     }
     s.gpu_x = d9_array_of(store, s.count, shift, s.x);
@@ -61,7 +61,7 @@ static d9_kernel_norm_state gpu_state(const site *s) {
         1e-5,     0.1};
 }
 
-/* norm(x) of the CPU, not rounded yet. */
+/* norm(x) on the CPU, not rounded yet. */
 static float *normalise(site *s) {
     float *y = d9_floats(s->count);
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
@@ -98,7 +98,7 @@ void d9_cuda_check_norm_forward(d9_check *check) {
         }
 }
 
-/* A mean of a thousand standard deviations: the variance keeps its digits. */
+/* With a mean of a thousand standard deviations, the variance must keep its digits. */
 void d9_cuda_check_norm_shifted(d9_check *check) {
     const d9_kernel_norm shape = {4, 100, 8, 2};
     site s = open_site(&shape, D9_KERNEL_F32, 0, 600);
@@ -130,9 +130,9 @@ void d9_cuda_check_norm_shifted(d9_check *check) {
     d9_check_done(check);
 }
 
-/* ---- with what follows in the same pass ---- */
+/* ---- with fused stages ---- */
 
-/* The unfused stages, in either order: y is what the first node holds, last what the second does. */
+/* Unfused stages, in either order: y is the first node's output, last the second's. */
 static void activate(const site *s, int activation, const float *x, float *y) {
     memmove(y, x, (size_t)s->count * sizeof *y);
     if (activation == D9_KERNEL_NO_ACT) return;
@@ -168,7 +168,7 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     d9_check_launch(
         check, "norm_epilogue",
         d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
-    /* one unit of a stage may have become several of the next: two at the magnitude of the largest */
+    /* a unit of one stage may be several of the next: two at the largest magnitude */
     const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance);
     d9_check_array(check, "norm_epilogue last", sum, &out, tolerance);
@@ -219,7 +219,7 @@ typedef struct backward_case {
 
 static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
     site s = open_site(shape, how->store, how->shift, 0);
-    normalise(&s); /* mean and inv_std */
+    normalise(&s); /* computes mean and inv_std */
     float *dy = d9_random(how->store, s.count, 18), *dz = d9_floats(s.count);
     const float *reference = d9_random(how->store, s.count, 19);
     float *dx = d9_floats(s.count), *dscale = d9_floats(s.channels);
@@ -242,7 +242,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     const d9_cuda_prologue prologue = {.act = {how->activation, 0.3f},
                                        .reference = d9_array_in(&t),
                                        .dz = {how->wants_dz ? gpu_dz.data : NULL, how->store}};
-    const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx where dy was */
+    const d9_kernel_norm_gradients got = {{how->wants_dx ? g.data : NULL, how->store}, /* dx overwrites dy */
                                           how->wants_scale ? gpu_dscale.data : NULL,
                                           gpu_dbias.data};
     d9_check_launch(check, "norm_backward",
@@ -250,7 +250,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
                                           s.inv_std, s.scale, s.scratch.data, &got));
     d9_check_array(check, "dbias", dbias, &gpu_dbias, 2e-6);
     if (how->wants_scale) d9_check_array(check, "dscale", dscale, &gpu_dscale, 4e-6);
-    const double tolerance = how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
+    const double tolerance = how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit in places */
     if (how->wants_dx) d9_check_array(check, "norm_backward", dx, &g, tolerance);
     if (how->wants_dz) d9_check_array(check, "norm_backward dz", dz, &gpu_dz, 1e-6);
     d9_check_done(check);
@@ -258,7 +258,8 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
 
 void d9_cuda_check_norm_backward(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) {
-        if (shapes[i].images / shapes[i].groups * shapes[i].pixels < 3) continue; /* dx is 0 but for rounding */
+        if (shapes[i].images / shapes[i].groups * shapes[i].pixels < 3)
+            continue; /* otherwise dx is 0 except for rounding */
         D9_FOR_STORES(store) {
             for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 check_backward(check, &shapes[i],

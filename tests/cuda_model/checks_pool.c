@@ -1,5 +1,5 @@
-/* Pooling: windows that tile, overlap, leave gaps and borders, and reach beyond the image; ties; NaN. Against plain
- * loops. */
+/* Pooling, compared with plain loops: windows that tile, overlap, leave gaps, and extend beyond the image; ties;
+ * NaN. */
 #include "tests/cuda_model/checks.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static int64_t output_count(const d9_kernel_window *w) {
     return w->images * w->out_height * w->out_width * w->channels;
 }
 
-/* Where window i of the output, in its order, begins in row and column. */
+/* Row and column at which the window of output i begins. */
 static int64_t row_of(const d9_kernel_window *w, int64_t i) {
     return i / w->channels / w->out_width % w->out_height * w->stride - w->pad;
 }
@@ -26,14 +26,14 @@ static int64_t column_of(const d9_kernel_window *w, int64_t i) {
     return i / w->channels % w->out_width * w->stride - w->pad;
 }
 
-/* Element (y, x) of the image and channel that output i reads; -1: outside. */
+/* Index of element (y, x) of the image and channel of output i; -1: outside. */
 static int64_t element_of(const d9_kernel_window *w, int64_t i, int64_t y, int64_t x) {
     if (y < 0 || x < 0 || y >= w->height || x >= w->width) return -1;
     const int64_t n = i / (w->out_height * w->out_width * w->channels);
     return ((n * w->height + y) * w->width + x) * w->channels + i % w->channels;
 }
 
-/* What output i takes. */
+/* Index of the maximum for output i. */
 static int64_t maximum_of(const d9_kernel_window *w, const float *x, int64_t i) {
     int64_t best = -1;
     for (int r = 0; r < w->kernel; r++)
@@ -52,7 +52,7 @@ static void give_to_maxima(const d9_kernel_window *w, const float *dy, const flo
     for (int64_t i = 0; i < output_count(w); i++) dx[maximum_of(w, x, i)] += dy[i];
 }
 
-/* Integers first: ties; then random numbers. */
+/* Integers, which have ties, if `shift` is 0; otherwise random numbers. */
 static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int shift) {
     return shift ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
@@ -107,7 +107,7 @@ static void give_shares(const d9_kernel_window *w, const float *dy, float *dx) {
     for (int64_t i = 0; i < input_count(w); i++) dx[i] = (float)(sums[i] / (w->kernel * w->kernel));
 }
 
-/* Integers are exact, random numbers sums of another order. */
+/* Integers are exact; sums of random numbers depend on their order. */
 static double mean_tolerance(int shift) { return shift ? 1e-6 : 0; }
 
 void d9_cuda_check_mean_pool_forward(d9_check *check) {
@@ -142,7 +142,7 @@ void d9_cuda_check_mean_pool_backward(d9_check *check) {
         }
 }
 
-/* A NaN wins its windows and takes their gradient; the last of a window's NaNs does. */
+/* A NaN is the maximum of its windows and receives their gradient; of several NaNs in a window, the last one. */
 void d9_cuda_check_pool_nan(d9_check *check) {
     enum { CHANNELS = 8, COUNT = 4 * 4 * CHANNELS, OUT = COUNT / 4, HERE = 5 * CHANNELS + 3, BEFORE = CHANNELS + 3 };
     const d9_kernel_window window = {1, 4, 4, CHANNELS, 2, 2, 2, 2, 0};
@@ -160,6 +160,6 @@ void d9_cuda_check_pool_nan(d9_check *check) {
     }
     give_to_maxima(&window, dy, values, expected);
     d9_check_array(check, "pool_nan backward", expected, &dx, 0);
-    if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: another was expected");
+    if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: the CPU's gradient is wrong");
     d9_check_done(check);
 }

@@ -1,5 +1,5 @@
-/* The same launches under several seeds: the model runs clusters, warps and lanes in other orders each time, and the
- * bits must not care. */
+/* The same launches with several seeds: the model runs clusters, warps and lanes in another order each time, and the
+ * bits must be the same. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 
@@ -12,7 +12,7 @@
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
 enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 13, SEEDS = 5 };
 
-/* Every array the launches write. */
+/* All arrays that the launches write. */
 typedef struct results {
     d9_array array[RESULTS];
 } results;
@@ -61,7 +61,7 @@ static void run_all(d9_check *check, const d9_kernel_norm *norm, const results *
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) d9_check_launch(check, "repeated", errors[i]);
 }
 
-/* In one pass, by clusters of blocks; which of them adds the groups' shares is for the seed to say. */
+/* Norms in one pass, by clusters of blocks; the seed decides which block adds the groups' sums. */
 static void run_resident(d9_check *check, const d9_kernel_norm *norm, const results *r) {
     const float *x = d9_random(D9_KERNEL_F32, COUNT, 64), *scale = d9_random(D9_KERNEL_F32, CHANNELS, 65);
     const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {x, D9_KERNEL_F32};

@@ -1,5 +1,5 @@
-/* Normalisation in one pass against the same nodes in their own passes, which checks_norm.c and checks_pool.c hold to
- * the CPU: sums differ in their order alone. */
+/* Batch norm in one pass, compared with separate passes, which checks_norm.c and checks_pool.c compare with the CPU:
+ * only the order of sums differs. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/room.h"
 
@@ -16,17 +16,17 @@ static const struct shape {
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { MEAN, INV_STD, RUNNING_MEAN, RUNNING_VAR, STATISTICS };
 
-typedef struct way { /* one of the two ways to compute */
+typedef struct way { /* outputs of one of the two algorithms */
     d9_array y, sum, pooled, statistics[STATISTICS], dx, dz, dscale, dbias;
 } way;
 
 typedef struct site {
     d9_kernel_norm norm;
-    d9_kernel_window window; /* kernel 0: none */
+    d9_kernel_window window; /* kernel 0: no pool */
     d9_kernel_store store;
     d9_kernel_act act;
     bool adds, adds_first, wants_dz;
-    int64_t count, input_count; /* of the norm's input, of the pool's */
+    int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
     way apart, once;
@@ -102,7 +102,7 @@ static void compare(d9_check *check, const char *what, const d9_array *apart, co
 
 /* ---- forward ---- */
 
-/* The norm's input: the pool's output where there is one. */
+/* The norm's input: the pool's output, if there is a pool. */
 static d9_kernel_in norm_input(d9_check *check, const site *s) {
     if (!s->window.kernel) return d9_array_in(&s->x);
     d9_check_launch(check, "pool",
@@ -173,19 +173,19 @@ static void backward_once(d9_check *check, const site *s, const d9_cuda_residenc
                                                    s->scale, s->scratch.data, tickets, &gradients));
 }
 
-/* Twice, for the tickets must be as new, and the bits the same in another order of the threads. */
+/* Runs twice: the tickets must be reset, and another thread order must give the same bits. */
 static void check_backward(d9_check *check, site *s, const d9_cuda_residence *residence) {
-    const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit here and there */
+    const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit in places */
     float *before = d9_floats(s->norm.channels);
     d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
-    forward_apart(check, s); /* mean and inv_std */
+    forward_apart(check, s); /* computes mean and inv_std */
     backward_apart(check, s);
     for (int turn = 0; turn < 2; turn++) {
         if (turn) memcpy(before, s->once.dbias.data, (size_t)s->once.dbias.bytes);
         memset(s->once.dbias.data, 0xff, (size_t)s->once.dbias.bytes);
         backward_once(check, s, residence, tickets.data);
         if (turn && memcmp(before, s->once.dbias.data, (size_t)s->once.dbias.bytes) != 0)
-            d9_check_fail(check, "norm_resident_backward: another dbias the second time");
+            d9_check_fail(check, "norm_resident_backward: dbias differs the second time");
         compare(check, "dbias", &s->apart.dbias, &s->once.dbias, 2e-6);
         compare(check, "dscale", &s->apart.dscale, &s->once.dscale, 4e-6);
         compare(check, "norm_resident_backward", &s->apart.dx, &s->once.dx, tolerance);
@@ -193,7 +193,7 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_residence *re
     }
 }
 
-/* ---- every shape in the ways that an H100 can run ---- */
+/* ---- every shape with all algorithms of an H100 ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_residence *residence);
 
@@ -224,8 +224,8 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
 void d9_cuda_check_resident(d9_check *check) { check_all(check, false, check_forward); }
 void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, check_backward); }
 
-/* What the sizes of dawn94 ask for on an H100, batch 512 in ghost groups of 32, in half precision; and what other
- * devices can run. */
+/* Algorithms for dawn94's sizes on an H100, batch 512 in ghost groups of 32, in half precision; and on other
+ * devices. */
 static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward, const d9_cuda_residence *wanted) {
     d9_cuda_residence way = {.runs = 0};
     int count;
@@ -237,7 +237,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                       way.keeps_x);
 }
 
-/* The most blocks that a cluster of any way has, which fits; -1: there is no way. */
+/* Largest number of blocks per cluster among the algorithms, which must fit; -1: no algorithm. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
     int count, most = -1;
@@ -247,8 +247,9 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
     for (int k = 0; k < count; k++) {
         const int64_t rows = (norm->images / norm->groups * norm->pixels + ways[k].blocks - 1) / ways[k].blocks;
         if (ways[k].blocks > most) most = ways[k].blocks;
-        if (ways[k].block_bytes < rows * ways[k].runs * (16 + 16 + 2)) d9_check_fail(check, "less than a block keeps");
-        if (device && ways[k].block_bytes > device->shared_bytes) d9_check_fail(check, "more than a block may have");
+        if (ways[k].block_bytes < rows * ways[k].runs * (16 + 16 + 2)) d9_check_fail(check, "less than a block needs");
+        if (device && ways[k].block_bytes > device->shared_bytes)
+            d9_check_fail(check, "more than the limit of a block");
     }
     d9_model_be(NULL);
     check->compared++;

@@ -1,4 +1,4 @@
-/* The optimizer, the moving average, the guard over gradients and the step's number. */
+/* The optimizer, the moving average, the guard for gradients and the step counter. */
 #include "tests/cuda_model/checks.h"
 
 #include <math.h>
@@ -9,12 +9,12 @@ static const float rates[] = {9, 9, 0.3f, 9}, decays[] = {9, 9, 0.01f, 9}, ratio
 static const float shares[] = {9, 9, 0.25f, 9}, corrections[][4] = {{9, 9, 0.6f, 9}, {9, 9, 0.8f, 9}};
 static const int64_t step = STEP;
 
-/* Both sides of one group. */
+/* Arrays of one group on both sides. */
 typedef struct group {
     float *g, *w, *state[D9_UPDATE_STATES];
     d9_array gpu_g, gpu_w, gpu_state[D9_UPDATE_STATES];
     float *gpu[D9_UPDATE_STATES];
-    int kept; /* arrays of state; the others are NULL */
+    int kept; /* number of state arrays; the others are NULL */
 } group;
 
 static group open_group(int64_t count, d9_kernel_store store, int shift, int kept) {
@@ -25,7 +25,7 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int kep
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
     for (int k = 0; k < kept; k++) {
         s.state[k] = d9_random(D9_KERNEL_F32, count, 43 + (uint32_t)k);
-        for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squares */
+        for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squared gradients */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
         s.gpu[k] = s.gpu_state[k].data;
     }
@@ -58,7 +58,7 @@ static void update_on_cpu(group *s, const d9_cuda_update *as) {
     d9_cpu_update_group(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->state);
 }
 
-/* Every row of updates.def, with as many arrays of state as it may have. */
+/* Every row of updates.def, with each number of state arrays that it may have. */
 void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) {
@@ -75,7 +75,7 @@ void d9_cuda_check_update(d9_check *check) {
             }
 }
 
-/* Under a guard gradients are unscaled; with a bad one nothing moves. */
+/* With a guard, gradients are unscaled; after a gradient that is not finite, nothing is updated. */
 void d9_cuda_check_update_guarded(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int bad = 0; bad < 2; bad++) {
@@ -91,8 +91,8 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* A filter wider than high, one higher than wide, one of more than a tile; under a guard, and with a bad one. What the
- * CPU has no store for is compared with f32. */
+/* Filters wider than high, higher than wide, and larger than a tile; with a guard, also after a bad gradient. Storage
+ * types that the CPU lacks are compared with f32. */
 void d9_cuda_check_orthogonal(d9_check *check) {
     static const int64_t sizes[][2] = {{7, 45}, {65, 27}, {70, 117}, {1, 9}};
     static const float returns[] = {0, 0, 1}; /* by step */
@@ -101,7 +101,7 @@ void d9_cuda_check_orthogonal(d9_check *check) {
             const int64_t count = sizes[i][0] * sizes[i][1];
             const d9_cpu cpu = d9_plain_cpu();
             const d9_kernel_store known = store == D9_KERNEL_F16 ? D9_KERNEL_F32 : store;
-            const bool now = i != 1; /* is it renormalised in step 2? */
+            const bool now = i != 1; /* true if step 2 renormalises */
             const d9_cpu_orthogonal on_cpu = {sizes[i][0],  sizes[i][1],           3, now, known, 0.6f, rates[STEP],
                                               decays[STEP], {3.5f, -4.75f, 2.125f}};
             const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
@@ -176,13 +176,13 @@ void d9_cuda_check_guard_check(d9_check *check) {
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) D9_FOR_STORES(store) {
             float *g = d9_random(store, COUNT, 47);
             if (places[p].at >= 0) g[places[p].at] = places[p].value;
-            if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one does not hide it */
+            if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one must not hide it */
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
             d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
             d9_check_launch(check, "guard_check",
                             d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 0, ends, 4, &guard));
             expect(check, "guard_check", guard.bad, places[p].parameter);
-            guard.bad = D9_CUDA_FINE; /* the same as the part that begins with element 500 of more */
+            guard.bad = D9_CUDA_FINE; /* also in the part from element 500 on */
             static const int64_t later[] = {501, 1140, 1141, 2500};
             d9_check_launch(check, "guard_check",
                             d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 500, later, 4, &guard));
@@ -191,7 +191,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
         }
 }
 
-/* Two good steps, a bad one, a bad one, three good ones; the scale doubles after three. */
+/* Two good steps, two bad ones, three good ones; the scale doubles after three. */
 void d9_cuda_check_guard_settle(d9_check *check) {
     const d9_cuda_guard_rule rule = {.growth = 2, .backoff = 0.5f, .growth_every = 3};
     const bool bad[] = {false, false, true, true, false, false, false};

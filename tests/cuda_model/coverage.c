@@ -1,4 +1,4 @@
-/* Lines sorted and compared: see coverage.h. */
+/* Sorts and compares lines: see coverage.h. */
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_model/coverage.h"
@@ -8,7 +8,7 @@ enum { MOST = 256 };
 
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* The lines of that kind, sorted, one after the other. `text` is cut into pieces. */
+/* Appends the lines of this kind, sorted. Modifies `text`. */
 static void collect(d9_context *context, char *text, const char *kind, d9_text *sorted) {
     char *lines[MOST], *rest = text;
     int count = 0;
@@ -41,6 +41,6 @@ void coverage_check(const char *kind, const char *rows) {
     if (d9_file_write(&context, path, d9_text_get(&made), made.size) != D9_OK) fail_msg("%s", context.message);
     d9_text_free(&made), d9_text_free(&kept), d9_release(&context, table), free(copy);
     if (!equal)
-        fail_msg("tests/cuda_model/coverage.tsv is out of date: tests/cuda_model/coverage.sh BUILD takes over %s",
+        fail_msg("tests/cuda_model/coverage.tsv is out of date: tests/cuda_model/coverage.sh BUILD replaces it by %s",
                  path);
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes coverage.tsv from what unit.cuda_kernels and unit.cuda_backend_ops left in the build folder. Look at the diff.
+# Writes coverage.tsv from the files that unit.cuda_kernels and unit.cuda_backend_ops wrote to the build folder. Review
+# the diff.
 #
 # usage: tests/cuda_model/coverage.sh BUILD
 set -eu

@@ -1,5 +1,5 @@
-/* Every launcher of kernels/cuda on the CPU's execution model, against kernels/cpu and the formulas; and the table of
- * every __global__ function with the checks that ran it, in which no place may be empty. */
+/* Every launcher of kernels/cuda on the CPU's execution model, compared with kernels/cpu and the formulas; and the
+ * table of every __global__ function with the checks that ran it, none of which may be empty. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/cuda_model/model.h"
@@ -30,7 +30,7 @@ static bool has_run(const char *kernel, char *tests, size_t size) {
     return tests[0] != 0;
 }
 
-/* The name that opens the parameter list: the word before the first ( behind __global__ and its launch bounds. */
+/* The kernel's name: the word before the first ( after __global__ and its launch bounds. */
 static bool next_kernel(const char **text, char *name, size_t size) {
     const char *at = strstr(*text, "__global__");
     if (!at) return false;
@@ -77,7 +77,7 @@ static void every_kernel_has_run(void **state) {
         const char *at = source;
         while (next_kernel(&at, name, sizeof name)) {
             const bool ran = has_run(name, tests, sizeof tests);
-            if (!ran) print_message("%s: %s: ran in no test\n", entry->d_name, name);
+            if (!ran) print_message("%s: %s: no test ran it\n", entry->d_name, name);
             const size_t used = strlen(rows);
             snprintf(rows + used, sizeof rows - used, "kernel\t%s\t%s\t%s\n", entry->d_name, name, tests);
             kernels++;
@@ -93,7 +93,7 @@ static void every_kernel_has_run(void **state) {
 
 /* ---- barriers ---- */
 
-/* Whether the check of this name fails when nobody waits at the barrier. */
+/* True if the check `name` fails without the barrier at `site`. */
 static bool notices(const char *name, const char *site) {
     d9_check check = {.failures = 0};
     d9_model_drop(site);
@@ -107,8 +107,7 @@ static bool notices(const char *name, const char *site) {
     return check.failures > 0;
 }
 
-/* Each barrier by itself: without it one of the checks that waited there fails. What the sanitizers see of it, the
- * checks have shown them before. */
+/* Removes each barrier in turn: one of the checks that waited there must fail. Skipped with sanitizers. */
 static void every_barrier_matters(void **state) {
     (void)state;
     if (TEST_SHARE > 1) return;

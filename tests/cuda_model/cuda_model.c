@@ -1,5 +1,5 @@
-/* The execution model itself: barriers and exchanges interleave as CUDA says, and what CUDA leaves undefined is refused
- * with the reason. */
+/* The execution model itself: barriers and exchanges interleave as in CUDA, and undefined behaviour is rejected with a
+ * reason. */
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/scenarios.h"
 #include "tests/support/test.h"
@@ -13,7 +13,7 @@ static void count_up(int *numbers) {
 TEST(barriers_let_threads_meet) {
     int in[THREADS], out[THREADS];
     count_up(in);
-    for (int turn = 0; turn < 3; turn++) { /* in each order of the threads */
+    for (int turn = 0; turn < 3; turn++) { /* one turn for each order of the threads */
         assert_int_equal(d9_scenario_reverse(in, out), 0);
         for (int i = 0; i < THREADS; i++) assert_int_equal(out[i], in[THREADS - 1 - i]);
     }
@@ -71,7 +71,7 @@ TEST(arrays_stand_at_what_was_declared) {
     for (int i = 0; i < 3; i++) assert_int_equal(place[i], 16);
 }
 
-/* Any block may be the last; blocks begin before others have ended; and a seed says how. */
+/* Any block may be the last, blocks begin before others have ended, and the seed determines the order. */
 TEST(clusters_run_in_any_order) {
     enum { SEEDS = 32, BLOCKS = D9_SCENARIO_BLOCKS };
     int last[BLOCKS] = {0}, interleaved = 0;
@@ -119,14 +119,14 @@ static void is_refused(int (*scenario)(void), const char *reason) {
     d9_model_test("scenario");
     assert_int_equal(scenario(), D9_MODEL_LAUNCH_FAILURE);
     if (!strstr(d9_model_failure(), reason)) fail_msg("\"%s\" does not say \"%s\"", d9_model_failure(), reason);
-    d9_model_test("scenario"); /* what was left in the middle disturbs nobody */
+    d9_model_test("scenario"); /* the failed launch must not affect later ones */
     count_up(in);
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 
 TEST(mistakes_are_refused) {
     is_refused(d9_scenario_divergent, "divergent barrier: threads wait at");
-    is_refused(d9_scenario_left_alone, "that others have ended without");
+    is_refused(d9_scenario_left_alone, "which others have not reached");
     is_refused(d9_scenario_deadlock, "deadlock");
     is_refused(d9_scenario_missing_lane, "misses a lane that has ended");
     is_refused(d9_scenario_outside_mask, "lane 0 reads lane 20");
@@ -137,7 +137,7 @@ TEST(mistakes_are_refused) {
     assert_int_equal(d9_scenario_broken_cluster(), D9_MODEL_INVALID_CONFIGURATION);
 }
 
-#ifdef D9_MODEL_ALIGNMENT /* without it UBSan's own library would end the program */
+#ifdef D9_MODEL_ALIGNMENT /* without it, UBSan's own library would end the program */
 TEST(wide_accesses_are_aligned) {
     is_refused(d9_scenario_plain_array, "at byte 0 of plain: an address that is no multiple of 16, ");
     is_refused(d9_scenario_odd_place, "at byte 4 of aligned: an address that is no multiple of 16, ");

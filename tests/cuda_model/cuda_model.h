@@ -1,5 +1,5 @@
-/* What a kernel sees of CUDA when kernels/cuda is compiled as C++ for the CPU: the subset that kernels/cuda uses.
- * Semantics and checks: model.h. */
+/* CUDA as a kernel sees it when kernels/cuda is compiled as C++ for the CPU: the subset that kernels/cuda uses. model.h
+ * describes semantics and checks. */
 #ifndef D9_TESTS_CUDA_MODEL_KERNEL_H
 #define D9_TESTS_CUDA_MODEL_KERNEL_H
 
@@ -21,7 +21,7 @@ struct dim3 {
     unsigned x, y, z;
     dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
 };
-/* Copied number by number: clang's -fsanitize=alignment has no eye for the copy of a whole struct. */
+/* Copies field by field, because clang's -fsanitize=alignment does not check the copy of a whole struct. */
 template <typename T> struct alignas(16) d9_model_four {
     T x, y, z, w;
     d9_model_four() = default;
@@ -41,7 +41,7 @@ static inline uint2 make_uint2(uint32_t x, uint32_t y) { return {x, y}; }
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
-struct d9_model_place { /* of the thread that runs */
+struct d9_model_place { /* position of the running thread */
     dim3 thread, block, block_size, grid_size;
 };
 extern d9_model_place d9_model_here;
@@ -50,17 +50,17 @@ extern d9_model_place d9_model_here;
 #define blockDim  d9_model_here.block_size
 #define gridDim   d9_model_here.grid_size
 
-/* Sizes of an H100: of a block's static shared memory, and of static and dynamic together, 227 KiB. */
+/* Limits of an H100: static shared memory of a block; static and dynamic together, 227 KiB. */
 enum { D9_MODEL_CLUSTER = 8, D9_MODEL_STATIC_BYTES = 48 << 10, D9_MODEL_SHARED_BYTES = 232448 };
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,
                     size_t dynamic_bytes = 0);
-void d9_model_on(const void *stream); /* of the launch that follows */
+void d9_model_on(const void *stream); /* sets the stream of the next launch */
 
-/* What hands arguments over is not the kernel's: race.h looks away. */
+/* Excludes code that passes arguments from the race check (race.h). */
 #define D9_UNWATCHED __attribute__((no_sanitize("thread")))
 
-/* Arguments are evaluated and copied here, as CUDA does, for the kernel may run later. */
+/* Evaluates and copies arguments at the launch, as CUDA does, because the kernel may run later. */
 template <typename K, typename... A>
 int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, unsigned cluster, int64_t dynamic_bytes,
                   K kernel, A... arguments) {
@@ -74,12 +74,12 @@ int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, u
         ##__VA_ARGS__)
 #define D9_LAUNCH(kernel, grid, block, stream, ...) D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
 
-/* ---- between the parts of the model ---- */
-/* Whether `launch` was kept for later, or refused with *error: stream.h. */
+/* ---- internal functions of the model ---- */
+/* True if `launch` was queued, or rejected with *error: stream.h. */
 bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error);
-int d9_model_refuse(const std::string &why, int error); /* notes the failure; returns `error` */
+int d9_model_refuse(const std::string &why, int error); /* records the failure; returns `error` */
 
-/* A block's array: the same for all threads that name it at the same place; aligned to `alignment`, never to more. */
+/* A block's array: one per declaration; aligned to `alignment`, never to more. */
 void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t alignment);
 #define D9_MODEL_SHARED(type, name, count, alignment)                                                                  \
     static const char name##_tag = 0;                                                                                  \
@@ -93,7 +93,7 @@ void *d9_model_dynamic_shared();
 void d9_model_barrier(const char *file, int line);
 #define __syncthreads() d9_model_barrier(__FILE__, __LINE__)
 
-/* ---- clusters: blocks that follow each other along y ---- */
+/* ---- clusters: consecutive blocks along y ---- */
 void d9_model_cluster_barrier(const char *file, int line);
 const void *d9_model_cluster_shared(const void *own, unsigned rank);
 #define D9_CLUSTER_BARRIER() d9_model_cluster_barrier(__FILE__, __LINE__)
@@ -111,7 +111,7 @@ int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, c
     return d9_model_clusters(cluster, static_cast<size_t>(bytes));
 }
 
-/* ---- exchanges within a warp: all lanes of `mask` come to the same one ---- */
+/* ---- exchanges within a warp: all lanes of `mask` must call the same one ---- */
 enum d9_model_exchange { D9_MODEL_SHUFFLE, D9_MODEL_BALLOT, D9_MODEL_SYNC };
 uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsigned mask, uint64_t value, int source);
 int d9_model_lane();
@@ -128,7 +128,7 @@ template <typename T> T d9_model_shuffle(const char *file, int line, unsigned ma
     return value;
 }
 
-/* A source beyond the warp is the lane itself. */
+/* A source beyond the warp means the lane itself. */
 static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model_lane(); }
 
 #define __shfl_sync(mask, value, lane)      d9_model_shuffle(__FILE__, __LINE__, mask, value, (lane)&31)
@@ -142,7 +142,7 @@ static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model
 #define __syncwarp()                                                                                                   \
     static_cast<void>(d9_model_warp(__FILE__, __LINE__, D9_MODEL_SYNC, 0xffffffffu, 0, d9_model_lane()))
 
-/* Relaxed. What is written is seen at once; that a fence is missing only the race check knows. */
+/* Relaxed atomics. Writes are visible at once; only the race check notices a missing fence. */
 int atomicMin(int *at, int value);
 unsigned atomicAdd(unsigned *at, unsigned value);
 void d9_model_fence(const char *file, int line);

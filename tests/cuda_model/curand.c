@@ -1,4 +1,4 @@
-/* kernels/formulas/philox.h gives the words of cuRAND's curand_Philox4x32_10(counter, key). */
+/* kernels/formulas/philox.h must give the words of cuRAND's curand_Philox4x32_10(counter, key). */
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 

@@ -1,4 +1,4 @@
-/* cuRAND's stateless generator, compiled for the host: d9_curand_philox of curand.c. */
+/* cuRAND's stateless generator, compiled for the host: defines d9_curand_philox of curand.c. */
 #include <vector_types.h>
 
 #define QUALIFIERS static inline

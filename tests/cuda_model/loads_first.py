@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-# kernel<8, ...>: loads. Those of f32 are two for a row; of a pool's window four; backward two to four.
+# kernel<8, ...>: loads. f32 needs two per row; a pool's window four; backward two to four.
 WANTED = {
     "norm_sums_kernel": 8, "norm_apply_kernel": 4, "norm_backward_sums_kernel": 4, "norm_backward_apply_kernel": 4,
     "norm_resident_kernel": 4, "norm_resident_backward_kernel": 4,

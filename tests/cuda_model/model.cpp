@@ -1,5 +1,5 @@
-/* The scheduler of the execution model: fibers, one per thread that has started and not ended. A fiber
- * whose thread has ended takes the next one that has not begun, so kernels without barriers run on a single fiber.
+/* The scheduler of the execution model: one fiber per thread that has started and not ended. A fiber whose thread has
+ * ended continues with the next thread, so kernels without barriers use a single fiber.
  *
  * AddressSanitizer is told of every change of stacks, race.h of everything that orders threads. */
 #include "tests/cuda_model/cuda_model.h"
@@ -28,10 +28,9 @@ static void leave_stack(void **, const void *, size_t) {}
 static void enter_stack(void *, const void **, size_t *) {}
 #endif
 
-/* Keeps the registers that a call must keep (x86-64, System V) on the stack that runs and its end in *left, and goes on
- * where the stack that ends at `to` was left. Nothing here changes how doubles are rounded, which a call keeps as well.
- * swapcontext would ask the system for the signals each time, and AddressSanitizer's would forget all it knows of the
- * other stack. */
+/* Saves the callee-saved registers (x86-64, System V) on the current stack and its end in *left, and continues on the
+ * stack that ends at `to`. The rounding mode is not changed. swapcontext would make a system call for the signal mask
+ * each time, and AddressSanitizer's version would forget the state of the other stack. */
 extern "C" void d9_model_change_stacks(void **left, void *to);
 asm(R"(
 .pushsection .text
@@ -62,13 +61,13 @@ namespace {
 
 constexpr size_t stack_bytes = 128 << 10;
 
-enum class wait { none, turn, barrier, cluster, warp }; /* turn: for nothing, others may go first */
+enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other threads run first */
 
 struct fiber {
-    void *left = nullptr; /* the end of its stack while another runs */
+    void *left = nullptr; /* end of its stack while another runs */
     std::unique_ptr<char[]> stack;
     void *fake = nullptr;
-    int thread = -1; /* -1: none; the fiber is free */
+    int thread = -1; /* -1: the fiber is free */
 };
 
 struct thread_state {
@@ -77,7 +76,7 @@ struct thread_state {
     wait waits = wait::none;
     const char *file = nullptr; /* where it waits */
     int line = 0;
-    /* a warp's exchange */
+    /* exchange of a warp */
     d9_model_exchange kind = D9_MODEL_SHUFFLE;
     unsigned mask = 0;
     uint64_t value = 0;
@@ -85,7 +84,7 @@ struct thread_state {
 };
 
 struct shared_array {
-    size_t block; /* of the cluster */
+    size_t block; /* block in the cluster */
     const void *tag;
     const char *name;
     size_t bytes;
@@ -94,50 +93,50 @@ struct shared_array {
 };
 
 struct cluster {
-    dim3 first;                        /* place of its first block */
+    dim3 first;                        /* position of its first block */
     size_t index = 0;                  /* in the grid */
-    std::vector<thread_state> threads; /* one block behind the other */
-    std::vector<d9_race_thread> races; /* of the threads; empty where nobody watches */
-    std::vector<int> order;            /* in which threads begin and go on, warp by warp */
-    size_t at = 0;                     /* in `order`: the warp whose turn it is */
-    size_t begun = 0, warp_end = 0;    /* in `order`: the first that has not begun; where its warp ends */
+    std::vector<thread_state> threads; /* block after block */
+    std::vector<d9_race_thread> races; /* per thread; empty without the race check */
+    std::vector<int> order;            /* order in which threads start and continue, warp by warp */
+    size_t at = 0;                     /* in `order`: the current warp */
+    size_t begun = 0, warp_end = 0;    /* in `order`: the first thread not started; the end of its warp */
     std::vector<shared_array> shared;
 };
 
 struct machine {
-    void *scheduler = nullptr; /* the end of its stack while a fiber runs */
+    void *scheduler = nullptr; /* end of its stack while a fiber runs */
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;
     size_t scheduler_bytes = 0;
-    std::vector<std::unique_ptr<fiber>> fibers; /* kept from launch to launch */
+    std::vector<std::unique_ptr<fiber>> fibers; /* kept between launches */
     std::vector<fiber *> free;
     size_t block_threads = 0, dynamic_bytes = 0;
-    cluster clusters[3]; /* that may run at the same time */
+    cluster clusters[3]; /* clusters that run concurrently */
     std::vector<cluster *> live;
-    cluster *in = nullptr; /* that runs, and */
-    int running = -1;      /* its thread */
+    cluster *in = nullptr; /* the running cluster */
+    int running = -1;      /* its running thread */
     const std::function<void()> *body = nullptr;
     std::string failure, test;
     int error = 0;                                       /* of the failure */
     std::set<std::pair<std::string, std::string>> rows;  /* kernel, test */
     std::set<std::pair<std::string, std::string>> waits; /* file:line of a barrier, test */
     std::set<std::pair<std::string, std::string>> fences;
-    std::string dropped;              /* the barrier or fence that is not there */
-    const char *noted_file = nullptr; /* the last that was noted */
+    std::string dropped;              /* the barrier or fence to ignore */
+    const char *noted_file = nullptr; /* the last one recorded */
     int noted_line = 0;
-    uint64_t word = 0; /* of the generator */
+    uint64_t word = 0; /* state of the random generator */
     unsigned seed = 0, launches = 0, clusters_run = 0;
 };
 
 machine m;
 
-/* Congruential; below `count`. */
+/* A random number below `count` (linear congruential). */
 size_t draw(size_t count) {
     m.word = m.word * 6364136223846793005u + 1442695040888963407u;
     return static_cast<size_t>(m.word >> 33) % count;
 }
 
-/* Fisher and Yates. */
+/* Fisher-Yates shuffle. */
 template <typename T> void shuffle(T *numbers, size_t count) {
     for (size_t i = count; i > 1; i--) std::swap(numbers[i - 1], numbers[draw(i)]);
 }
@@ -171,7 +170,7 @@ void to_fiber(fiber *to) {
     m.running = -1;
 }
 
-/* Puts the next thread on the fiber. False: all of its warp have begun. */
+/* Assigns the next thread to the fiber. False: all threads of its warp have started. */
 bool take_next(fiber *on) {
     if (m.in->begun >= m.in->warp_end) return false;
     const int thread = m.in->order[m.in->begun++];
@@ -195,15 +194,15 @@ void fiber_main() {
         } while (take_next(self));
         self->thread = -1;
         m.free.push_back(self);
-        to_scheduler(self); /* comes back with a thread */
+        to_scheduler(self); /* returns with a thread */
     }
 }
 
-/* A fiber that holds no thread; one that a failed launch left in the middle starts anew. */
+/* Resets a fiber, including one that a failed launch interrupted. */
 void prepare(fiber *f) {
     d9_memory_allow(f->stack.get(), stack_bytes);
     void **end = reinterpret_cast<void **>(f->stack.get() + stack_bytes);
-    *--end = nullptr; /* where fiber_main would return to */
+    *--end = nullptr; /* return address of fiber_main */
     *--end = reinterpret_cast<void *>(fiber_main);
     for (int kept = 0; kept < 6; kept++) *--end = nullptr;
     f->left = end;
@@ -231,9 +230,9 @@ void fail(const std::string &why, int error = D9_MODEL_LAUNCH_FAILURE) {
     m.error = error;
 }
 
-/* ---- what waits: true if it could go on ---- */
+/* ---- waiting threads: true if they can continue ---- */
 
-/* Threads [begin, end) of one block, or of a cluster, where all of them have come to the same barrier. */
+/* Opens the barrier at which threads [begin, end) of a block or cluster wait, if all have reached it. */
 bool open_barrier(wait kind, size_t begin, size_t end) {
     std::vector<thread_state> &threads = m.in->threads;
     const thread_state *first = nullptr;
@@ -250,14 +249,16 @@ bool open_barrier(wait kind, size_t begin, size_t end) {
         if (!t.ended && (t.line != first->line || strcmp(t.file, first->file) != 0))
             fail("divergent barrier: threads wait at " + where(*first) + " and at " + where(t));
     }
-    if (ended) fail("divergent barrier: threads wait at " + where(*first) + " that others have ended without");
+    if (ended)
+        fail("divergent barrier: threads wait at " + where(*first) +
+             " which others have not reached before they ended");
     if (!m.failure.empty()) return false;
     for (size_t i = begin; i < end; i++) threads[i].waits = wait::none;
     d9_race_meet(m.in->races, begin, end, ~0u);
     return true;
 }
 
-/* The barriers of the blocks; where none can open, the cluster's. */
+/* Opens the barriers of the blocks or, if none can open, the cluster's. */
 bool open_barriers() {
     const size_t count = m.in->threads.size();
     bool opened = false;
@@ -268,7 +269,7 @@ bool open_barriers() {
 
 size_t lanes_from(size_t begin, size_t threads) { return threads - begin < 32 ? threads - begin : 32; }
 
-/* Gives each lane what it asked for. */
+/* Gives each lane its result. */
 void exchange(thread_state *warp, unsigned mask) {
     uint64_t result[32] = {0}, ballot = 0;
     for (unsigned lane = 0; lane < 32; lane++)
@@ -308,9 +309,9 @@ bool open_warp(size_t begin) {
     return m.failure.empty();
 }
 
-/* ---- a cluster; most are of one block ---- */
+/* ---- clusters; most consist of one block ---- */
 
-/* turn 0, 3 ...: ascending; 1, 4 ...: descending; 2, 5 ...: warps shuffled, and the lanes of each. */
+/* turn 0, 3 ...: ascending; 1, 4 ...: descending; 2, 5 ...: warps shuffled, and lanes within each. */
 void set_order(std::vector<int> *order, size_t threads, unsigned turn) {
     std::vector<int> warps((threads + 31) / 32);
     for (size_t w = 0; w < warps.size(); w++) warps[w] = static_cast<int>(turn % 3 == 1 ? warps.size() - 1 - w : w);
@@ -324,7 +325,7 @@ void set_order(std::vector<int> *order, size_t threads, unsigned turn) {
     }
 }
 
-/* The cluster at that place of the grid. */
+/* Starts cluster number `index` of the grid. */
 void begin_cluster(cluster *c, size_t index, unsigned blocks) {
     const size_t width = d9_model_here.grid_size.x, height = d9_model_here.grid_size.y / blocks;
     const size_t threads = m.block_threads * blocks;
@@ -337,7 +338,7 @@ void begin_cluster(cluster *c, size_t index, unsigned blocks) {
     set_order(&c->order, threads, m.clusters_run++);
 }
 
-/* Runs the warp whose turn it is until each thread waits for another warp, or has ended. */
+/* Runs the current warp until each thread waits for another warp or has ended. */
 void drive_warp(size_t lanes) {
     cluster &c = *m.in;
     const size_t begin = static_cast<size_t>(c.order[c.at]) / 32 * 32;
@@ -364,7 +365,7 @@ bool have_ended(size_t begin, size_t end) {
     return true;
 }
 
-/* The shared memory of a block of several ends with its last thread. */
+/* Frees a block's shared memory after its last thread, if the cluster has several blocks. */
 void end_block(size_t block) {
     const size_t begin = block * m.block_threads, end = begin + m.block_threads;
     if (m.in->races.empty() || !have_ended(begin, end)) return;
@@ -378,10 +379,10 @@ bool some_wait(wait kind) {
     return false;
 }
 
-/* The next warp of the cluster. False: all threads have ended. */
+/* Runs the next warp of the cluster. False: all threads have ended. */
 bool drive(cluster *c) {
     m.in = c;
-    if (c->at == c->order.size()) { /* all have had their turn */
+    if (c->at == c->order.size()) { /* every warp has had its turn */
         if (have_ended(0, c->threads.size())) return false;
         if (!some_wait(wait::turn) && !open_barriers()) fail("deadlock: threads wait that nothing can wake");
         c->at = 0;
@@ -394,7 +395,7 @@ bool drive(cluster *c) {
     return true;
 }
 
-/* What a failed launch left in the middle. */
+/* Discards the state of a failed launch. */
 void abandon() {
     for (cluster *c : m.live) c->shared.clear();
     m.free.clear();
@@ -404,7 +405,7 @@ void abandon() {
     }
 }
 
-/* Clusters begin in random order. Three are under way at a time, and which of them goes on is drawn for each warp. */
+/* Clusters start in random order. Three run concurrently, and the next warp is taken from a random one of them. */
 void run_grid(size_t clusters, unsigned blocks) {
     std::vector<unsigned> order(clusters);
     std::vector<cluster *> idle = {&m.clusters[0], &m.clusters[1], &m.clusters[2]};
@@ -444,7 +445,7 @@ std::string bare_name(const char *kernel) {
 
 } // namespace
 
-/* ---- what a kernel calls ---- */
+/* ---- functions called by kernels ---- */
 
 static bool takes(dim3 grid, dim3 block, unsigned cluster) {
     const size_t threads = size_t(block.x) * block.y * block.z;
@@ -476,7 +477,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
 
 static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
 
-/* A block's arrays as nvcc places them, one behind the other: dynamic ones take what the launch says. */
+/* Adds up a block's arrays as nvcc places them, one after another; the dynamic part has the launch's size. */
 static void check_room(size_t block) {
     size_t bytes = 0;
     for (const shared_array &array : m.in->shared)
@@ -489,7 +490,7 @@ static void check_room(size_t block) {
              D9_MODEL_INVALID_VALUE);
 }
 
-/* At an odd multiple of `alignment`: aligned to what was declared and no more. */
+/* Returns an array at an odd multiple of `alignment`, so that it has no larger alignment than declared. */
 static shared_array &shared_of(size_t block, const void *tag, const char *name, size_t bytes, size_t alignment) {
     std::vector<shared_array> &all = m.in->shared;
     for (shared_array &array : all)
@@ -528,10 +529,12 @@ const void *d9_model_cluster_shared(const void *own, unsigned rank) {
     const shared_array *array = array_at(at);
     if (!array || array->block != own_block()) return fail("an address that is not in the block's shared memory"), own;
     const size_t offset = at - reinterpret_cast<uintptr_t>(array->data);
-    return shared_of(rank, array->tag, array->name, array->bytes, 16).data + offset; /* may move what array points to */
+    return shared_of(rank, array->tag, array->name, array->bytes, 16).data +
+           offset; /* may move what `array` refers to */
 }
 
-/* False: it is dropped. By itself, for what a fiber holds while it waits is lost when a launch fails. */
+/* Records a barrier or fence. False: it is to be ignored. A separate function, so that a waiting fiber holds no string,
+ * which a failed launch would leak. */
 static bool note(std::set<std::pair<std::string, std::string>> *sites, const char *file, int line) {
     if (file == m.noted_file && line == m.noted_line) return true;
     const std::string site = std::string(file) + ":" + std::to_string(line);
@@ -550,7 +553,7 @@ void d9_model_cluster_barrier(const char *file, int line) {
     if (note(&m.waits, file, line)) wait_here(wait::cluster, file, line);
 }
 
-/* Other clusters may come between what one has written and its next atomic. */
+/* Lets other clusters run between a thread's writes and its next atomic. */
 void d9_model_fence(const char *file, int line) {
     if (!note(&m.fences, file, line)) return;
     wait_here(wait::turn, file, line);
@@ -585,7 +588,7 @@ uint64_t d9_model_warp(const char *file, int line, d9_model_exchange kind, unsig
     return t.value;
 }
 
-/* ---- what the checks beside the scheduler call ---- */
+/* ---- functions called by the race and alignment checks ---- */
 
 void d9_race_found(const std::string &what) { fail("race: " + what); }
 
@@ -603,8 +606,8 @@ std::string d9_race_place_of(uintptr_t at) {
     return "at byte " + std::to_string(at - reinterpret_cast<uintptr_t>(array->data)) + " of " + array->name;
 }
 
-/* Kernels are compiled with -fsanitize=alignment, and without its library: what it would report comes here. The access
- * itself would end the program, so the thread stays where it is. */
+/* Kernels are compiled with -fsanitize=alignment but without its library, so reports come here. The access itself would
+ * end the program, so the thread stops here. */
 #ifdef D9_MODEL_ALIGNMENT
 struct d9_misaligned {
     const char *file;
@@ -620,7 +623,7 @@ extern "C" void __ubsan_handle_type_mismatch_v1(const d9_misaligned *what, uintp
 }
 #endif
 
-/* ---- what a test calls ---- */
+/* ---- functions called by tests ---- */
 
 const char *d9_model_failure(void) { return m.failure.c_str(); }
 

@@ -1,4 +1,4 @@
-/* d9_cuda_order where CUB does not run: the same keys, sorted by the standard library. */
+/* d9_cuda_order for the model, where CUB cannot run: sorts the same keys with the standard library. */
 #include "kernels/cuda/order.h"
 #include "tests/cuda_model/stream.h"
 

@@ -1,11 +1,11 @@
-/* The kernels with a mistake planted (D9_PLANTED): the checks named here must notice it. */
+/* Kernels with a planted mistake (D9_PLANTED): the checks listed here must fail. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #include "tests/support/test.h"
 
-/* Every check that runs a kernel with that part. */
+/* All checks that run a kernel with the affected code. */
 static const char *const noticed_by[] = {
-    /* the end of an array comes one early (not `order`: it would sort by what was never written) */
+    /* the end of an array is one too early (not `order`, which would sort uninitialised keys) */
     (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
      " linear_forward linear_backward_data linear_backward_weight loss_forward"
@@ -14,7 +14,7 @@ static const char *const noticed_by[] = {
     /* barriers are missing */
     (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated"
      " resident resident_backward moments_forward moments_eval moments_backward bias_backward orthogonal "),
-    /* a warp's reduction takes half of it */
+    /* a warp's reduction adds only half */
     " linear_forward loss_forward loss_backward metrics moments_forward moments_backward orthogonal "};
 
 TEST(planted_mistake_is_noticed) {
@@ -27,7 +27,7 @@ TEST(planted_mistake_is_noticed) {
         d9_model_test(d9_cuda_checks[i].name);
         d9_cuda_checks[i].run(&check);
         d9_check_done(&check);
-        if (!check.failures) fail_msg("%s did not notice", d9_cuda_checks[i].name);
+        if (!check.failures) fail_msg("%s did not fail", d9_cuda_checks[i].name);
         noticed++;
     }
     assert_true(noticed >= 4);

@@ -1,4 +1,4 @@
-// For planted_code.sh: an array of shared memory, aligned to ALIGNED bytes, whose 16 bytes are read at once.
+// For planted_code.sh: 16 bytes at once are read from an array of shared memory that is aligned to ALIGNED bytes.
 __global__ void planted_kernel(const float *x, float4 *y) {
     __shared__ __align__(ALIGNED) float kept[128];
     kept[threadIdx.x] = x[threadIdx.x];

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The checks of machine code fail where they should: a kernel that takes more than the table says, by what ptxas said
-# with a number made larger; an array of shared memory read wider than it is aligned; a store between loads.
+# Shows that the checks of machine code can fail: a kernel that needs more registers than the table allows (by a
+# modified ptxas log), an access to shared memory wider than its array's alignment, a store between loads.
 #
 # usage: planted_code.sh NVCC PYTHON OBJECT...
 set -eu
@@ -24,19 +24,19 @@ expect() {
     checks=$((checks + 1))
 }
 
-# ---- registers: a table of what there is, then logs that say more ----
+# ---- registers: a table of the current logs, then logs with larger numbers ----
 mkdir "$scratch/cuda"
 for object in "$@"; do cp -r "$object.ptx" "$object.ptxas" "$scratch/cuda"; done
 original=$(dirname "$1")
 set -- "$scratch"/cuda/*.ptx
 objects=$(for folder in "$@"; do echo "${folder%.ptx}"; done)
-# shellcheck disable=SC2086 # a word for each object
+# one word per object
 registers() { # [--write]
     "$python" "$here/registers.py" "$@" "$scratch/table.tsv" $objects
 }
 expect 0 ' kernels$' registers --write
 expect 0 ', 0 complaints' registers
-# log FILE EXPRESSION: what ptxas said there, edited.
+# log FILE EXPRESSION: a modified ptxas log.
 log() { sed -E "$2" "$original/$1" >"$scratch/cuda/$1"; }
 
 log norm_resident.o.ptxas 's/Used ([0-9]+) registers/Used 12\1 registers/'
@@ -59,11 +59,11 @@ for aligned in 4 16; do
 done
 expect 1 'ld.shared.v4.* moves 16 bytes of .*kept, which is aligned to 4$' "$python" "$here/shared_access.py" "$scratch/planted-4.ptx"
 expect 0 ' 0 are wider' "$python" "$here/shared_access.py" "$scratch/planted-16.ptx"
-# An array whose address cannot be followed counts as any of them.
+# An array whose address cannot be traced counts as any of them.
 sed 's/\[%r[0-9]*\]/[%unknown]/' "$scratch/planted-4.ptx" >"$scratch/planted-unknown.ptx"
 expect 1 'moves 16 bytes of .*kept' "$python" "$here/shared_access.py" "$scratch/planted-unknown.ptx"
 
-# ---- loads: a store behind every second one ----
+# ---- loads: a store after every second load ----
 cat "$original"/norm*.o.ptx/*.ptx >"$scratch/norms.ptx"
 awk '{ print } /ld\.global.*\.v4/ && ++loads % 2 == 0 { print "\tst.global.u32 \t[%rd1], %r1;" }' "$scratch/norms.ptx" >"$scratch/early.ptx"
 expect 0 ' 0 store too early' "$python" "$here/loads_first.py" "$scratch/norms.ptx"

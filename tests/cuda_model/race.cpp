@@ -1,8 +1,8 @@
-/* Vector clocks over the threads of a launch, and a shadow of the memory they touch: see race.h.
+/* Vector clocks of the threads of a launch, and a shadow of the memory that they access: see race.h.
  *
- * A word of four bytes has one cell, or four if it was ever touched in part. A cell holds the last plain write, the
- * last atomic, and the reads since the last write. Threads are numbered on and on, so what an earlier launch left is
- * known by its number and means nothing. */
+ * A word of four bytes has one cell, or four once it was accessed partially. A cell holds the last plain write, the
+ * last atomic, and the reads since the last write. Threads are numbered across launches, so records of earlier launches
+ * are recognised by their numbers and ignored. */
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/cuda_model.h"
 
@@ -14,7 +14,7 @@
 #include <map>
 #include <unordered_map>
 
-/* Of each cluster: how far each of its threads had counted. */
+/* For each cluster, the clocks of its threads. */
 struct d9_race_knowledge {
     std::map<uint32_t, std::vector<uint32_t>> clusters;
 };
@@ -28,7 +28,7 @@ struct access {
 
 struct cell {
     access write, atomic;
-    uint64_t read = 0; /* the latest; they are chained */
+    uint64_t read = 0; /* index of the latest reading; they form a list */
 };
 
 struct reading {
@@ -37,7 +37,7 @@ struct reading {
 };
 
 constexpr size_t page_bytes = 4096, page_words = page_bytes / 4, remembered = 1024;
-constexpr uint32_t in_parts = ~0u; /* in a cell's write.number: write.clock is the index in `parts` */
+constexpr uint32_t in_parts = ~0u; /* in write.number of a cell: write.clock is an index into `parts` */
 
 struct page_at {
     uintptr_t number = 0;
@@ -45,27 +45,28 @@ struct page_at {
 };
 
 struct watcher {
-    d9_race_thread *thread = nullptr; /* that runs */
+    d9_race_thread *thread = nullptr; /* the running thread */
     uintptr_t stack = 0, stack_bytes = 0;
-    uint32_t first = 1, next = 1; /* the launch's threads */
+    uint32_t first = 1, next = 1; /* first thread of the launch; next free number */
     uint32_t cluster_threads = 1;
     std::unordered_map<uintptr_t, std::unique_ptr<cell[]>> pages;
     page_at recent[remembered];
     std::vector<std::array<cell, 4>> parts;
     std::vector<reading> readings; /* of the launch */
     uint64_t first_reading = 1;
-    std::unordered_map<uintptr_t, d9_race_known> left; /* at a word, by those who had a fence before their atomic */
+    std::unordered_map<uintptr_t, d9_race_known>
+        left; /* by word: what was known to threads with a fence before their atomic */
 };
 
 watcher w;
-bool watches; /* set before w is constructed */
+bool watches; /* set before `w` is constructed */
 
 /* ---- knowledge ---- */
 
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
 uint32_t place_of(uint32_t number) { return (number - w.first) % w.cluster_threads; }
 
-/* Both, thread by thread. */
+/* Merges both, thread by thread. */
 d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
     if (!a || a == b) return b;
     if (!b) return a;
@@ -78,7 +79,7 @@ d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
     return both;
 }
 
-/* The same with what these threads have done; they count up. */
+/* Adds what these threads have done to `known`, and increments their clocks. */
 template <typename T> d9_race_known note(const d9_race_known &known, const T &threads) {
     auto more = known ? std::make_shared<d9_race_knowledge>(*known) : std::make_shared<d9_race_knowledge>();
     for (d9_race_thread *t : threads) {
@@ -89,7 +90,7 @@ template <typename T> d9_race_known note(const d9_race_known &known, const T &th
     return more;
 }
 
-/* Whether it came before what the thread does now. */
+/* True if the access happened before the current operation of the running thread. */
 bool before(const access &a) {
     if (a.number < w.first || a.number == w.thread->number) return true;
     if (!w.thread->known) return false;
@@ -109,7 +110,7 @@ cell *page_of(uintptr_t at) {
     return page.get();
 }
 
-/* Calls `visit` with the cells of the bytes [at, at + bytes). */
+/* Calls `visit` for the cells of bytes [at, at + bytes). */
 template <typename F> void for_cells(uintptr_t at, size_t bytes, F visit) {
     for (const uintptr_t end = at + bytes; at < end;) {
         const uintptr_t word = at & ~uintptr_t(3), stop = std::min(word + 4, end);
@@ -188,7 +189,7 @@ void on_write(const void *address, size_t bytes, const void *code) {
 
 } // namespace
 
-/* ---- what the scheduler tells ---- */
+/* ---- functions called by the scheduler ---- */
 
 void d9_race_launch(size_t cluster_threads, size_t clusters) {
     w.first = w.next;
@@ -223,7 +224,7 @@ void d9_race_meet(std::vector<d9_race_thread> &cluster, size_t begin, size_t end
     for (d9_race_thread *t : met) t->known = known;
 }
 
-/* A write by a thread that knows what any of the block knew. */
+/* Records a write by a thread that knows everything known to the block. */
 void d9_race_free(std::vector<d9_race_thread> &cluster, size_t begin, size_t end, const void *memory, size_t bytes) {
     d9_race_thread last;
     std::vector<d9_race_thread *> block;
@@ -265,7 +266,7 @@ void d9_race_atomic(const void *address, size_t bytes) {
     left = join(left, w.thread->fenced);
 }
 
-/* ---- what the compiler's -fsanitize=thread calls: the types are those that gcc knows under other sanitizers ---- */
+/* ---- functions called by code compiled with -fsanitize=thread; gcc's types under other sanitizers ---- */
 
 extern "C" {
 #define D9_ACCESS(name, bytes, what)                                                                                   \
@@ -290,7 +291,7 @@ void __tsan_func_exit(void *);
 
 void __tsan_read_range(void *at, long bytes) { on_read(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
 void __tsan_write_range(void *at, long bytes) { on_write(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
-void __tsan_init(void) { watches = true; } /* before main */
+void __tsan_init(void) { watches = true; } /* called before main */
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void *) {}
 }

@@ -1,5 +1,5 @@
-/* The kernels under the race check (race.h): every check of checks.h runs without a race; where a barrier or a fence is
- * taken away, there is one. First the check itself, on small kernels. */
+/* The kernels with the race check (race.h): every check of checks.h runs without a race, and removing a barrier or
+ * fence causes one. The race check itself is tested first, on small kernels. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/race_scenarios.h"
@@ -17,7 +17,7 @@ static void is_clean(const char *name, int (*scenario)(void)) {
     }
 }
 
-/* In whatever order the threads run: nobody needs luck. */
+/* The race must be found in any order of the threads. */
 static void is_race(const char *name, int (*scenario)(void), const char *kernel, const char *reason) {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         d9_model_seed(seed);
@@ -77,7 +77,7 @@ static void run_check(void **state) {
     if (!runs_clean(*state, &check)) fail_msg("%lld failed: %s", (long long)check.failures, check.first);
 }
 
-/* Whether the check of this name reports a race where the barrier or fence at `site` is missing. */
+/* True if the check `name` reports a race without the barrier or fence at `site`. */
 static bool notices(const char *name, const char *site) {
     d9_check check = {.failures = 0};
     d9_model_drop(site);
@@ -89,7 +89,7 @@ static bool notices(const char *name, const char *site) {
 
 typedef const char *next_site(size_t index, const char **test);
 
-/* Each by itself. */
+/* Removes each barrier or fence in turn. */
 static void check_sites(next_site *site_at, int least) {
     int sites = 0, matter = 0;
     bool noticed = false;

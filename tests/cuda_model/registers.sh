@@ -1,10 +1,10 @@
 #!/bin/sh
-# The kernels compiled for every architecture of a release, and both checks of their machine code.
+# Compiles the kernels for every architecture of a release and runs both checks of their machine code.
 #
 # usage: tests/cuda_model/registers.sh [--write] [FOLDER]
 #
-# --write writes tests/cuda_model/registers.tsv anew before it checks: after every change of a kernel that is meant. The
-# build goes to FOLDER (build-registers). Two minutes on two cores. Needs nvcc (CUDA 12.8 or later, which knows them all)
+# --write first rewrites tests/cuda_model/registers.tsv; use it after every intended change of a kernel. The build goes
+# to FOLDER (build-registers). Takes two minutes on two cores. Needs nvcc (CUDA 12.8 or later, for all architectures)
 # and python3.
 set -eu
 cd "$(dirname "$0")/../.."

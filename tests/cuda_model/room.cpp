@@ -1,11 +1,11 @@
-/* The modelled device's answers about occupancy: see room.h. */
+/* Occupancy of the modelled device: see room.h. */
 #include "tests/cuda_model/room.h"
 #include "tests/cuda_model/cuda_model.h"
 
 namespace {
 
-/* Of the static arrays the model learns only when a kernel runs: so much for those of the norms. Registers allow two
- * blocks of 256 threads a multiprocessor, as __launch_bounds__ says there. */
+/* The model learns sizes of static arrays only when a kernel runs; this is the norms' size. Registers allow two blocks
+ * of 256 threads per multiprocessor, as in their __launch_bounds__. */
 constexpr size_t static_bytes = 12 << 10, reserved_bytes = 1 << 10, blocks_by_registers = 2;
 constexpr d9_model_device h100 = {D9_MODEL_SHARED_BYTES, D9_MODEL_CLUSTER, 132, 0};
 d9_model_device device = h100;

@@ -1,4 +1,4 @@
-/* How much of a launch the modelled device runs at the same time: an H100's, unless a test says otherwise. */
+/* How much of a launch the modelled device runs concurrently: like an H100, unless a test sets other limits. */
 #ifndef D9_TESTS_CUDA_ROOM_H
 #define D9_TESTS_CUDA_ROOM_H
 
@@ -7,10 +7,10 @@ extern "C" {
 #endif
 
 typedef struct d9_model_device {
-    long shared_bytes;  /* that a block may have, static ones included; and about what a multiprocessor has */
-    int cluster_blocks; /* 1: no clusters */
+    long shared_bytes;  /* limit per block, including static arrays; about that of a multiprocessor */
+    int cluster_blocks; /* maximum cluster size; 1: no clusters */
     int multiprocessors;
-    int refuses; /* clusters of this size and more never run: a partition that is too small; 0: none */
+    int refuses; /* clusters of this size or larger never run, as on a small partition; 0: none */
 } d9_model_device;
 
 void d9_model_be(const d9_model_device *device); /* NULL: an H100 again */

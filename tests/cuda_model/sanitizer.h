@@ -1,4 +1,4 @@
-/* What AddressSanitizer is told of memory: nothing where it is not there. */
+/* Marks memory for AddressSanitizer; does nothing without it. */
 #ifndef D9_TESTS_CUDA_SANITIZER_H
 #define D9_TESTS_CUDA_SANITIZER_H
 

@@ -87,7 +87,7 @@ __global__ void trace_kernel(unsigned *count, int *trace) {
 
 __global__ void room_kernel() {
     D9_SHARED(double, some, 511);
-    D9_SHARED(float, more, 514); /* 2056 bytes take 2064 */
+    D9_SHARED(float, more, 514); /* 2056 bytes use 2064 */
     D9_DYNAMIC_SHARED(rest);
     some[0] = 1, more[0] = 1, rest[0] = 1;
 }
@@ -99,7 +99,7 @@ __global__ void static_room_kernel() {
     half[0] = 1, other[0] = 1, one[0] = 1;
 }
 
-/* 16 bytes from the array, wherever it stands. */
+/* Reads 16 bytes from the array at once. */
 D9_DEVICE float wide(const float *from) {
     const float4 all = *reinterpret_cast<const float4 *>(from);
     return all.x + all.y + all.z + all.w;

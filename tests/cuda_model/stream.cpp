@@ -1,4 +1,4 @@
-/* Kept launches: see stream.h. d9_model_launch asks here first (d9_model_kept). */
+/* Queued launches: see stream.h. d9_model_launch calls d9_model_kept first. */
 #include "tests/cuda_model/stream.h"
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
@@ -10,7 +10,7 @@
 namespace {
 
 struct item {
-    std::function<int()> launch; /* of a kernel; empty: a work */
+    std::function<int()> launch; /* of a kernel; empty: `work` */
     d9_model_work work;
     std::vector<unsigned char> what;
 };
@@ -35,7 +35,7 @@ struct d9_model_list {
     std::vector<item> items;
 };
 
-/* ---- what a launch asks ---- */
+/* ---- functions called by launches ---- */
 
 void d9_model_on(const void *stream) { k.launched_on = stream; }
 
@@ -56,7 +56,7 @@ bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *
     return true;
 }
 
-/* ---- what a test calls ---- */
+/* ---- functions called by tests ---- */
 
 d9_model_list *d9_model_list_new(void) { return new d9_model_list; }
 void d9_model_list_free(d9_model_list *list) { delete list; }
@@ -86,7 +86,7 @@ int d9_model_submit(const void *stream, d9_model_work work, const void *what, si
 int d9_model_list_run(const d9_model_list *list) {
     d9_model_list *const kept = k.list;
     int error = 0;
-    k.list = nullptr; /* what runs is launched now */
+    k.list = nullptr; /* launches run at once from here on */
     for (size_t i = 0; i < list->items.size() && !error; i++) {
         const item &one = list->items[i];
         error = one.work ? one.work(one.what.data()) : one.launch();

@@ -1,6 +1,6 @@
-/* Checkpoints: a run of a tiny network reads files that are made from its own one. Their checksum, configuration and
- * data set are made right first, so that what lies behind them is reached. What was read writes the same checkpoint
- * again; whatever was refused before, the run's own checkpoint is read. */
+/* Checkpoints: a run of a tiny network reads files derived from its own checkpoint. Checksum, configuration and data
+ * set are corrected first, so that the code behind these checks is reached. An accepted file must be written again
+ * identically; after a rejected one, the run's own checkpoint must still be readable. */
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
 #include "record/safetensors.h"
@@ -15,7 +15,7 @@ static const char yaml[] = "data: {dataset: synthetic, synthetic_train: 8, synth
                            "backend: reference\nprecision: f32\nthreads: 1\n"
                            "model: {channels: [1, 1, 1, 1]}\ntrain: {epochs: 2, batch_size: 4}\ntricks: {ema: {}}\n";
 
-static fuzz_bench shared; /* of the session, for the whole process */
+static fuzz_bench shared; /* of the session; lives until the process ends */
 static d9_config *config;
 static d9_session session;
 static char hash[65], digest[D9_DIGEST_DIGITS + 1];
@@ -24,8 +24,7 @@ static size_t own_size;
 
 static void require_ok(d9_status status) { fuzz_require(status == D9_OK, shared.context.message); }
 
-/* What this build says of its configuration and data set, so that a corpus outlives a new option. `key` ends in `:"`.
- */
+/* Inserts this build's configuration and data digests, so that a corpus outlives new options. `key` ends in `:"`. */
 static void put_value(uint8_t *bytes, size_t size, const char *key, const char *value) {
     const size_t length = strlen(key), digits = strlen(value);
     uint8_t *at = memmem(bytes, size, key, length);
@@ -38,7 +37,7 @@ static d9_status read_back(d9_progress_state *progress) {
     return d9_checkpoint_read(&session, path, ROWS, progress);
 }
 
-/* The state after an epoch, every segment of the timeline with an entry. */
+/* The state after an epoch; the timeline has an entry in each segment. */
 static void set_up(void) {
     d9_epoch_row row = {.epoch = 1, .train_loss = 2, .accuracy = 10, .accuracy_tta = 11};
     fuzz_begin(&shared);
@@ -60,11 +59,10 @@ static void set_up(void) {
 }
 
 static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t size) {
-    fuzz_require(file->size == size && memcmp(file->bytes, bytes, size) == 0,
-                 "a checkpoint that was read is written again");
+    fuzz_require(file->size == size && memcmp(file->bytes, bytes, size) == 0, "a checkpoint is written as it was read");
 }
 
-/* A file that is not as this version would write it (other blanks in its header, another order) need only be stable. */
+/* A file that this version would write differently (other blanks or order in its header) must become stable. */
 static void go_round(d9_progress_state *progress) {
     require_ok(d9_checkpoint_write(&session, path, progress));
     const fuzz_file *file = fuzz_find(&shared, path);
@@ -87,7 +85,7 @@ static void require_own(d9_progress_state *progress) {
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
-/* Begins with the run's own checkpoint now and then: the corpus may be of an older network. */
+/* Sometimes starts from the run's own checkpoint, because the corpus may be from an older network. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
     if (!own) set_up();
     if (seed % 64 == 0 && own_size <= most) size = fuzz_split(own, own_size, data);
@@ -111,9 +109,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         go_round(&progress);
     } else {
         fuzz_check_refusal(&shared, status);
-        if (size % 16 == 0) require_own(&progress); /* which takes as long as all the rest */
+        if (size % 16 == 0) require_own(&progress); /* costly, so only sometimes */
     }
-    fuzz_require(shared.blocks <= blocks + 1, "what reading allocates is released"); /* the timeline's may be one */
+    fuzz_require(shared.blocks <= blocks + 1, "what reading allocates is released"); /* the timeline may keep one */
     free(bytes);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* YAML configurations: a file, and behind a byte 255 the file base.yaml that it may inherit. */
+/* YAML configurations: a file and, after a byte 255, the file base.yaml that it may inherit from. */
 #include "tests/fuzz/support/configuration.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
-/* What the command line adds to a configuration: each line of the input is an edit, `+` and what stands behind --with,
- * `-` and what stands behind --without, anything else what stands behind --set. */
+/* Edits of a configuration on the command line: each line of the input is an edit: `+` and an argument of --with, `-`
+ * and an argument of --without, otherwise an argument of --set. */
 #include "tests/fuzz/support/configuration.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Pictures: PNG and JPEG. The checksums of a PNG's chunks are made right first, so that what lies behind them is
- * reached; a picture that is decoded can be resized, and written as PNG it reads back to the same pixels. */
+/* Images: PNG and JPEG. Checksums of PNG chunks are corrected first, so that the code behind them is reached. A decoded
+ * image can be resized, and a PNG written from it reads back to the same pixels. */
 #include "data/dataset.h"
 #include "data/image.h"
 #include "tests/fuzz/support/fuzz.h"
@@ -8,13 +8,13 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { SIDE = 5, MOST = 3 * 100000 /* bytes of a picture that is worked on further */ };
+enum { SIDE = 5, MOST = 3 * 100000 /* bytes of an image that is tested further */ };
 
 static uint32_t big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Each chunk is its length, four letters, the data, and the sum of letters and data. */
+/* A chunk is its length, four letters, data, and the checksum of letters and data. */
 static void mend_checksums(uint8_t *bytes, size_t size) {
     size_t at = 8;
     while (at + 12 <= size) {
@@ -32,7 +32,7 @@ static void go_round(fuzz_bench *bench, const d9_image *image) {
     uint8_t small[SIDE * (SIDE + 1) * 3], *png = NULL;
     size_t size;
     d9_image again;
-    fuzz_require(image->width > 0 && image->height > 0 && pixels <= 3000000, "a picture is of the size allowed");
+    fuzz_require(image->width > 0 && image->height > 0 && pixels <= 3000000, "an image has a legal size");
     if (pixels > MOST) return;
     fuzz_require(d9_image_resize(context, "fuzz", image, SIDE, SIDE + 1, small) == D9_OK, "it can be resized");
     fuzz_require(d9_png_encode(context, image->pixels, image->width, image->height, &png, &size) == D9_OK,
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     d9_image image;
-    uint8_t *bytes = malloc(size ? size : 1); /* exactly as long, for the address sanitizer */
+    uint8_t *bytes = malloc(size ? size : 1); /* of exact size, for the address sanitizer */
     fuzz_require(bytes != NULL, "the test has memory");
     if (size) memcpy(bytes, data, size);
     mend_checksums(bytes, size);

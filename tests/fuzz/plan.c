@@ -1,5 +1,5 @@
-/* Plans: the text that restores or forces one, for the backends reference (an input that begins with a digit) and cpu.
- * A plan that is made says so in its own text, which makes the same plan again; and a step of it runs. */
+/* Plans: the text that restores or forces a plan, for the reference backend (inputs that begin with a digit) and cpu.
+ * An accepted plan's own text must produce the same plan, and a step of it must run. */
 #include "backends/backend.h"
 #include "config/config.h"
 #include "tests/fuzz/support/fuzz.h"
@@ -35,7 +35,7 @@ static void set_up(void) {
     require_ok(d9_program_build(&shared.context, config, &extent, d9_precision_find("f32"), &options, &program));
 }
 
-/* Plans both lists by the text. `said`: the texts of both plans, in one; the status of the first refusal. */
+/* Plans both lists by the text. `said`: the texts of both plans, joined. Returns the first error. */
 static d9_status plan(const d9_backend *backend, const char *text, bool run, d9_text *said) {
     d9_status status;
     d9_context *context = &shared.context;

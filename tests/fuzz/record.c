@@ -1,8 +1,7 @@
-/* Records: what `dawn9 report` and `dawn9 compare` read of two runs. The parts of an input, each ended by a byte 255,
- * are the result.json of both runs (the first one's for both where there is no second), experiment.json, and a run's
- * events.jsonl; an empty part is no file, but for experiment.json, where it is the one below. A report that is made
- * writes its page, in which no script is of the input; what compare prints a terminal does not obey, and its JSON can
- * be read. */
+/* Records: input of `dawn9 report` and `dawn9 compare` for two runs. An input's parts, each ended by a byte 255, are
+ * result.json of both runs (the first is used for both if there is no second), experiment.json, and a run's
+ * events.jsonl. An empty part means no file, but for experiment.json the default below. The report's page must contain
+ * no script from the input; compare must print no control characters, and valid JSON. */
 #include "cli/commands.h"
 #include "report/report.h"
 #include "tests/fuzz/support/fuzz.h"
@@ -35,7 +34,7 @@ static int count_of(const char *text, const char *word) {
     return count;
 }
 
-/* The title, the names and the messages of records are all escaped. */
+/* Titles, names and messages of records must all be escaped. */
 static void check_page(fuzz_bench *bench) {
     static int scripts = -1;
     const fuzz_file *page = fuzz_find(bench, "runs/report.html");

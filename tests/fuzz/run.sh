@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the fuzz targets of tests/fuzz into build-fuzz and runs each for SECONDS (20), as many at a time as there are
-# processors. An input for which a property does not hold is named and kept in build-fuzz: exit status 1. What a run finds
-# worth keeping is in build-fuzz/fuzzed/TARGET, where the next one begins.
+# Builds the fuzz targets of tests/fuzz in build-fuzz and runs each for SECONDS (20), as many at a time as there are
+# processors. An input that violates a property is printed and kept in build-fuzz: exit status 1. Inputs that reach new
+# code are kept in build-fuzz/fuzzed/TARGET, from which the next run starts.
 #
 # usage: tests/fuzz/run.sh [SECONDS [TARGET...]]
 #

@@ -1,4 +1,4 @@
-/* safetensors: what is decoded is encoded again and decodes to the same tensors and metadata. */
+/* safetensors: a decoded file is encoded again and decodes to the same tensors and metadata. */
 #include "record/safetensors.h"
 #include "tests/fuzz/support/fuzz.h"
 

@@ -1,4 +1,4 @@
-/* A system whose k-th call of one kind fails, for tests that let every call fail once. */
+/* A system in which call number `victim` of one kind fails, for tests that let each call fail in turn. */
 #ifndef D9_TESTS_EACH_CALL_H
 #define D9_TESTS_EACH_CALL_H
 
@@ -28,14 +28,14 @@ typedef enum each_call {
 extern const char *const each_call_names[CALL_COUNT];
 
 typedef struct planted {
-    int64_t calls[CALL_COUNT]; /* made so far */
+    int64_t calls[CALL_COUNT]; /* calls made so far */
     each_call kind;
-    int64_t victim; /* from 1; 0: none */
+    int64_t victim; /* number of the failing call, from 1; 0: none */
     bool met;
     const d9_system *base;
 } planted;
 
-/* The calls of `base`, which needs no `user`, with the one that fails. */
+/* Returns a system that passes calls on to `base`, except the failing one. `base` must not need `user`. */
 d9_system planted_system(planted *p, const d9_system *base);
 
 #endif

@@ -25,7 +25,7 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
     c->graph = &c->program.train;
     c->program.steps_per_epoch = 1;
     for (int p = 0; p < D9_PRECISIONS && !c->program.precision; p++)
-        if (d9_precision_at(p)->compute == compute) c->program.precision = d9_precision_at(p); /* f32 before tf32 */
+        if (d9_precision_at(p)->compute == compute) c->program.precision = d9_precision_at(p); /* f32 precedes tf32 */
     d9_graph_init(&c->program.train);
     d9_graph_init(&c->program.eval);
     c->content = take(c, MAX_VALUES * (int64_t)sizeof(double *));
@@ -129,7 +129,7 @@ static double unpack(d9_type type, const void *from) {
 
 /* ---- running ---- */
 
-/* Fills a whole buffer with the guard byte and puts NaN where values are. D9_BUFFER_GUARD is the backend's own. */
+/* Fills a buffer with guard bytes and the values in it with NaN. D9_BUFFER_GUARD is left to the backend. */
 static void write_blank(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];

@@ -1,4 +1,4 @@
-/* The main of test programs that need none of their own. */
+/* main for test programs without their own. */
 #include "tests/support/test.h"
 
 int main(void) { return test_run(NULL); }

@@ -40,7 +40,7 @@ void program_make(d9_context *context, const d9_config *config, const d9_extent 
     op_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
 }
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
 /* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
 static bool names_network(const char *text, const char *network) {
@@ -57,7 +57,7 @@ void program_check_networks(const char *const *first, size_t rows, size_t stride
         for (size_t r = 0; r < rows && !found; r++)
             found = names_network(*(const char *const *)(const void *)((const char *)first + r * stride),
                                   d9_model_at(m)->name);
-        if (!found) fail_msg("no row of the table is of the network %s", d9_model_at(m)->name);
+        if (!found) fail_msg("the table has no row for the network %s", d9_model_at(m)->name);
     }
 }
 
@@ -68,7 +68,7 @@ static bool makes(const d9_node *node, d9_value_id value) {
 }
 
 void program_check_graph(const d9_graph *graph) {
-    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* before that nothing makes the batch */
+    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* unless the list begins after the batch */
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++) {
@@ -76,15 +76,15 @@ void program_check_graph(const d9_graph *graph) {
             const d9_value *value = &graph->values[node->inputs[i]];
             if (!finished && (node->inputs[i] == graph->image || node->inputs[i] == graph->labels)) continue;
             if (value->kind == D9_VALUE_ACTIVATION && (value->producer == D9_NONE || value->producer >= n))
-                fail_msg("%s %s reads %s before it is made", d9_op_name(node->op), node->role, value->name);
+                fail_msg("%s %s reads %s before it is written", d9_op_name(node->op), node->role, value->name);
         }
         for (int i = 0; i < node->output_count; i++) {
             if (node->outputs[i] == D9_NONE) continue;
             const d9_value *value = &graph->values[node->outputs[i]];
             if (value->kind == D9_VALUE_ACTIVATION && value->producer != n)
-                fail_msg("%s is made by node %d and says %d", value->name, n, value->producer);
+                fail_msg("%s is written by node %d, but its producer is %d", value->name, n, value->producer);
             for (d9_node_id later = n + 1; value->kind == D9_VALUE_ACTIVATION && later < graph->node_count; later++)
-                if (makes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is made twice", value->name);
+                if (makes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is written twice", value->name);
         }
     }
 }
@@ -110,7 +110,7 @@ d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role) {
     return D9_NONE;
 }
 
-/* ---- as text ---- */
+/* ---- text ---- */
 
 static void write_shape(const d9_shape *shape, d9_text *text) {
     for (int i = 0; i < shape->rank; i++) d9_text_add(text, "%s%lld", i ? "x" : " ", (long long)shape->d[i]);
@@ -192,7 +192,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     }
 }
 
-/* `places`: where each value's bytes are, as well. */
+/* `places`: also write each value's offset. */
 static void write_value(const d9_graph *graph, d9_value_id id, bool places, d9_text *text) {
     if (id == D9_NONE) {
         d9_text_add(text, " none");

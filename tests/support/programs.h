@@ -1,49 +1,49 @@
-/* Step programs for tests: configurations from text, programs without data, a program as text. */
+/* Step programs for tests: from configurations as text, without data; a program as text. */
 #ifndef D9_TESTS_PROGRAMS_H
 #define D9_TESTS_PROGRAMS_H
 
 #include "build/build.h"
 #include "tests/support/graphs.h"
 
-/* The tricks of Page's recipe, color_jitter and mixup, for a batch of 8: pads, groups and images suit a batch of 8 of
- * any side from 8 up. Every trick is combined with every other in tricks_pairs.c. */
+/* The tricks of Page's recipe, color_jitter and mixup, with settings that suit a batch of 8 images of any side from 8
+ * up. tricks_pairs.c combines every trick with every other. */
 extern const char *const program_many_tricks;
 
-/* Any failure fails the running test with the context's message. */
+/* A failing call fails the test with the context's message. */
 d9_config *program_config(d9_context *context, const char *yaml);
 d9_extent program_extent(const d9_config *config, int64_t images,
-                         int64_t side); /* RGB, ten classes, evaluates half as many */
+                         int64_t side); /* RGB, ten classes, half as many evaluation images */
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program);
 
-/* Fails unless each network of models.def is in the table: `first` is the text of its first row, which holds "name:
- * NETWORK", and `stride` the bytes of a row. */
+/* Fails unless the table has each network of models.def. `first` is the text of the table's first row, which contains
+ * "name: NETWORK"; `stride` is the size of a row in bytes. */
 void program_check_networks(const char *const *first, size_t rows, size_t stride);
 
-/* Every node reads what an earlier one made, every value knows its producer. */
+/* Fails unless every node reads only values written earlier and every value has the right producer. */
 void program_check_graph(const d9_graph *graph);
-/* Whether the gradient pass made it. */
+/* True for nodes added by the gradient pass. */
 bool program_is_backward(const d9_graph *graph, d9_node_id n);
-/* Nodes of this kind, forward (backward) ones alone. */
+/* Number of nodes of this operation, only forward or only backward ones. */
 int program_count(const d9_graph *graph, d9_op op, bool backward);
-/* The node with this op and role; fails where there is none. */
+/* The node with this operation and role; fails if there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);
 
-/* A program as text, part by part: where two programs differ is what a trick did. */
+/* Writes parts of a program as text, so that comparing texts shows the effect of a trick. */
 typedef enum program_part {
-    PROGRAM_AUGMENTATION, /* the record and the nodes made of it */
-    PROGRAM_FORWARD,      /* nodes between image and logits: order, wiring, shapes, types, attributes */
+    PROGRAM_AUGMENTATION, /* the augmentation and the nodes built from it */
+    PROGRAM_FORWARD,      /* nodes from image to logits: order, inputs, shapes, types, attributes */
     PROGRAM_PARAMETERS,   /* name, shape, kind, trainable, initialiser */
     PROGRAM_LOSS,
     PROGRAM_GROUPS,
     PROGRAM_TAIL,
     PROGRAM_VIEWS,
-    PROGRAM_PHASES, /* their lists and their steps */
+    PROGRAM_PHASES, /* node lists and step ranges */
     PROGRAM_PARTS
 } program_part;
 const char *program_part_name(program_part part);
 void program_write(const d9_program *program, program_part part, d9_text *text);
-/* Both finished lists, every node and value with its place. */
+/* Writes the training and evaluation lists with every node, value and offset. */
 void program_write_lists(const d9_program *program, d9_text *text);
 
 #endif

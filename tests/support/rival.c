@@ -31,9 +31,10 @@ void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *
     op_close(&live);
 }
 
-/* Those whose arithmetic on small integers is exact in any order. */
+/* True for operations that are exact on small integers in any order of summation. */
 static bool exact(const d9_node *node) {
-    if (node->op == D9_OP_UPDATE && node->as.update.update >= D9_UPDATE_ADAM) return false; /* they divide by a root */
+    if (node->op == D9_OP_UPDATE && node->as.update.update >= D9_UPDATE_ADAM)
+        return false; /* these divide by a square root */
     switch (node->op) {
     case D9_OP_ORTHOGONAL_UPDATE:
     case D9_OP_NORM:
@@ -51,7 +52,7 @@ static bool exact(const d9_node *node) {
     }
 }
 
-/* Whether it is computed through Winograd's transforms, whose constants round. */
+/* True if the plan uses Winograd, whose constants are rounded. */
 static bool transforms(op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     op_live live;
     op_open(&live, c, backend, options);
@@ -60,10 +61,11 @@ static bool transforms(op_case *c, const d9_backend *backend, const d9_backend_o
     return found;
 }
 
-/* Halves: both round the same value, up to a sum's order, to 8 or 11 bits; a tie in a thousand may fall either way. */
+/* Limits for half precision: both sides round the same value, except for the order of a sum, to 8 or 11 bits; one value
+ * in a thousand may be rounded differently. */
 static double limit_of(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
 
-/* An update that multiplies in half precision rounds as often as it multiplies. */
+/* An update with products in half precision rounds as that precision does. */
 static d9_type products_of(const d9_node *node, d9_type type) {
     return node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type;
 }
@@ -79,7 +81,7 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
     if (r->narrow_gradients && c->graph->nodes[0].op == D9_OP_CONV_BACKWARD_WEIGHT) type = c->compute;
     for (int64_t i = 0; i < count && type != v->type; i++) r->b[i] = op_round(type, r->b[i]);
     const int64_t wrong = op_differences(r->a, r->b, count);
-    if (wrong == 0) return; /* a single value may be all zero, which op_error mistrusts */
+    if (wrong == 0) return; /* a single value may be all zeros, for which op_error is NaN */
     if (c->fill == OP_FILL_INTEGER && exact(&c->graph->nodes[0]) && !transforms(c, r->backend, options))
         fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
                  (long long)wrong, (long long)count);
@@ -88,7 +90,7 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
         fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);
 }
 
-/* Outputs, and what a norm or an update moves in place. */
+/* Compares outputs, and values that a norm or an update changes in place. */
 void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     const d9_node *node = &c->graph->nodes[0];
     op_live own, right;
@@ -111,7 +113,7 @@ void rival_every_operation(rival *r, const d9_type *types, int type_count) {
             op_case_free(&c);
         }
     for (int op = 0; op < D9_OP_COUNT; op++)
-        if (!covered[op]) fail_msg("%s is in no case", d9_op_name((d9_op)op));
+        if (!covered[op]) fail_msg("no case covers %s", d9_op_name((d9_op)op));
 }
 
 void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_options *options, char *text,
@@ -132,14 +134,14 @@ typedef struct chain {
     const char *rule;
 } chain;
 
-/* Where the addition stands in a chain. */
+/* Position of the addition in a chain. */
 typedef enum addition { ADDS_NOT, ADDS_LAST, ADDS_FIRST, ADDITIONS } addition;
 
 static d9_node act_of(d9_op op) {
     return (d9_node){.op = op, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
 }
 
-/* Puts act, and add before or after it, behind `x`; the value between them has a second reader in training. */
+/* Appends act, and add before or after it, to `x`. In training, the value between them has a second reader. */
 static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bool swapped, bool evaluate) {
     const d9_shape shape = c->graph->values[x].shape;
     const d9_type type = c->graph->values[x].type;
@@ -155,14 +157,14 @@ static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bo
         op_node(c, &node);
         if (i + 1 == stages || !evaluate) made->outputs[made->count++] = x;
     }
-    if (evaluate || stages == 1) return; /* there what lies between is wanted by the last node alone */
+    if (evaluate || stages == 1) return; /* in evaluation, values in between have no other reader */
     d9_node reader = {.op = D9_OP_SCALE, .input_count = 1, .output_count = 1, .as.scale = {2}};
     reader.inputs[0] = made->outputs[made->count - 2];
     made->outputs[made->count++] = reader.outputs[0] = op_output(c, "reader", D9_BUFFER_SCRATCH, type, shape);
     op_node(c, &reader);
 }
 
-/* norm (or norm_eval) -> act [-> add], or norm -> add -> act. */
+/* Builds norm (or norm_eval) -> act [-> add], or norm -> add -> act. */
 static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, addition adds, bool swapped,
                              d9_type type) {
     static const char *const rules[ADDITIONS][2] = {[ADDS_NOT] = {"norm+act", "norm_eval+act"},
@@ -189,7 +191,7 @@ static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, add
     return made;
 }
 
-/* What precedes a gradient: [add,] act_backward, whose output has a second reader if `wanted`. */
+/* Nodes before a gradient: [add,] act_backward, whose output has a second reader if `wanted`. */
 typedef struct precedence {
     bool adds, wanted;
 } precedence;
@@ -264,7 +266,7 @@ static chain make_bias_backward_chain(op_case *c, d9_context *context, precedenc
     return made;
 }
 
-/* The values, one behind the other: one device at a time is open. */
+/* Reads values of several runs one after another, because only one device may be open. */
 static void read_all(op_case *c, const d9_backend *backend, const d9_backend_options *options,
                      const d9_value_id *values, int count, double *doubles) {
     op_live live;
@@ -298,7 +300,7 @@ static void check_chain(rival *r, op_case *c, const chain *made) {
     char text[512];
     rival_read_plan(c, r->backend, &r->fused, text, sizeof text);
     if (strncmp(text, made->rule, strlen(made->rule)) != 0 || text[strlen(made->rule)] != '\t')
-        fail_msg("the rule %s was not taken: %s", made->rule, text);
+        fail_msg("the rule %s was not used: %s", made->rule, text);
     rival_read_plan(c, r->backend, &r->unfused, text, sizeof text);
     assert_null(strchr(text, '+'));
     rival_compare_fused(r, c, made->rule, made->outputs, made->count);
@@ -335,7 +337,7 @@ void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
     }
 }
 
-/* act reads norm's output, and somebody else does: the rule must not swallow it. */
+/* A second node reads norm's output, so norm+act must not be fused. */
 void rival_wanted_intermediate(rival *r) {
     op_case c;
     char text[512];
@@ -348,11 +350,11 @@ void rival_wanted_intermediate(rival *r) {
     reader.outputs[0] = op_output(&c, "reader", D9_BUFFER_SCRATCH, D9_F32, images(6, 3, 5, 27));
     op_node(&c, &reader);
     rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
-    if (strchr(text, '+')) fail_msg("fused in spite of a second reader: %s", text);
+    if (strchr(text, '+')) fail_msg("fused despite a second reader: %s", text);
     op_case_free(&c);
 }
 
-/* ---- bad input ---- */
+/* ---- invalid input ---- */
 
 static d9_status plan_status(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
     op_live live;
@@ -373,7 +375,7 @@ static d9_status run_with_bad_indices(rival *r, op_live *live) {
     return status;
 }
 
-/* Samples and labels that do not exist: no read beside an array, one message. */
+/* Sample and label numbers out of range: one error message, and no read outside an array. */
 void rival_bad_indices(rival *r, const d9_op *ops, size_t op_count) {
     for (size_t k = 0; k < op_count; k++)
         for (int i = 0; i < op_spec_count(); i++) {

@@ -71,7 +71,7 @@ void run_assert_equal(const run_report *a, const run_report *b, const char *what
         if (!(a->train_loss[e] == b->train_loss[e]))
             fail_msg("%s: epoch %lld: loss %.17g and %.17g", what, (long long)e + 1, a->train_loss[e],
                      b->train_loss[e]);
-        if (memcmp(&a->epoch_accuracy[e], &b->epoch_accuracy[e], sizeof(double)) != 0) /* NaN: not evaluated, in both */
+        if (memcmp(&a->epoch_accuracy[e], &b->epoch_accuracy[e], sizeof(double)) != 0) /* NaN: neither was evaluated */
             fail_msg("%s: epoch %lld: accuracy %g and %g", what, (long long)e + 1, a->epoch_accuracy[e],
                      b->epoch_accuracy[e]);
     }
@@ -95,7 +95,7 @@ bool run_has(const char *folder, const char *name) {
     return access(run_path(folder, name, path), F_OK) == 0;
 }
 
-/* Counts the files whose names end so; removes them where asked. */
+/* Counts files whose names have this ending; removes them if `removing`. */
 static int visit(const char *folder, const char *ending, bool removing) {
     DIR *directory = opendir(folder);
     int count = 0;
@@ -164,7 +164,7 @@ void run_check_seeds(const d9_config *config) {
     if (first.train_loss[0] == other.train_loss[0]) fail_msg("seeds 7 and 8 gave the same loss");
 }
 
-/* Stopped after `stop` steps and resumed; the record on disk is that of one run. */
+/* Stops after `stop` steps and resumes; the record must equal that of an uninterrupted run. */
 static void check_stop(const d9_config *config, int64_t stop, const run_report *whole) {
     char folder[RUN_PATH_BYTES], what[64];
     run_folder_make(folder);
@@ -287,12 +287,12 @@ static void test_resume(void **state) {
     check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
-/* With the 16 channels from which on convolutions are Winograd's by default. */
+/* With 16 channels, from which Winograd convolutions are the default. */
 static d9_config *wide_config(bench *b, int threads) {
     return config_of(&b->context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
-/* Trained twice on one thread and twice on two, the second time in two parts. */
+/* Trains twice on one thread and twice on two, the second time with an interruption. */
 static void test_wide_on_one_and_two_threads(void **state) {
     bench *b = *state;
     for (int threads = 1; threads <= 2; threads++) {
@@ -302,8 +302,8 @@ static void test_wide_on_one_and_two_threads(void **state) {
     }
 }
 
-/* Writes a plan anew in which our own kernels compute each convolution: Winograd's, in the first layers gemm. Returns
- * how many were Winograd's before. */
+/* Rewrites a plan to use our own kernels for every convolution: Winograd, and gemm in the first layers. Returns how
+ * many used Winograd before. */
 static int choose_own(d9_context *context, const char *path) {
     uint8_t *bytes;
     size_t size;
@@ -326,7 +326,7 @@ static int choose_own(d9_context *context, const char *path) {
     return before;
 }
 
-/* If our own kernels compute all convolutions, the result has the same bits on one thread and on two. */
+/* With our own kernels for all convolutions, one thread and two give the same bits. */
 static void test_own_kernels_on_any_threads(void **state) {
     bench *b = *state;
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];

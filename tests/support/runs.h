@@ -1,4 +1,4 @@
-/* Training runs for tests: what came of one, in a form that can be compared, and folders to run in. */
+/* Training runs for tests: results that can be compared, and temporary folders. */
 #ifndef D9_TESTS_RUNS_H
 #define D9_TESTS_RUNS_H
 
@@ -11,40 +11,40 @@ enum { RUN_MAX_EPOCHS = 64 };
 typedef struct run_report {
     d9_status status;
     char message[1024];
-    char params_sha256[65]; /* empty unless it ended well, as all below */
+    char params_sha256[65]; /* this and the next fields are set only if the run succeeded */
     char plan_sha256[65];
     double accuracy, accuracy_tta;
     int64_t epoch_count;
-    int final_evaluations; /* segments of this kind */
+    int final_evaluations; /* number of D9_SEGMENT_FINAL_EVALUATE segments */
     double train_loss[RUN_MAX_EPOCHS], train_accuracy[RUN_MAX_EPOCHS], epoch_accuracy[RUN_MAX_EPOCHS];
     bool resumed;
 } run_report;
 
-/* The system without syncing: hundreds of small files would take minutes where the disk is busy. */
+/* A system without syncing: with many small files, syncing would take minutes on a busy disk. */
 const d9_system *run_system(void);
 
-/* d9_train in a context of its own. `system`: NULL (that one), or a table with planted faults. */
+/* Calls d9_train in its own context. `system`: NULL (run_system), or a table with planted failures. */
 run_report run_train(const d9_train_options *options, const d9_system *system);
-/* The same, and it must end well. */
+/* Calls run_train, which must succeed. */
 run_report run_train_ok(const d9_train_options *options);
 
-/* Equal in parameters, accuracy, and loss and accuracy of every epoch: to the last bit. */
+/* Fails unless parameters, accuracy, and loss and accuracy of each epoch are bit-identical. */
 void run_assert_equal(const run_report *a, const run_report *b, const char *what);
 
-/* A fresh folder below the build folder; what it holds; gone with all that it holds. */
+/* Makes a temporary folder in the build folder; inspects it; removes it with its contents. */
 enum { RUN_PATH_BYTES = 512 };
 void run_folder_make(char folder[RUN_PATH_BYTES]);
 const char *run_path(const char *folder, const char *name, char path[RUN_PATH_BYTES]);
 bool run_has(const char *folder, const char *name);
-int run_folder_count(const char *folder, const char *ending); /* files whose names end so; "": all */
+int run_folder_count(const char *folder, const char *ending); /* files with this ending; "": all files */
 void run_folder_remove(const char *folder);
 
-/* A few epochs of synthetic images with program_many_tricks: 13 steps, five an epoch, so that the last epoch is a part.
- * `more`: further lines of YAML, or "". */
+/* Some epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
+ * `more`: more lines of YAML, or "". */
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
-/* A test's ground: a context, that configuration on the reference backend in f32, and a folder. */
+/* Fixture: a context, run_config on the reference backend in f32, and a folder. */
 typedef struct run_bench {
     d9_context context;
     d9_config *config;
@@ -53,28 +53,27 @@ typedef struct run_bench {
 int run_bench_set_up(void **state);
 int run_bench_tear_down(void **state);
 
-/* A seed twice, and another seed. */
+/* Checks that a seed repeats and that another seed differs. */
 void run_check_seeds(const d9_config *config);
-/* Stopped after each of `stops` steps (0 ends the list) and resumed. */
+/* Stops after each of `stops` steps (0 ends the list) and resumes. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
-/* verify of golden cases (a folder or one file of tests/golden/cases, "": all): every row passes, and of the training
- * cases each has a rule by rule row. */
+/* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). All rows must pass, and each training case
+ * must have a rule by rule row. */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
-/* Training at its first step, every value kept. */
+/* Opens a training session at its first step, with all values kept. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
 
-/* The first step of the configuration, rule by rule against the reference backend: more than `least` rules, all right.
- * `poisoned`: the state is NaN, so that both sides compute NaN; then rules must fail and not agree. tf32 is judged in
- * f32. */
+/* Compares the first step with the reference backend, rule by rule: more than `least` rules, all passing. `poisoned`:
+ * the state is NaN, so both sides compute NaN, and rules must fail. tf32 is compared with f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
-/* NULL where this machine has the backend and computes in this precision there; else which of the two it lacks, and
- * context->message says why. */
+/* NULL if this machine has the backend and the precision; otherwise which of them is missing, with the reason in
+ * context->message. */
 const char *run_missing(d9_context *context, const char *backend, const char *precision);
 
-/* main of a program that checks seeds and resuming on a backend; skipped where this machine lacks it. */
+/* main for programs that check seeds and resuming on a backend; skips if it is unavailable. */
 int run_backend_main(const char *backend, const char *precision);
 
 #endif

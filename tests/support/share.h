@@ -1,4 +1,4 @@
-/* Where everything takes several times as long, a test tries one case of so many. */
+/* With sanitizers, which are several times slower, tests run one of TEST_SHARE cases. */
 #ifndef D9_TESTS_SHARE_H
 #define D9_TESTS_SHARE_H
 

@@ -1,4 +1,4 @@
-/* The table of op cases: every operation of ops.def at sizes that no kernel likes. */
+/* The table of op cases: every operation of ops.def at awkward sizes. */
 #include "tests/support/graphs.h"
 
 #include "kernels/formulas/half.h"
@@ -38,7 +38,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_NORM_EVAL, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
     {.op = D9_OP_NORM_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 3},
     {.op = D9_OP_NORM_BACKWARD, .n = 65, .h = 2, .w = 2, .c = 27, .group_size = 13},
-    {.op = D9_OP_NORM_BACKWARD, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2, .variant = 1}, /* no dscale */
+    {.op = D9_OP_NORM_BACKWARD, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2, .variant = 1}, /* without dscale */
     {.op = D9_OP_ACT, .n = 7, .h = 3, .w = 5, .c = 65, .variant = D9_ACT_RELU},
     {.op = D9_OP_ACT, .n = 7, .h = 3, .w = 5, .c = 65, .variant = D9_ACT_CELU, .parameter = 0.3},
     {.op = D9_OP_ACT, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_RELU},
@@ -50,9 +50,9 @@ static const op_spec specs[] = {
     {.op = D9_OP_ACT_BACKWARD, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_GELU},
     {.op = D9_OP_ACT_BACKWARD, .n = 1, .h = 3, .w = 5, .c = 27, .variant = D9_ACT_SILU},
     {.op = D9_OP_POOL, .n = 7, .h = 8, .w = 6, .c = 27, .kernel = 2, .stride = 2},
-    {.op = D9_OP_POOL, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2}, /* an edge that no window covers */
+    {.op = D9_OP_POOL, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2}, /* an edge outside all windows */
     {.op = D9_OP_POOL, .n = 2, .h = 4, .w = 4, .c = 65, .kernel = 4, .stride = 4},
-    {.op = D9_OP_POOL, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 3, .stride = 2}, /* windows that overlap */
+    {.op = D9_OP_POOL, .n = 1, .h = 7, .w = 7, .c = 3, .kernel = 3, .stride = 2}, /* overlapping windows */
     {.op = D9_OP_POOL_BACKWARD, .n = 7, .h = 8, .w = 6, .c = 27, .kernel = 2, .stride = 2},
     {.op = D9_OP_POOL_BACKWARD, .n = 3, .h = 9, .w = 7, .c = 65, .kernel = 2, .stride = 2},
     {.op = D9_OP_POOL_BACKWARD, .n = 2, .h = 4, .w = 4, .c = 65, .kernel = 4, .stride = 4},
@@ -99,7 +99,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
-    {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_SGD_PAGE} /* nothing kept */,
+    {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_SGD_PAGE} /* without momentum */,
     {.op = D9_OP_UPDATE, .n = 27, .variant = D9_UPDATE_SGD_PLAIN, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_ADAM, .kernel = 2},
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_ADAMW, .kernel = 2},
@@ -124,7 +124,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
-    /* a number that three divides: three batches at once */
+    /* divisible by three: three batches at once */
     {.op = D9_OP_DRAW, .n = 66, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
     {.op = D9_OP_AUGMENT, .n = 6, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
     {.op = D9_OP_GATHER, .n = 66, .h = 1, .w = 1, .c = 1},
@@ -141,7 +141,7 @@ static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
 static d9_shape matrix(int64_t rows, int64_t columns) { return (d9_shape){2, {rows, columns}}; }
 static d9_shape images(const op_spec *s, int64_t channels) { return (d9_shape){4, {s->n, s->h, s->w, channels}}; }
 
-/* ---- values by habit: a scratch tensor in the compute type; a state vector in the master type ---- */
+/* ---- defaults: scratch tensors have the compute type, state vectors the master type ---- */
 
 static d9_value_id activation(op_case *c, const char *name, d9_shape shape) {
     return op_input(c, name, D9_BUFFER_SCRATCH, c->compute, shape, -2, 2);
@@ -242,7 +242,7 @@ static void build_bias(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", images(s, s->c));
 }
 
-/* o: channels of the second side; of a slice its own, from channel `pad` on. */
+/* o: channels of the second input, or of the slice, which starts at channel `pad`. */
 static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[0] = activation(c, "a", images(s, s->c));
     if (s->op == D9_OP_SLICE) {
@@ -281,10 +281,10 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", shape);
 }
 
-/* What images of the first classes count; read only. */
+/* Weights of images by class, for the first classes; read only. */
 static double class_weights[] = {0.5, 3, 0.25, 1, 2, 0.125, 4, 1.5, 0.75, 8};
 
-/* variant 1: the targets are mixed; 2: they are, and the classes count differently */
+/* variant 1: mixed targets; 2: also class weights. */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
     node->as.loss.smoothing = s->parameter;
     node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
@@ -311,7 +311,7 @@ static void build_metrics(op_case *c, const op_spec *s, d9_node *node) {
 static void build_update(op_case *c, const op_spec *s, d9_node *node) {
     d9_coefficient rate = {D9_NONE, 0.125}, decay = {D9_NONE, 0.25}, ratio = {D9_NONE, 0.75}, share = {D9_NONE, 0.5};
     node->inputs[0] = op_input(c, "w", D9_BUFFER_STATE, c->master, vector(s->n), -2, 2);
-    if (s->op == D9_OP_UPDATE) { /* kernel: arrays of state */
+    if (s->op == D9_OP_UPDATE) { /* kernel: number of state arrays */
         node->as.update = (d9_update_attributes){.update = (d9_update)s->variant,
                                                  .rate = rate,
                                                  .decay = decay,
@@ -337,7 +337,7 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
         s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
 }
 
-/* Rate 1/8, decay 1/4; n: whether the filter returns to its norm. */
+/* Learning rate 1/8, weight decay 1/4; n: whether the filter is renormalised. */
 static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape filter = {4, {s->o, s->kernel, s->kernel, s->c}};
     node->as.update = (d9_update_attributes){.rate = {D9_NONE, 0.125},
@@ -356,11 +356,10 @@ static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node)
 
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
-/* The bits of a jitter's draw as f32. */
+/* The bits of a draw for jitter as f32. */
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
 
-/* `stride`: how many rows and columns the batch's images have less than the data set's. */
-/* The losses of `n` images; some are alike. */
+/* The losses of `n` images, some of them equal. */
 static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
     node->as.augment =
@@ -373,6 +372,7 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = op_output(c, "ranked", D9_BUFFER_SCRATCH, D9_I32, vector(s->n));
 }
 
+/* `stride`: the batch's images have this many rows and columns less than the data set's. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;
@@ -409,7 +409,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     node->inputs[2] = op_input(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS), 0, 1);
     node->inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, c->master, matrix(s->c, 256), -2, 2);
-    for (int64_t i = 0; i < s->n; i++) { /* the mirror bit stays; crops and squares take every place in turn */
+    for (int64_t i = 0; i < s->n; i++) { /* keeps the mirror bit; crops and squares go through all positions */
         double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
         draws[D9_DRAW_CROP_Y] = (double)(i * 5 % places);
         draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % places);

@@ -1,4 +1,4 @@
-/* Registration of tests, and the judge of messages. */
+/* Registration of tests, and checks of messages. */
 #include "tests/support/test.h"
 
 #include <ctype.h>

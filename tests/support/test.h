@@ -1,12 +1,12 @@
-/* Every test program includes this: cmocka and the standard headers that most of them use, tests that register
- * themselves, and the judge of messages.
+/* Included by every test program: cmocka, common standard headers, tests that register themselves, and checks of
+ * messages.
  *
  *     TEST(name) { ... }                       runs in the order of the file
  *     TEST(name, set_up) { ... }               with a fixture in *state
  *     TEST(name, set_up, tear_down) { ... }
  *     TEST_GROUP(set_up, tear_down)            one fixture for all tests of the file
  *
- * main stands in main.c beside this file; a program with a main of its own calls test_run. */
+ * main is in main.c; a program with its own main calls test_run. */
 #ifndef D9_TESTS_TEST_H
 #define D9_TESTS_TEST_H
 
@@ -37,7 +37,7 @@
 
 void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down);
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
-/* Runs them all. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
+/* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
 int test_run(void *state);
 
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
@@ -48,15 +48,14 @@ int test_run(void *state);
 #define D9_6_(a, b, ...)                        (D9_2_(a, b), D9_4_(__VA_ARGS__))
 #define D9_8_(a, b, ...)                        (D9_2_(a, b), D9_6_(__VA_ARGS__))
 
-/* Fails the test unless `message` is one line that holds each of the words (divided by spaces): keys, values, places
- * and numbers, in any order. A word must stand alone: "3" is not in "13", "0.3" or "layer3". */
+/* Fails unless `message` is one line that contains each of the words (separated by spaces): keys, values, places and
+ * numbers, in any order. Words must match whole words: "3" is not in "13", "0.3" or "layer3". */
 void assert_words(const char *message, const char *words);
-/* The same as a question: NULL, or the first word that is missing. */
+/* NULL, or the first missing word. */
 const char *missing_word(const char *message, const char *words);
 
-/* A test that cannot run says why in this form, which tests/run.sh reads; the reasons that CI accepts are listed there.
- * `skipped` returns the exit status of a program that can run none of its tests. skip_for ends the calling test alone.
- */
+/* A test that cannot run prints the reason in this form, which tests/run.sh reads; CI accepts the reasons listed there.
+ * `skipped` returns the exit status of a program that can run no test; skip_for skips the calling test. */
 int skipped(const char *reason, const char *why);
 #define skip_for(reason, why) (skipped(reason, why), skip())
 

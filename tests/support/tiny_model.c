@@ -8,8 +8,7 @@ static const d9_option options[] = {
     {"norm", D9_OPTION_BOOL, offsetof(tiny_model, norm), "on", 0, 0, NULL, "batch norm after each convolution"},
     {"act", D9_OPTION_BOOL, offsetof(tiny_model, act), "on", 0, 0, NULL, "activation in each stage"},
     {"pool", D9_OPTION_BOOL, offsetof(tiny_model, pool), "on", 0, 0, NULL, "pool of 2 after each stage"},
-    {"stem", D9_OPTION_CHOICE, offsetof(tiny_model, stem), "conv", 0, 0, "conv|strided|pool|shared",
-     "what reads the image"},
+    {"stem", D9_OPTION_CHOICE, offsetof(tiny_model, stem), "conv", 0, 0, "conv|strided|pool|shared", "first layer"},
     {0}};
 
 static const char *role(char name[D9_NAME_SIZE], int stage, const char *part) {
@@ -30,7 +29,7 @@ done:
     return status;
 }
 
-/* A second reader of the image, added to the first stage's input. */
+/* Adds a second reader of the image, whose output is added to the first stage's input. */
 static d9_status share(d9_context *context, d9_graph *graph, d9_value_id *x) {
     d9_status status;
     d9_value_id faint;

@@ -1,30 +1,30 @@
-/* A second network, for the tests alone: a VGG-like stack with other roles than resnet9, so that what tricks and
- * passes do there cannot rest on the first network's names.
+/* A second network, only for tests: VGG-like, with roles that differ from resnet9's, so that tricks and passes cannot
+ * depend on its names.
  *
  *   features.I.filter   conv 3x3         features.I.batch   norm
  *   features.I.bend     act              features.I.shrink  pool 2
- *   classifier          linear over what is left, flattened; its output is the logits: no scale, no global pool
+ *   classifier          linear on the flattened features; its output is the logits, without scale or global pool
  *
- * Each part can be left out, so that a trick which needs it finds nothing to edit. */
+ * Each part can be omitted, so that tricks which need it find nothing to edit. */
 #ifndef D9_TESTS_TINY_MODEL_H
 #define D9_TESTS_TINY_MODEL_H
 
 #include "config/config.h"
 
-/* What reads the image. */
+/* The first layer. */
 typedef enum tiny_stem { TINY_STEM_CONV, TINY_STEM_STRIDED, TINY_STEM_POOL, TINY_STEM_SHARED } tiny_stem;
 
 typedef struct tiny_model {
-    d9_int_list widths; /* one stage each */
+    d9_int_list widths; /* one per stage */
     bool norm, act, pool;
-    int stem; /* tiny_stem; shared: a second branch reads the image, too */
+    int stem; /* tiny_stem; TINY_STEM_SHARED: a second branch also reads the image */
 } tiny_model;
 
-extern const d9_model d9_model_tiny; /* no row of models.def: only tests know it */
+extern const d9_model d9_model_tiny; /* not in models.def */
 
-tiny_model tiny_model_default(void); /* two stages of 4 and 6 channels, everything on */
+tiny_model tiny_model_default(void); /* two stages of 4 and 6 channels, all options on */
 
-/* Puts the tiny model in place of the configuration's own; `options` must outlive it. */
+/* Replaces the configuration's network by the tiny model; `options` must outlive it. */
 void tiny_model_use(d9_config *config, tiny_model *options);
 
 #endif

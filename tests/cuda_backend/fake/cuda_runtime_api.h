@@ -1,5 +1,5 @@
-/* The part of the CUDA runtime that engine/backends/cuda/runtime.c calls, declared as its documentation says, for the
- * fake of it (fake_runtime.c). The real header is used wherever the module itself is built. */
+/* The part of the CUDA runtime that engine/backends/cuda/runtime.c uses, declared as documented, for its fake
+ * (fake_runtime.c). The real module is built with the real header. */
 #ifndef D9_FAKE_CUDA_RUNTIME_API_H
 #define D9_FAKE_CUDA_RUNTIME_API_H
 

@@ -1,4 +1,4 @@
-/* What holds of every configuration that was accepted: see configuration.h. */
+/* Properties of every accepted configuration: see configuration.h. */
 #include "tests/fuzz/support/configuration.h"
 #include "train/session.h"
 
@@ -10,7 +10,7 @@ static void print(fuzz_bench *bench, const d9_config *config, bool origins, d9_t
     fuzz_require(d9_text_status(text) == D9_OK, "a configuration can be printed");
 }
 
-/* Printed with and without origins it parses to the same. */
+/* A printed configuration, with or without origins, parses to the same configuration. */
 static void go_round(fuzz_bench *bench, const d9_config *config, bool origins) {
     d9_text printed, again, difference;
     d9_config *back = NULL;

@@ -1,4 +1,4 @@
-/* The system in memory, and what every target checks: see fuzz.h. */
+/* A system in memory, and checks common to all targets: see fuzz.h. */
 #include "tests/fuzz/support/fuzz.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ void fuzz_require(bool holds, const char *what) {
     abort();
 }
 
-static void *own(size_t size) { /* what a test needs is always there */
+static void *own(size_t size) { /* for the test itself: never fails */
     void *bytes = calloc(1, size ? size : 1);
     fuzz_require(bytes != NULL, "the test has memory");
     return bytes;
@@ -22,7 +22,7 @@ static void *own(size_t size) { /* what a test needs is always there */
 
 /* ---- memory ---- */
 
-/* The size stands in front of what is handed out, at its very end lies the sanitizer's guard. */
+/* The size is stored before the block; the sanitizer's guard is directly after it. */
 static void *allocate(void *user, size_t alignment, size_t bytes) {
     fuzz_bench *bench = user;
     void *block;
@@ -72,7 +72,7 @@ static fuzz_file *make(fuzz_bench *bench, const char *path) {
     return NULL;
 }
 
-/* A folder is one that was made, or whatever files lie in. */
+/* A folder was made explicitly, or contains files. */
 static bool is_folder(fuzz_bench *bench, const char *path) {
     const size_t length = strlen(path);
     for (int i = 0; i < FUZZ_FILES; i++) {
@@ -269,7 +269,7 @@ size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data) {
     return file_size - 7;
 }
 
-/* ---- what holds of every refusal ---- */
+/* ---- properties of every error ---- */
 
 void fuzz_check_refusal(fuzz_bench *bench, d9_status status) {
     const char *message = bench->context.message;
