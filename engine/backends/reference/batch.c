@@ -7,23 +7,23 @@
 
 /* The step's part of the order: `count` indices, starting at `first`. Returns D9_DEVICE for an index outside [0,
  * samples). */
-static d9_status slice(d9_context *context, const d9_site *site, int input, int64_t first, int64_t count,
-                       int64_t samples, const int32_t **order) {
-    *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) + first;
+static d9_status slice(const d9_reference_op *op, int input, int64_t first, int64_t count, int64_t samples,
+                       const int32_t **order) {
+    *order = (const int32_t *)d9_site_data(op->site, op->node->inputs[input]) + first;
     for (int64_t i = 0; i < count; i++)
         if ((*order)[i] < 0 || (*order)[i] >= samples)
-            return d9_fail(context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", site->nodes[0]->role,
+            return d9_fail(op->context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", op->node->role,
                            (*order)[i], (long long)samples);
     return D9_OK;
 }
 
-d9_status d9_reference_DRAW(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_DRAW(const d9_reference_op *op) {
     d9_status status;
-    const d9_augment_attributes *draw = &site->nodes[0]->as.augment;
-    uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, SLOTS) */
+    const d9_augment_attributes *draw = &op->node->as.augment;
+    uint32_t epoch = (uint32_t)(op->step / draw->steps_per_epoch);
+    int32_t *draws = d9_site_data(op->site, op->node->outputs[0]); /* (N, SLOTS) */
     const int32_t *order;
-    D9_TRY(slice(context, site, 0, step % draw->steps_per_epoch * draw->batch, draw->count, draw->samples, &order));
+    D9_TRY(slice(op, 0, op->step % draw->steps_per_epoch * draw->batch, draw->count, draw->samples, &order));
     for (int64_t i = 0; i < draw->count; i++) {
         const d9_augment_draws drawn = d9_augment_draw(&draw->rule, (uint32_t)order[i], epoch);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
@@ -53,71 +53,61 @@ static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, in
         }
 }
 
-d9_status d9_reference_AUGMENT(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_AUGMENT(const d9_reference_op *op) {
     d9_status status;
-    const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
-    const d9_shape *shape = &d9_reference_in(site, 0)->shape, /* (count, H, W, C) */
-        *batch = &d9_reference_out(site, 0)->shape;
-    const uint8_t *images = d9_site_data(site, site->nodes[0]->inputs[0]);
-    const int32_t *draws = d9_site_data(site, site->nodes[0]->inputs[2]), *order;
+    const d9_augment_attributes *augment = &op->node->as.augment;
+    const d9_shape *shape = &d9_reference_in(op, 0)->shape, /* (count, H, W, C) */
+        *batch = &d9_reference_out(op, 0)->shape;
+    const uint8_t *images = d9_site_data(op->site, op->node->inputs[0]);
+    const int32_t *draws = d9_site_data(op->site, op->node->inputs[2]), *order;
     const int64_t pixels = d9_shape_count(shape) / shape->d[0], made = d9_shape_count(batch) / batch->d[0];
-    const double *table;
-    double *out;
-    D9_TRY(
-        slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, augment->count, shape->d[0], &order));
-    D9_TRY(d9_reference_input(context, site, 3, &table));
-    D9_TRY(d9_reference_output(context, site, 0, &out));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+    const double *table = op->in[3];
+    double *out = op->out[0];
+    D9_TRY(slice(op, 1, op->step % augment->steps_per_epoch * augment->batch, augment->count, shape->d[0], &order));
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t i = 0; i < augment->count; i++)
         augment_sample(images + order[i] * pixels, &augment->rule, (int)shape->d[3], draws + i * D9_DRAW_SLOTS, table,
                        out + i * made);
-    d9_reference_store(site, 0);
 done:
     return status;
 }
 
-d9_status d9_reference_GATHER(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_GATHER(const d9_reference_op *op) {
     d9_status status;
-    const d9_augment_attributes *augment = &site->nodes[0]->as.augment;
-    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
-    int32_t *out = d9_site_data(site, site->nodes[0]->outputs[0]);
-    const int64_t samples = d9_reference_in(site, 0)->shape.d[0];
-    D9_TRY(slice(context, site, 1, step % augment->steps_per_epoch * augment->batch, augment->count, samples, &order));
+    const d9_augment_attributes *augment = &op->node->as.augment;
+    const int32_t *labels = d9_site_data(op->site, op->node->inputs[0]), *order;
+    int32_t *out = d9_site_data(op->site, op->node->outputs[0]);
+    const int64_t samples = d9_reference_in(op, 0)->shape.d[0];
+    D9_TRY(slice(op, 1, op->step % augment->steps_per_epoch * augment->batch, augment->count, samples, &order));
     for (int64_t i = 0; i < augment->count; i++) out[i] = labels[order[i]];
 done:
     return status;
 }
 
-d9_status d9_reference_MIX(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (N, ...) */
-    const double share = d9_coefficient_at(site->program, &site->nodes[0]->as.mix.share, step);
+d9_status d9_reference_MIX(const d9_reference_op *op) {
+    const d9_shape *shape = &d9_reference_in(op, 0)->shape; /* (N, ...) */
+    const double share = d9_reference_coefficient(op, &op->node->as.mix.share);
     const int64_t images = shape->d[0], size = d9_shape_count(shape) / images;
-    const double *x;
-    double *y;
-    D9_TRY(d9_reference_input(context, site, 0, &x));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
+    const double *x = op->in[0];
+    double *y = op->out[0];
     for (int64_t n = 0; n < images; n++)
         for (int64_t i = 0; i < size; i++)
             y[n * size + i] = share * x[n * size + i] + (1 - share) * x[(images - 1 - n) * size + i];
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
-d9_status d9_reference_RANK(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_RANK(const d9_reference_op *op) {
     d9_status status;
-    const d9_augment_attributes *rank = &site->nodes[0]->as.augment;
-    int32_t *ranked = d9_site_data(site, site->nodes[0]->outputs[0]);
+    const d9_augment_attributes *rank = &op->node->as.augment;
+    int32_t *ranked = d9_site_data(op->site, op->node->outputs[0]);
     const int32_t *order;
-    const double *wide;
+    const double *wide = op->in[0];
     float *losses = NULL;
-    D9_TRY(slice(context, site, 1, step % rank->steps_per_epoch * rank->batch, rank->count, INT32_MAX, &order));
-    D9_TRY(d9_reference_input(context, site, 0, &wide));
-    D9_TRY(D9_ALLOCATE(context, rank->count, "losses", &losses));
+    D9_TRY(slice(op, 1, op->step % rank->steps_per_epoch * rank->batch, rank->count, INT32_MAX, &order));
+    D9_TRY(D9_ALLOCATE(op->context, rank->count, "losses", &losses));
     for (int64_t i = 0; i < rank->count; i++) losses[i] = (float)wide[i];
     for (int64_t i = 0; i < rank->count; i++) ranked[d9_rank_of(losses, rank->count, i)] = order[i];
 done:
-    d9_release(context, losses);
+    d9_release(op->context, losses);
     return status;
 }

@@ -14,8 +14,8 @@ typedef struct geometry {
     int64_t pixels, patch; /* OH * OW and K * K * I */
 } geometry;
 
-static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
-    const d9_conv_attributes *conv = &site->nodes[0]->as.conv;
+static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const d9_value *y) {
+    const d9_conv_attributes *conv = &op->node->as.conv;
     geometry g = {.images = x->shape.d[0],
                   .height = x->shape.d[1],
                   .width = x->shape.d[2],
@@ -69,19 +69,15 @@ static void transpose(const double *a, int64_t rows, int64_t columns, double *b)
         for (int64_t j = 0; j < columns; j++) b[j * rows + i] = a[i * columns + j];
 }
 
-d9_status d9_reference_CONV(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_CONV(const d9_reference_op *op) {
     d9_status status;
-    const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
-    const double *x, *weight;
-    double *y, *turned, *patches;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &x));
-    D9_TRY(d9_reference_input(context, site, 1, &weight));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
-    D9_TRY(d9_reference_scratch(context, site, 0, g.patch * g.out, &turned));
-    D9_TRY(d9_reference_scratch(context, site, 1, g.pixels * g.patch * site->threads, &patches));
+    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op, 0));
+    const double *x = op->in[0], *weight = op->in[1];
+    double *y = op->out[0], *turned, *patches;
+    D9_TRY(d9_reference_scratch(op, 0, g.patch * g.out, &turned));
+    D9_TRY(d9_reference_scratch(op, 1, g.pixels * g.patch * op->site->threads, &patches));
     transpose(weight, g.out, g.patch, turned);
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++) {
         double *mine = patches + omp_get_thread_num() * g.pixels * g.patch, *out = y + n * g.pixels * g.out;
         for (int64_t p = 0; p < g.pixels; p++)
@@ -89,22 +85,17 @@ d9_status d9_reference_CONV(d9_context *context, const d9_site *site, int64_t st
         memset(out, 0, (size_t)(g.pixels * g.out) * sizeof(double));
         d9_reference_matmul(mine, g.patch, 1, turned, g.pixels, g.patch, g.out, out);
     }
-    d9_reference_store(site, 0);
 done:
     return status;
 }
 
-d9_status d9_reference_CONV_BACKWARD_DATA(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_CONV_BACKWARD_DATA(const d9_reference_op *op) {
     d9_status status;
-    const geometry g = geometry_of(site, d9_reference_out(site, 0), d9_reference_in(site, 0));
-    const double *dy, *weight;
-    double *dx, *patches;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &dy));
-    D9_TRY(d9_reference_input(context, site, 1, &weight));
-    D9_TRY(d9_reference_output(context, site, 0, &dx));
-    D9_TRY(d9_reference_scratch(context, site, 1, g.pixels * g.patch * site->threads, &patches));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+    const geometry g = geometry_of(op, d9_reference_out(op, 0), d9_reference_in(op, 0));
+    const double *dy = op->in[0], *weight = op->in[1];
+    double *dx = op->out[0], *patches;
+    D9_TRY(d9_reference_scratch(op, 1, g.pixels * g.patch * op->site->threads, &patches));
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++) {
         double *mine = patches + omp_get_thread_num() * g.pixels * g.patch, *out = dx + n * g.height * g.width * g.in;
         memset(mine, 0, (size_t)(g.pixels * g.patch) * sizeof(double));
@@ -112,7 +103,6 @@ d9_status d9_reference_CONV_BACKWARD_DATA(d9_context *context, const d9_site *si
         d9_reference_matmul(dy + n * g.pixels * g.out, g.out, 1, weight, g.pixels, g.out, g.patch, mine);
         for (int64_t p = 0; p < g.pixels; p++) col2im_patch(&g, mine + p * g.patch, p, out);
     }
-    d9_reference_store(site, 0);
 done:
     return status;
 }
@@ -134,19 +124,14 @@ static void sum_weight_gradients(const geometry *g, const double *dy, const doub
     }
 }
 
-d9_status d9_reference_CONV_BACKWARD_WEIGHT(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_CONV_BACKWARD_WEIGHT(const d9_reference_op *op) {
     d9_status status;
-    const geometry g = geometry_of(site, d9_reference_in(site, 1), d9_reference_in(site, 0));
-    const double *dy, *x;
-    double *dweight, *patches;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &dy));
-    D9_TRY(d9_reference_input(context, site, 1, &x));
-    D9_TRY(d9_reference_output(context, site, 0, &dweight));
-    D9_TRY(d9_reference_scratch(context, site, 1, g.pixels * g.patch, &patches));
+    const geometry g = geometry_of(op, d9_reference_in(op, 1), d9_reference_in(op, 0));
+    const double *dy = op->in[0], *x = op->in[1];
+    double *dweight = op->out[0], *patches;
+    D9_TRY(d9_reference_scratch(op, 1, g.pixels * g.patch, &patches));
     memset(dweight, 0, (size_t)(g.out * g.patch) * sizeof(double));
-    sum_weight_gradients(&g, dy, x, site->threads, patches, dweight);
-    d9_reference_store(site, 0);
+    sum_weight_gradients(&g, dy, x, op->site->threads, patches, dweight);
 done:
     return status;
 }

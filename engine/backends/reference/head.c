@@ -8,59 +8,38 @@
 
 /* ---- linear: x (N, I), weight (O, I), y (N, O) ---- */
 
-d9_status d9_reference_LINEAR(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const int64_t images = d9_reference_out(site, 0)->shape.d[0], out = d9_reference_in(site, 1)->shape.d[0];
-    const int64_t in = d9_reference_in(site, 1)->shape.d[1];
-    const double *x, *weight;
-    double *y;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &x));
-    D9_TRY(d9_reference_input(context, site, 1, &weight));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
+d9_status d9_reference_LINEAR(const d9_reference_op *op) {
+    const int64_t images = d9_reference_out(op, 0)->shape.d[0], out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t in = d9_reference_in(op, 1)->shape.d[1];
+    const double *x = op->in[0], *weight = op->in[1];
+    double *y = op->out[0];
     for (int64_t n = 0; n < images; n++)
         for (int64_t o = 0; o < out; o++) {
             double sum = 0;
             for (int64_t i = 0; i < in; i++) sum += x[n * in + i] * weight[o * in + i];
             y[n * out + o] = sum;
         }
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
-d9_status d9_reference_LINEAR_BACKWARD_DATA(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const int64_t images = d9_reference_in(site, 0)->shape.d[0], out = d9_reference_in(site, 1)->shape.d[0];
-    const int64_t in = d9_reference_in(site, 1)->shape.d[1];
-    const double *dy, *weight;
-    double *dx;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &dy));
-    D9_TRY(d9_reference_input(context, site, 1, &weight));
-    D9_TRY(d9_reference_output(context, site, 0, &dx));
+d9_status d9_reference_LINEAR_BACKWARD_DATA(const d9_reference_op *op) {
+    const int64_t images = d9_reference_in(op, 0)->shape.d[0], out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t in = d9_reference_in(op, 1)->shape.d[1];
+    const double *dy = op->in[0], *weight = op->in[1];
+    double *dx = op->out[0];
     memset(dx, 0, (size_t)(images * in) * sizeof(double));
     d9_reference_matmul(dy, out, 1, weight, images, out, in, dx);
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
-d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const int64_t images = d9_reference_in(site, 0)->shape.d[0], out = d9_reference_out(site, 0)->shape.d[0];
-    const int64_t in = d9_reference_out(site, 0)->shape.d[1];
-    const double *dy, *x;
-    double *dweight;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &dy));
-    D9_TRY(d9_reference_input(context, site, 1, &x));
-    D9_TRY(d9_reference_output(context, site, 0, &dweight));
+d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(const d9_reference_op *op) {
+    const int64_t images = d9_reference_in(op, 0)->shape.d[0], out = d9_reference_out(op, 0)->shape.d[0];
+    const int64_t in = d9_reference_out(op, 0)->shape.d[1];
+    const double *dy = op->in[0], *x = op->in[1];
+    double *dweight = op->out[0];
     memset(dweight, 0, (size_t)(out * in) * sizeof(double));
     d9_reference_matmul(dy, 1, out, x, out, images, in, dweight);
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
 /* ---- loss ---- */
@@ -71,10 +50,10 @@ typedef struct target {
     double share, weight;
 } target;
 
-static target target_of(const d9_site *site, const int32_t *labels, int64_t images, int64_t n, int64_t step) {
-    const double share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);
+static target target_of(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t n) {
+    const double share = d9_reference_coefficient(op, &op->node->as.loss.share);
     const int32_t label = labels[n], other = labels[images - 1 - n];
-    const double *weights = d9_class_weights(site->program, site->nodes[0]);
+    const double *weights = d9_class_weights(op->site->program, op->node);
     return (target){label, other, share, weights ? d9_loss_at_target_double(weights[label], weights[other], share) : 1};
 }
 
@@ -93,54 +72,48 @@ static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *lo
                                 (double)classes, how->smoothing};
 }
 
-static d9_status check_labels(d9_context *context, const d9_site *site, const int32_t *labels, int64_t images,
-                              int64_t classes) {
+/* Returns D9_DEVICE for a label outside of [0, classes). */
+static d9_status check_labels(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t classes) {
     for (int64_t n = 0; n < images; n++)
         if (labels[n] < 0 || labels[n] >= classes)
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", site->nodes[0]->role,
+            return d9_fail(op->context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", op->node->role,
                            labels[n], (long long)n, (long long)classes);
     return D9_OK;
 }
 
-d9_status d9_reference_LOSS(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_LOSS(const d9_reference_op *op) {
     d9_status status;
-    const d9_shape *shape = &d9_reference_in(site, 0)->shape; /* (N, classes) */
-    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[1]);
-    const d9_loss_attributes *how = &site->nodes[0]->as.loss;
-    const double *logits;
-    double *loss;
-    D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
-    D9_TRY(d9_reference_input(context, site, 0, &logits));
-    D9_TRY(d9_reference_output(context, site, 0, &loss));
+    const d9_shape *shape = &d9_reference_in(op, 0)->shape; /* (N, classes) */
+    const int32_t *labels = d9_site_data(op->site, op->node->inputs[1]);
+    const d9_loss_attributes *how = &op->node->as.loss;
+    const double *logits = op->in[0];
+    double *loss = op->out[0];
+    D9_TRY(check_labels(op, labels, shape->d[0], shape->d[1]));
     for (int64_t n = 0; n < shape->d[0]; n++) {
-        const target t = target_of(site, labels, shape->d[0], n, step);
+        const target t = target_of(op, labels, shape->d[0], n);
         const d9_loss_row_double row = row_of(how, logits + n * shape->d[1], shape->d[1], &t);
         loss[n] = t.weight * d9_loss_value_double((int)how->loss, &row);
     }
-    d9_reference_store(site, 0);
 done:
     return status;
 }
 
-d9_status d9_reference_LOSS_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_LOSS_BACKWARD(const d9_reference_op *op) {
     d9_status status;
-    const d9_shape *shape = &d9_reference_in(site, 0)->shape;
-    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[1]);
-    const d9_loss_attributes *how = &site->nodes[0]->as.loss;
-    const double *logits;
-    double *dlogits;
-    D9_TRY(check_labels(context, site, labels, shape->d[0], shape->d[1]));
-    D9_TRY(d9_reference_input(context, site, 0, &logits));
-    D9_TRY(d9_reference_output(context, site, 0, &dlogits));
+    const d9_shape *shape = &d9_reference_in(op, 0)->shape;
+    const int32_t *labels = d9_site_data(op->site, op->node->inputs[1]);
+    const d9_loss_attributes *how = &op->node->as.loss;
+    const double *logits = op->in[0];
+    double *dlogits = op->out[0];
+    D9_TRY(check_labels(op, labels, shape->d[0], shape->d[1]));
     for (int64_t n = 0; n < shape->d[0]; n++) {
         const double *z = logits + n * shape->d[1];
-        const target t = target_of(site, labels, shape->d[0], n, step);
+        const target t = target_of(op, labels, shape->d[0], n);
         const d9_loss_row_double row = row_of(how, z, shape->d[1], &t);
         for (int64_t k = 0; k < shape->d[1]; k++)
             dlogits[n * shape->d[1] + k] =
                 t.weight * d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);
     }
-    d9_reference_store(site, 0);
 done:
     return status;
 }
@@ -154,20 +127,16 @@ static int64_t first_maximum(const double *row, int64_t count) {
     return best;
 }
 
-d9_status d9_reference_METRICS(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const d9_shape *shape = &d9_reference_in(site, 1)->shape; /* (N, classes) */
-    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[2]);
-    double *metrics = d9_site_data(site, site->nodes[0]->outputs[0]);
-    const double *loss, *logits;
-    D9_TRY(d9_reference_input(context, site, 0, &loss));
-    D9_TRY(d9_reference_input(context, site, 1, &logits));
+d9_status d9_reference_METRICS(const d9_reference_op *op) {
+    const d9_shape *shape = &d9_reference_in(op, 1)->shape; /* (N, classes) */
+    const int32_t *labels = d9_site_data(op->site, op->node->inputs[2]);
+    double *metrics = op->out[0];
+    const double *loss = op->in[0], *logits = op->in[1];
     for (int64_t n = 0; n < shape->d[0]; n++) {
         metrics[0] += loss[n];
         metrics[1] += 1;
         metrics[2] += first_maximum(logits + n * shape->d[1], shape->d[1]) == labels[n];
-        if (!isfinite(loss[n]) && !(metrics[3] > 0)) metrics[3] = (double)(step + 1);
+        if (!isfinite(loss[n]) && !(metrics[3] > 0)) metrics[3] = (double)(op->step + 1);
     }
-done:
-    return status;
+    return D9_OK;
 }

@@ -52,52 +52,43 @@ static void apply(const geometry *g, const double *x, const double *mean, const 
 }
 
 /* Updates the running statistics, which are inputs, in place: the variance by the unbiased one. */
-static void update_running(const d9_site *site, const geometry *g, const double *mean, const double *variance,
+static void update_running(const d9_reference_op *op, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
-    const double momentum = site->nodes[0]->as.norm.momentum;
+    const double momentum = op->node->as.norm.momentum;
     const int64_t count = g->groups * g->channels;
     for (int64_t i = 0; i < count; i++) moved[i] = d9_norm_running_double(running_mean[i], mean[i], momentum);
-    d9_reference_write(site, site->nodes[0]->inputs[3], moved);
+    d9_reference_write(op, op->node->inputs[3], moved);
     for (int64_t i = 0; i < count; i++)
         moved[i] = d9_norm_running_double(running_var[i], d9_norm_unbiased_double(variance[i], per_group(g)), momentum);
-    d9_reference_write(site, site->nodes[0]->inputs[4], moved);
+    d9_reference_write(op, op->node->inputs[4], moved);
 }
 
-d9_status d9_reference_NORM(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_NORM(const d9_reference_op *op) {
     d9_status status;
-    const d9_norm_attributes *norm = &site->nodes[0]->as.norm;
-    const geometry g = geometry_of(d9_reference_in(site, 0), d9_node_groups(site->graph, site->nodes[0]));
+    const d9_norm_attributes *norm = &op->node->as.norm;
+    const geometry g = geometry_of(d9_reference_in(op, 0), d9_node_groups(op->site->graph, op->node));
     const int64_t count = g.groups * g.channels;
-    const double *in[5]; /* x, scale, bias, running_mean, running_var */
-    double *y, *mean, *inv_std, *scratch;
-    (void)step;
-    for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
-    D9_TRY(d9_reference_output(context, site, 1, &mean));
-    D9_TRY(d9_reference_output(context, site, 2, &inv_std));
-    D9_TRY(d9_reference_scratch(context, site, 0, 4 * count, &scratch));
+    const double *const *in = op->in; /* x, scale, bias, running_mean, running_var */
+    double *y = op->out[0], *mean = op->out[1], *inv_std = op->out[2], *scratch;
+    D9_TRY(d9_reference_scratch(op, 0, 4 * count, &scratch));
     double *variance = scratch, *moved = scratch + count;
     if (!mean) mean = scratch + 2 * count;
     if (!inv_std) inv_std = scratch + 3 * count;
-    find_statistics(&g, in[0], norm->epsilon, site->threads, mean, variance, inv_std);
-    apply(&g, in[0], mean, inv_std, in[1], in[2], site->threads, y);
-    update_running(site, &g, mean, variance, in[3], in[4], moved);
-    for (int i = 0; i < 3; i++) d9_reference_store(site, i);
+    find_statistics(&g, in[0], norm->epsilon, op->site->threads, mean, variance, inv_std);
+    apply(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
+    update_running(op, &g, mean, variance, in[3], in[4], moved);
 done:
     return status;
 }
 
 /* Evaluation uses the running statistics averaged over the groups. */
-d9_status d9_reference_NORM_EVAL(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_NORM_EVAL(const d9_reference_op *op) {
     d9_status status;
-    const int64_t groups = d9_reference_in(site, 3)->shape.d[0];
-    const geometry g = geometry_of(d9_reference_in(site, 0), 1);
-    const double *in[5];
-    double *y, *mean;
-    (void)step;
-    for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
-    D9_TRY(d9_reference_scratch(context, site, 0, 2 * g.channels, &mean));
+    const int64_t groups = d9_reference_in(op, 3)->shape.d[0];
+    const geometry g = geometry_of(d9_reference_in(op, 0), 1);
+    const double *const *in = op->in;
+    double *y = op->out[0], *mean;
+    D9_TRY(d9_reference_scratch(op, 0, 2 * g.channels, &mean));
     double *inv_std = mean + g.channels;
     for (int64_t c = 0; c < g.channels; c++) {
         double mean_sum = 0, var_sum = 0;
@@ -106,10 +97,9 @@ d9_status d9_reference_NORM_EVAL(d9_context *context, const d9_site *site, int64
             var_sum += in[4][k * g.channels + c];
         }
         mean[c] = mean_sum / (double)groups;
-        inv_std[c] = d9_norm_inv_std_double(var_sum / (double)groups, site->nodes[0]->as.norm.epsilon);
+        inv_std[c] = d9_norm_inv_std_double(var_sum / (double)groups, op->node->as.norm.epsilon);
     }
-    apply(&g, in[0], mean, inv_std, in[1], in[2], site->threads, y);
-    d9_reference_store(site, 0);
+    apply(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
 done:
     return status;
 }
@@ -137,27 +127,23 @@ static void sum_groups(const geometry *g, const double *sums, double *total) {
     }
 }
 
-d9_status d9_reference_NORM_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_NORM_BACKWARD(const d9_reference_op *op) {
     d9_status status;
-    const geometry g = geometry_of(d9_reference_in(site, 1), d9_reference_in(site, 2)->shape.d[0]);
-    const double *in[5]; /* dy, x, mean, inv_std, scale */
-    double *out[3], *sums;
-    (void)step;
-    for (int i = 0; i < 5; i++) D9_TRY(d9_reference_input(context, site, i, &in[i]));
-    for (int i = 0; i < 3; i++) D9_TRY(d9_reference_output(context, site, i, &out[i]));
-    D9_TRY(d9_reference_scratch(context, site, 0, 2 * g.groups * g.channels, &sums));
+    const geometry g = geometry_of(d9_reference_in(op, 1), d9_reference_in(op, 2)->shape.d[0]);
+    const double *const *in = op->in; /* dy, x, mean, inv_std, scale */
+    double *const *out = op->out, *sums;
+    D9_TRY(d9_reference_scratch(op, 0, 2 * g.groups * g.channels, &sums));
     double *sum_dy = sums, *sum_dy_xh = sums + g.groups * g.channels, inv_count = 1 / per_group(&g);
-    backward_sums(&g, in[0], in[1], in[2], in[3], site->threads, sum_dy, sum_dy_xh);
+    backward_sums(&g, in[0], in[1], in[2], in[3], op->site->threads, sum_dy, sum_dy_xh);
     sum_groups(&g, sum_dy_xh, out[1]);
     sum_groups(&g, sum_dy, out[2]);
-#pragma omp parallel for num_threads(site->threads) schedule(static) if (out[0])
+#pragma omp parallel for num_threads(op->site->threads) schedule(static) if (out[0])
     for (int64_t n = 0; n < (out[0] ? g.images : 0); n++)
         for (int64_t i = 0; i < g.pixels * g.channels; i++) {
             int64_t c = i % g.channels, s = n % g.groups * g.channels + c, at = n * g.pixels * g.channels + i;
             double xh = (in[1][at] - in[2][s]) * in[3][s];
             out[0][at] = d9_norm_slope_double(in[0][at], xh, sum_dy[s], sum_dy_xh[s], inv_count, in[4][c], in[3][s]);
         }
-    for (int i = 0; i < 3; i++) d9_reference_store(site, i);
 done:
     return status;
 }

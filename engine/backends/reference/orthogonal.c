@@ -50,34 +50,29 @@ static void iterate(matrices *s, const double *by, d9_type type) {
     round_to(type, count, s->x, s->next);
 }
 
-static d9_status allocate_scratch(d9_context *context, const d9_site *site, matrices *s) {
+static d9_status allocate_scratch(const d9_reference_op *op, matrices *s) {
     d9_status status;
-    const d9_shape *filter = &d9_reference_in(site, 0)->shape;
+    const d9_shape *filter = &d9_reference_in(op, 0)->shape;
     s->rows = filter->d[0];
     s->columns = d9_shape_count(filter) / s->rows;
     s->side = s->rows < s->columns ? s->rows : s->columns;
-    D9_TRY(d9_reference_scratch(context, site, 0, 2 * s->rows * s->columns, &s->x));
-    D9_TRY(d9_reference_scratch(context, site, 1, 2 * s->side * s->side, &s->a));
+    D9_TRY(d9_reference_scratch(op, 0, 2 * s->rows * s->columns, &s->x));
+    D9_TRY(d9_reference_scratch(op, 1, 2 * s->side * s->side, &s->a));
     s->next = s->x + s->rows * s->columns;
     s->b = s->a + s->side * s->side;
 done:
     return status;
 }
 
-d9_status d9_reference_ORTHOGONAL_UPDATE(d9_context *context, const d9_site *site, int64_t step) {
+d9_status d9_reference_ORTHOGONAL_UPDATE(const d9_reference_op *op) {
     d9_status status;
-    const d9_update_attributes *update = &site->nodes[0]->as.update;
-    const double rate = d9_coefficient_at(site->program, &update->rate, step);
-    const double decay = d9_coefficient_at(site->program, &update->decay, step), momentum = update->numbers[0];
-    const double *w, *g, *v;
-    double *w_out, *v_out;
+    const d9_update_attributes *update = &op->node->as.update;
+    const double rate = d9_reference_coefficient(op, &update->rate);
+    const double decay = d9_reference_coefficient(op, &update->decay), momentum = update->numbers[0];
+    const double *w = op->in[0], *g = op->in[1], *v = op->in[2];
+    double *w_out = op->out[0], *v_out = op->out[1];
     matrices s;
-    D9_TRY(d9_reference_input(context, site, 0, &w));
-    D9_TRY(d9_reference_input(context, site, 1, &g));
-    D9_TRY(d9_reference_input(context, site, 2, &v));
-    D9_TRY(d9_reference_output(context, site, 0, &w_out));
-    D9_TRY(d9_reference_output(context, site, 1, &v_out));
-    D9_TRY(allocate_scratch(context, site, &s));
+    D9_TRY(allocate_scratch(op, &s));
     const int64_t count = s.rows * s.columns;
     for (int64_t i = 0; i < count; i++) {
         double kept = v[i];
@@ -88,10 +83,9 @@ d9_status d9_reference_ORTHOGONAL_UPDATE(d9_context *context, const d9_site *sit
     for (int64_t i = 0; i < count; i++) s.x[i] *= scale;
     round_to(update->products, count, s.x, s.next);
     for (int i = 0; i < (int)update->numbers[1]; i++) iterate(&s, update->numbers + 2, update->products);
-    const bool renormalise = d9_coefficient_at(site->program, &update->renormalise, step) > 0;
+    const bool renormalise = d9_reference_coefficient(op, &update->renormalise) > 0;
     const double keep = d9_orthogonal_keep((double)s.rows, renormalise ? norm_of(w, count) : 0, rate, decay);
     for (int64_t i = 0; i < count; i++) w_out[i] = d9_orthogonal_apply_double(w[i], keep, rate, s.x[i]);
-    for (int i = 0; i < 2; i++) d9_reference_store(site, i);
 done:
     return status;
 }

@@ -10,8 +10,8 @@ typedef struct geometry {
     int64_t images, inputs, outputs; /* elements per image of x and y */
 } geometry;
 
-static geometry geometry_of(const d9_site *site, const d9_value *x, const d9_value *y) {
-    const d9_pool_attributes *pool = &site->nodes[0]->as.pool;
+static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const d9_value *y) {
+    const d9_pool_attributes *pool = &op->node->as.pool;
     return (geometry){x->shape.d[1],
                       x->shape.d[2],
                       x->shape.d[3],
@@ -37,15 +37,11 @@ static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, in
     return best;
 }
 
-d9_status d9_reference_POOL(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
-    const double *x;
-    double *y;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &x));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+d9_status d9_reference_POOL(const d9_reference_op *op) {
+    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op, 0));
+    const double *x = op->in[0];
+    double *y = op->out[0];
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             const double *image = x + n * g.inputs;
@@ -53,31 +49,22 @@ d9_status d9_reference_POOL(d9_context *context, const d9_site *site, int64_t st
             y[n * g.outputs + i] =
                 image[window_maximum(&g, image, pixel / g.out_width, pixel % g.out_width, i % g.channels)];
         }
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
-d9_status d9_reference_POOL_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const geometry g = geometry_of(site, d9_reference_in(site, 1), d9_reference_in(site, 0));
-    const double *dy, *x;
-    double *dx;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &dy));
-    D9_TRY(d9_reference_input(context, site, 1, &x));
-    D9_TRY(d9_reference_output(context, site, 0, &dx));
+d9_status d9_reference_POOL_BACKWARD(const d9_reference_op *op) {
+    const geometry g = geometry_of(op, d9_reference_in(op, 1), d9_reference_in(op, 0));
+    const double *dy = op->in[0], *x = op->in[1];
+    double *dx = op->out[0];
     memset(dx, 0, (size_t)(g.images * g.inputs) * sizeof(double));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             int64_t pixel = i / g.channels;
             int64_t at = window_maximum(&g, x + n * g.inputs, pixel / g.out_width, pixel % g.out_width, i % g.channels);
             dx[n * g.inputs + at] += dy[n * g.outputs + i];
         }
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
 /* Index into the image of element k, in row-major order, of output i's window. Without padding. */
@@ -87,42 +74,30 @@ static int64_t place_of(const geometry *g, int64_t i, int64_t k) {
     return (h * g->width + w) * g->channels + i % g->channels;
 }
 
-d9_status d9_reference_MEAN_POOL(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const geometry g = geometry_of(site, d9_reference_in(site, 0), d9_reference_out(site, 0));
-    const double *x;
-    double *y;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &x));
-    D9_TRY(d9_reference_output(context, site, 0, &y));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+d9_status d9_reference_MEAN_POOL(const d9_reference_op *op) {
+    const geometry g = geometry_of(op, d9_reference_in(op, 0), d9_reference_out(op, 0));
+    const double *x = op->in[0];
+    double *y = op->out[0];
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             double sum = 0;
             for (int64_t k = 0; k < g.kernel * g.kernel; k++) sum += x[n * g.inputs + place_of(&g, i, k)];
             y[n * g.outputs + i] = sum / (double)(g.kernel * g.kernel);
         }
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }
 
-d9_status d9_reference_MEAN_POOL_BACKWARD(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const geometry g = geometry_of(site, d9_reference_out(site, 0), d9_reference_in(site, 0));
-    const double *dy;
-    double *dx;
-    (void)step;
-    D9_TRY(d9_reference_input(context, site, 0, &dy));
-    D9_TRY(d9_reference_output(context, site, 0, &dx));
+d9_status d9_reference_MEAN_POOL_BACKWARD(const d9_reference_op *op) {
+    const geometry g = geometry_of(op, d9_reference_out(op, 0), d9_reference_in(op, 0));
+    const double *dy = op->in[0];
+    double *dx = op->out[0];
     memset(dx, 0, (size_t)(g.images * g.inputs) * sizeof(double));
-#pragma omp parallel for num_threads(site->threads) schedule(static)
+#pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             for (int64_t k = 0; k < g.kernel * g.kernel; k++)
                 dx[n * g.inputs + place_of(&g, i, k)] += dy[n * g.outputs + i] / (double)(g.kernel * g.kernel);
         }
-    d9_reference_store(site, 0);
-done:
-    return status;
+    return D9_OK;
 }

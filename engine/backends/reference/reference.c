@@ -41,56 +41,61 @@ done:
 
 /* ---- inputs and outputs of an operation ---- */
 
-d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x) {
-    d9_status status = D9_OK;
-    d9_value_id id = site->nodes[0]->inputs[i];
-    const d9_value *value;
-    double *doubles;
-    int64_t count;
-    *x = NULL;
-    if (i >= site->nodes[0]->input_count || id == D9_NONE) return D9_OK;
-    value = &site->graph->values[id];
-    count = d9_shape_count(&value->shape);
-    *x = d9_site_data(site, id);
+/* The memory of a value as doubles: its own, or an area of the workspace. NULL for whole numbers and an absent value.
+ */
+static d9_status open_value(const d9_reference_op *op, d9_value_id id, int area, double **doubles) {
+    *doubles = NULL;
+    if (id == D9_NONE) return D9_OK;
+    const d9_value *value = &op->site->graph->values[id];
+    if (value->type == D9_I32 || value->type == D9_U8) return D9_OK;
+    *doubles = d9_site_data(op->site, id);
     if (value->type == D9_F64) return D9_OK;
-    D9_TRY(reserve(context, site->backend, i, count, &doubles));
-    d9_reference_widen(value->type, d9_site_data(site, id), count, site->threads, doubles);
-    *x = doubles;
+    return reserve(op->context, op->site->backend, area, d9_shape_count(&value->shape), doubles);
+}
+
+d9_status d9_reference_scratch(const d9_reference_op *op, int which, int64_t count, double **scratch) {
+    return reserve(op->context, op->site->backend, D9_MAX_INPUTS + D9_MAX_OUTPUTS + which, count, scratch);
+}
+
+void d9_reference_write(const d9_reference_op *op, d9_value_id id, const double *doubles) {
+    const d9_value *value = &op->site->graph->values[id];
+    void *to = d9_site_data(op->site, id);
+    if (doubles != to) d9_reference_narrow(value->type, doubles, d9_shape_count(&value->shape), op->site->threads, to);
+}
+
+static d9_status run(d9_reference_op *op, d9_status (*compute)(const d9_reference_op *)) {
+    d9_status status;
+    for (int i = 0; i < op->node->input_count; i++) {
+        double *doubles;
+        D9_TRY(open_value(op, op->node->inputs[i], i, &doubles));
+        op->in[i] = doubles;
+        if (!doubles) continue;
+        const d9_value *value = d9_reference_in(op, i);
+        const void *from = d9_site_data(op->site, op->node->inputs[i]);
+        if (doubles != from)
+            d9_reference_widen(value->type, from, d9_shape_count(&value->shape), op->site->threads, doubles);
+    }
+    for (int i = 0; i < op->node->output_count; i++)
+        D9_TRY(open_value(op, op->node->outputs[i], D9_MAX_INPUTS + i, &op->out[i]));
+    D9_TRY(compute(op));
+    for (int i = 0; i < op->node->output_count; i++)
+        if (op->out[i]) d9_reference_write(op, op->node->outputs[i], op->out[i]);
 done:
     return status;
 }
 
-d9_status d9_reference_output(d9_context *context, const d9_site *site, int i, double **y) {
-    const d9_node *node = site->nodes[0];
-    *y = NULL;
-    if (i >= node->output_count || node->outputs[i] == D9_NONE) return D9_OK;
-    const d9_value *value = &site->graph->values[node->outputs[i]];
-    *y = d9_site_data(site, node->outputs[i]);
-    if (value->type == D9_F64) return D9_OK;
-    return reserve(context, site->backend, D9_MAX_INPUTS + i, d9_shape_count(&value->shape), y);
-}
-
-d9_status d9_reference_scratch(d9_context *context, const d9_site *site, int which, int64_t count, double **scratch) {
-    return reserve(context, site->backend, D9_MAX_INPUTS + D9_MAX_OUTPUTS + which, count, scratch);
-}
-
-void d9_reference_write(const d9_site *site, d9_value_id id, const double *doubles) {
-    const d9_value *value = &site->graph->values[id];
-    d9_reference_narrow(value->type, doubles, d9_shape_count(&value->shape), site->threads, d9_site_data(site, id));
-}
-
-void d9_reference_store(const d9_site *site, int i) {
-    const d9_node *node = site->nodes[0];
-    const workspace *w = site->backend;
-    if (i >= node->output_count || node->outputs[i] == D9_NONE) return;
-    if (site->graph->values[node->outputs[i]].type != D9_F64)
-        d9_reference_write(site, node->outputs[i], w->area[D9_MAX_INPUTS + i]);
-}
+#define D9_OP(id, text)                                                                                                \
+    static d9_status run_##id(d9_context *context, const d9_site *site, int64_t step) {                                \
+        return run(&(d9_reference_op){.context = context, .site = site, .node = site->nodes[0], .step = step},         \
+                   d9_reference_##id);                                                                                 \
+    }
+#include "graph/ops.def"
+#undef D9_OP
 
 /* ---- the backend ---- */
 
 static const d9_rule rules[] = {
-#define D9_OP(id, text) {.name = text, .node_count = 1, .ops = {D9_OP_##id}, .run = d9_reference_##id},
+#define D9_OP(id, text) {.name = text, .node_count = 1, .ops = {D9_OP_##id}, .run = run_##id},
 #include "graph/ops.def"
 #undef D9_OP
     {.name = NULL},

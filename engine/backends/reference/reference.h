@@ -20,27 +20,34 @@
 void d9_reference_widen(d9_type type, const void *from, int64_t count, int threads, double *to);
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
 
-/* Get input or output `i` of the site's single node as doubles; NULL if absent. Pointers are valid until the next node
- * runs. For f64 they point to the value itself, so an output may alias the input it replaces. */
-D9_MUST_USE d9_status d9_reference_input(d9_context *context, const d9_site *site, int i, const double **x);
-D9_MUST_USE d9_status d9_reference_output(d9_context *context, const d9_site *site, int i, double **y);
+/* An operation while it runs: its node, and its inputs and outputs as doubles, NULL if absent or an array of
+ * integers (labels, orders, bytes of images: d9_site_data). An f64 tensor is the value itself, so an output may alias
+ * the input it replaces. Outputs are rounded to their types when the operation returns. */
+typedef struct d9_reference_op {
+    d9_context *context;
+    const d9_site *site; /* of one node */
+    const d9_node *node;
+    int64_t step;
+    const double *in[D9_MAX_INPUTS];
+    double *out[D9_MAX_OUTPUTS];
+} d9_reference_op;
 
 /* Scratch memory for `count` doubles, not zeroed; `which` is 0 or 1. */
-D9_MUST_USE d9_status d9_reference_scratch(d9_context *context, const d9_site *site, int which, int64_t count,
-                                           double **scratch);
-
-/* Rounds output `i` to its type, unless it is f64 or absent. */
-void d9_reference_store(const d9_site *site, int i);
+D9_MUST_USE d9_status d9_reference_scratch(const d9_reference_op *op, int which, int64_t count, double **scratch);
 
 /* Rounds `doubles` to the type of a value; for inputs that are updated in place. */
-void d9_reference_write(const d9_site *site, d9_value_id value, const double *doubles);
+void d9_reference_write(const d9_reference_op *op, d9_value_id value, const double *doubles);
 
-static inline const d9_value *d9_reference_in(const d9_site *site, int i) {
-    return &site->graph->values[site->nodes[0]->inputs[i]];
+static inline const d9_value *d9_reference_in(const d9_reference_op *op, int i) {
+    return &op->site->graph->values[op->node->inputs[i]];
 }
 
-static inline const d9_value *d9_reference_out(const d9_site *site, int i) {
-    return &site->graph->values[site->nodes[0]->outputs[i]];
+static inline const d9_value *d9_reference_out(const d9_reference_op *op, int i) {
+    return &op->site->graph->values[op->node->outputs[i]];
+}
+
+static inline double d9_reference_coefficient(const d9_reference_op *op, const d9_coefficient *of) {
+    return d9_coefficient_at(op->site->program, of, op->step);
 }
 
 /* c (rows, columns) += a (rows, depth) * b (depth, columns), where a(i, k) is at a[i * a_row + k * a_column]; b and c
@@ -48,8 +55,8 @@ static inline const d9_value *d9_reference_out(const d9_site *site, int i) {
 void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
                          int64_t columns, double *c);
 
-/* The run function of each operation's rule. */
-#define D9_OP(id, name) d9_status d9_reference_##id(d9_context *context, const d9_site *site, int64_t step);
+/* Each operation of graph/ops.def. */
+#define D9_OP(id, name) d9_status d9_reference_##id(const d9_reference_op *op);
 #include "graph/ops.def"
 #undef D9_OP
 
