@@ -88,14 +88,6 @@ typedef struct d9_flag_rows {
 void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows);
 bool d9_flag_is_word(const d9_flag *flag); /* true: a word; false: an --option */
 
-enum { D9_CHOICES_MAX = 16 };
-typedef struct d9_choices {
-    char bytes[256];
-    const char *words[D9_CHOICES_MAX];
-    int count;
-} d9_choices;
-void d9_choices_split(const char *choices, d9_choices *list); /* splits "step|pipeline"; NULL: no choices */
-
 /* ---- output ---- */
 /* Writes to standard output, unbuffered. A failure is stored, and the command ends with D9_OUTPUT (d9_cli_finish). %s
  * escapes control characters, including newlines, as \xHH. Supported conversions: d, u, x, c, s, e, f, g, with ll, l,

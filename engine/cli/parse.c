@@ -29,11 +29,6 @@ bool d9_flag_is_word(const d9_flag *flag) {
     return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || flag->type == D9_FLAG_WORDS;
 }
 
-void d9_choices_split(const char *choices, d9_choices *list) {
-    snprintf(list->bytes, sizeof list->bytes, "%s", choices ? choices : "");
-    list->count = choices ? d9_text_split(list->bytes, '|', list->words, D9_CHOICES_MAX) : 0;
-}
-
 /* ---- parsing ---- */
 
 typedef struct parser {

@@ -1,5 +1,6 @@
 /* Loads and merges configuration files and their bases, and rejects a file that inherits itself. */
 #include "config/layers.h"
+#include "core/installed.h"
 #include "core/system.h"
 
 #include <string.h>
@@ -88,13 +89,6 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
     return d9_fail(context, status, "%s", quiet.message);
 }
 
-/* Makes `path` relative to the folder of the file that contains it, or to the working directory for text. */
-static d9_status join(d9_context *context, d9_arena *arena, const ancestry *from, const char *path, char **joined) {
-    const char *slash = from->is_file ? strrchr(from->path, '/') : NULL;
-    if (*path == '/' || !slash) return d9_arena_copy(context, arena, path, joined);
-    return d9_arena_format(context, arena, joined, "%.*s/%s", (int)(slash - from->path), from->path, path);
-}
-
 static void add_chain(d9_text *text, const ancestry *link) {
     if (link->from) add_chain(text, link->from);
     d9_text_add(text, "%s -> ", link->path);
@@ -136,7 +130,8 @@ static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry 
     d9_status status = D9_OK;
     char *path;
     if (base->kind != D9_TREE_SCALAR || !*base->text) D9_TRY(d9_tree_fail(context, base, "needs a file name"));
-    D9_TRY(join(context, arena, from, base->text, &path));
+    /* text that was passed in is relative to the working directory */
+    D9_TRY(d9_path_beside(context, arena, from->is_file ? from->path : "", base->text, &path));
     D9_TRY(load_file(context, arena, from, base, path, root));
     d9_tree_remove(*root, "title");
     d9_tree_remove(*root, "published");

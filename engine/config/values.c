@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MAX = 64, CHOICES_BYTES = 512 };
-
 /* Arguments of all readers. */
 typedef struct reading {
     d9_context *context;
@@ -81,37 +79,24 @@ static void write_real(const void *field, d9_text *text) {
 
 /* ---- words ---- */
 
-/* Splits the choices "a|b|c" of an option into a list; an empty last word is left out. */
-static int split_choices(const char *choices, char storage[CHOICES_BYTES], const char *words[WORDS_MAX]) {
-    int count = 0;
-    snprintf(storage, CHOICES_BYTES, "%s", choices);
-    for (char *at = storage; at && *at && count < WORDS_MAX;) {
-        words[count++] = at;
-        at = strchr(at, '|');
-        if (at) *at++ = 0;
-    }
-    return count;
-}
-
 /* Reads a word as its index among the choices. */
 static d9_status read_choice(const reading *reading, const d9_tree *node, void *field) {
-    char storage[CHOICES_BYTES];
-    const char *words[WORDS_MAX];
-    int *index = field, count = split_choices(reading->option->choices, storage, words);
-    for (*index = 0; node->kind == D9_TREE_SCALAR && *index < count; ++*index)
-        if (strcmp(node->text, words[*index]) == 0) return D9_OK;
+    d9_choices list;
+    int *index = field;
+    d9_choices_split(reading->option->choices, &list);
+    for (*index = 0; node->kind == D9_TREE_SCALAR && *index < list.count; ++*index)
+        if (strcmp(node->text, list.words[*index]) == 0) return D9_OK;
     d9_text text;
     d9_text_init(reading->context, &text);
     d9_text_add(&text, "%s is not known here; ", describe(node));
-    d9_suggest(&text, "one of:", node->kind == D9_TREE_SCALAR ? node->text : "", words, count);
+    d9_suggest(&text, "one of:", node->kind == D9_TREE_SCALAR ? node->text : "", list.words, list.count);
     return d9_tree_fail_text(reading->context, node, &node->place, &text);
 }
 
 static void write_choice(const d9_option *option, int index, d9_text *text) {
-    char storage[CHOICES_BYTES];
-    const char *words[WORDS_MAX] = {NULL};
-    const int count = split_choices(option->choices, storage, words);
-    d9_text_add(text, "%s", index >= 0 && index < count ? words[index] : "?");
+    d9_choices list;
+    d9_choices_split(option->choices, &list);
+    d9_text_add(text, "%s", index >= 0 && index < list.count ? list.words[index] : "?");
 }
 
 static d9_status read_bool(const reading *reading, const d9_tree *node, void *field) {

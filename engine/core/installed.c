@@ -45,12 +45,30 @@ static bool find_self(char path[4096]) {
     return length > 0;
 }
 
-/* Tests for `name` in `folder`, relative to `base`. Each leading "../" removes one component of `base`, so that the
- * path in messages has no "..". */
+/* For each leading "../" of *path, removes it and the last component of the `length` bytes of `folder`, so that paths
+ * in messages have no "..". Stops at a component that begins with a dot. Returns the remaining length. */
+static int climb(const char *folder, int length, const char **path) {
+    while (length > 0 && strncmp(*path, "../", 3) == 0) {
+        int start = length;
+        while (start > 0 && folder[start - 1] != '/') start--;
+        if (folder[start] == '.') break;
+        *path += 3;
+        length = start > 0 ? start - 1 : 0;
+        if (start == 1) break; /* below the root */
+    }
+    return length;
+}
+
+d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path, char **joined) {
+    const char *slash = *path == '/' ? NULL : strrchr(file, '/');
+    const int length = slash ? climb(file, (int)(slash - file), &path) : 0;
+    if (length == 0 && !(slash && *file == '/')) return d9_arena_copy(context, arena, path, joined);
+    return d9_arena_format(context, arena, joined, "%.*s/%s", length, file, path);
+}
+
+/* Tests for `name` in `folder`, relative to `base`. */
 static bool exists_in(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
-    int kept = (int)strlen(base);
-    for (; strncmp(folder, "../", 3) == 0; folder += 3)
-        while (kept > 0 && base[--kept] != '/') continue;
+    const int kept = climb(base, (int)strlen(base), &folder);
     int length = snprintf(path, D9_INSTALLED_BYTES, "%.*s/%s%s", kept, base, folder, name);
     return length > 0 && length < D9_INSTALLED_BYTES && d9_file_exists(context, path);
 }

@@ -4,7 +4,7 @@
 #ifndef D9_CORE_INSTALLED_H
 #define D9_CORE_INSTALLED_H
 
-#include "core/context.h"
+#include "core/arena.h"
 
 enum { D9_INSTALLED_BYTES = 4352 };
 
@@ -28,6 +28,10 @@ bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const cha
 bool d9_installed_is_exact(const char *word);
 /* Subfolders that are searched, for example "configs/"; the first is "", the last NULL. */
 const char *const *d9_installed_subfolders(d9_installed_kind kind);
+
+/* Resolves `path` relative to the folder of the file `file` that contains it; "a/../b" is shortened to "b". */
+D9_MUST_USE d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path,
+                                     char **joined);
 
 typedef struct d9_installed_module {
     const char *what;    /* start of error messages: "backend cuda" */

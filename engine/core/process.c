@@ -106,15 +106,16 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
 
 /* ---- processors ---- */
 
-enum { MAX_PROCESSORS = 8192 };
-
-int d9_processors(void) {
-    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* sched_getaffinity fails if the mask is smaller than the kernel's */
-    return sched_getaffinity(0, sizeof mask, mask) == 0 ? CPU_COUNT_S(sizeof mask, mask) : MAX_PROCESSORS;
+int d9_processors(bool *allowed) {
+    cpu_set_t mask[D9_PROCESSORS_MAX / CPU_SETSIZE]; /* smaller than the kernel's: an error */
+    const bool known = sched_getaffinity(0, sizeof mask, mask) == 0;
+    for (size_t cpu = 0; allowed && cpu < D9_PROCESSORS_MAX; cpu++)
+        allowed[cpu] = known && CPU_ISSET_S(cpu, sizeof mask, mask);
+    return known ? CPU_COUNT_S(sizeof mask, mask) : D9_PROCESSORS_MAX;
 }
 
 int d9_threads_limit(d9_context *context, int64_t wanted) {
-    const int processors = d9_processors();
+    const int processors = d9_processors(NULL);
     if (wanted <= processors) return (int)wanted;
     d9_log(context, D9_LOG_WARNING,
            "threads: %lld are too many for the %d processor%s that this process may use: using %d", (long long)wanted,

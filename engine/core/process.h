@@ -21,8 +21,10 @@ void d9_signal_guard_end(const d9_signal_guard *guard);
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
-/* Number of processors in the affinity mask of this process. */
-int d9_processors(void);
+enum { D9_PROCESSORS_MAX = 16384 };
+/* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
+ * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
+int d9_processors(bool *allowed);
 /* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. */
 int d9_threads_limit(d9_context *context, int64_t wanted);
 

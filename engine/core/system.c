@@ -150,6 +150,22 @@ void d9_release(d9_context *context, void *pointer) {
     if (pointer) context->system->release(context->system->user, pointer);
 }
 
+d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes, const char *purpose,
+                        size_t *capacity, void *items) {
+    void *before, *larger;
+    size_t wanted = *capacity ? *capacity : 64;
+    if (more <= *capacity - count) return D9_OK;
+    while (wanted - count < more) wanted *= 2;
+    d9_status status = d9_allocate_items(context, wanted, item_bytes, purpose, &larger);
+    if (status != D9_OK) return status;
+    memcpy(&before, items, sizeof before);
+    if (count) memcpy(larger, before, count * item_bytes);
+    d9_release(context, before);
+    memcpy(items, &larger, sizeof larger);
+    *capacity = wanted;
+    return D9_OK;
+}
+
 /* ---- files ---- */
 
 static int open_file(const d9_system *system, const char *path, int flags) {

@@ -38,6 +38,12 @@ D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char 
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* address of a pointer to any object type */
 void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
+/* Makes room for `more` items behind the first `count` of an array of D9_ALLOCATE: if its `*capacity` is too small, the
+ * items move to an array of at least twice the capacity. */
+#define D9_GROW(context, count, more, purpose, capacity, items)                                                        \
+    d9_grow_items((context), (size_t)(count), (size_t)(more), sizeof **(items), (purpose), (capacity), (items))
+D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
+                                    const char *purpose, size_t *capacity, void *items);
 
 /* Size limits in bytes for reading a file, by its content: text that people write and records; images, archives and
  * published data files; tensors. */

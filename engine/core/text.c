@@ -11,19 +11,6 @@
 
 void d9_text_init(d9_context *context, d9_text *text) { *text = (d9_text){.context = context}; }
 
-static d9_status grow(d9_text *text, size_t needed) {
-    size_t capacity = text->capacity ? text->capacity : 256;
-    while (capacity < needed) capacity *= 2;
-    char *bytes;
-    d9_status status = D9_ALLOCATE(text->context, capacity, "a text", &bytes);
-    if (status != D9_OK) return status;
-    if (text->size > 0) memcpy(bytes, text->bytes, text->size);
-    d9_release(text->context, text->bytes);
-    text->bytes = bytes;
-    text->capacity = capacity;
-    return D9_OK;
-}
-
 void d9_text_add(d9_text *text, const char *format, ...) {
     if (text->status != D9_OK) return;
     va_list arguments, again;
@@ -31,11 +18,11 @@ void d9_text_add(d9_text *text, const char *format, ...) {
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
     if (length < 0) text->status = d9_fail(text->context, D9_DEVICE, "a text could not be formatted");
-    size_t needed = text->size + (length > 0 ? (size_t)length : 0) + 1;
-    if (text->status == D9_OK && needed > text->capacity) text->status = grow(text, needed);
+    if (text->status == D9_OK)
+        text->status = D9_GROW(text->context, text->size, length + 1, "a text", &text->capacity, &text->bytes);
     if (text->status == D9_OK) {
         vsnprintf(text->bytes + text->size, text->capacity - text->size, format, again);
-        text->size = needed - 1;
+        text->size += (size_t)length;
     }
     va_end(again);
     va_end(arguments);
@@ -72,8 +59,7 @@ void d9_text_free(d9_text *text) {
     d9_text_init(text->context, text);
 }
 
-/* Returns the code point at *text and advances *text past it. Each invalid UTF-8 byte counts as one character. */
-static uint32_t next_character(const char **text) {
+uint32_t d9_text_next(const char **text) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const int more = bytes[0] >= 0xf0 ? 3 : bytes[0] >= 0xe0 ? 2 : bytes[0] >= 0xc0 ? 1 : 0;
     uint32_t character = more ? bytes[0] & (0x3fu >> more) : bytes[0];
@@ -94,7 +80,7 @@ int d9_text_columns(const char *text) {
                   {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
     int columns = 0;
     while (*text) {
-        const uint32_t character = next_character(&text);
+        const uint32_t character = d9_text_next(&text);
         int wide = 1;
         for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
             if (character >= blocks[i].first && character <= blocks[i].last) wide = blocks[i].columns;
@@ -154,6 +140,11 @@ int d9_text_split(char *text, char mark, const char **words, int most) {
         if (text) *text++ = 0;
     }
     return count;
+}
+
+void d9_choices_split(const char *choices, d9_choices *list) {
+    snprintf(list->bytes, sizeof list->bytes, "%s", choices ? choices : "");
+    list->count = choices ? d9_text_split(list->bytes, '|', list->words, D9_CHOICES_MAX) : 0;
 }
 
 /* ---- numbers ---- */

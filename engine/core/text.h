@@ -22,6 +22,9 @@ const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
+/* Returns the code point at *text and advances *text past it. Each invalid UTF-8 byte counts as one character. */
+uint32_t d9_text_next(const char **text);
+
 /* Number of terminal columns of a UTF-8 text: two for East Asian characters and emoji, none for combining marks. */
 int d9_text_columns(const char *text);
 
@@ -33,6 +36,14 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
 
 /* Splits `text` in place at every `mark`: "a,b" becomes a and b. Writes at most `most` words; returns their number. */
 int d9_text_split(char *text, char mark, const char **words, int most);
+
+enum { D9_CHOICES_MAX = 32 };
+typedef struct d9_choices { /* the words of "step|pipeline" */
+    char bytes[512];
+    const char *words[D9_CHOICES_MAX];
+    int count;
+} d9_choices;
+void d9_choices_split(const char *choices, d9_choices *list); /* NULL: no words */
 
 /* Parse a number that must be the whole text; false otherwise. */
 bool d9_text_to_real(const char *text, double *value);

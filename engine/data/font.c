@@ -1,6 +1,7 @@
 /* The font: a glyph is up to nine rows of five pixels, the leftmost in bit 4; the last two rows are below the baseline.
  * Blank columns on either side are not part of a character's width. An accented letter is drawn as the letter and its
  * mark; a mark above a capital takes two additional rows. */
+#include "core/text.h"
 #include "data/font.h"
 
 #include <stdbool.h>
@@ -86,25 +87,14 @@ static shape shape_of(int code) {
 
 /* ---- text in UTF-8 ---- */
 
-static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
-
-/* The character at `text` and its *length in bytes. Sequences of more than two bytes have no glyph. */
-static int character(const char *text, size_t left, size_t *length) {
-    const unsigned char lead = (unsigned char)*text;
-    *length = 1;
-    while (*length < left && is_continuation(text[*length])) ++*length;
-    return lead < 0x80 ? lead : *length == 2 && lead < 0xe0 ? (lead & 0x1f) << 6 | (text[1] & 0x3f) : 0xffff;
-}
-
-static int width_of(const char *text, size_t length, int scale) {
+/* Width in pixels of the text up to `end`, the beginning of a character. */
+static int width_of(const char *text, const char *end, int scale) {
     int columns = 0;
-    size_t bytes;
-    for (size_t i = 0; i < length; i += bytes)
-        columns += shape_of(character(text + i, length - i, &bytes)).columns + BETWEEN;
+    while (text < end) columns += shape_of((int)d9_text_next(&text)).columns + BETWEEN;
     return columns > 0 ? (columns - BETWEEN) * scale : 0;
 }
 
-int d9_font_width(const char *text, int scale) { return width_of(text, strlen(text), scale); }
+int d9_font_width(const char *text, int scale) { return width_of(text, text + strlen(text), scale); }
 
 static void put_square(const d9_canvas *canvas, int x, int y, int side, const uint8_t colour[3]) {
     for (int v = y < 0 ? 0 : y; v < y + side && v < canvas->height; v++)
@@ -113,9 +103,8 @@ static void put_square(const d9_canvas *canvas, int x, int y, int side, const ui
 }
 
 void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_t colour[3], const char *text) {
-    size_t bytes;
-    for (const char *end = text + strlen(text); text < end && x < canvas->width; text += bytes) {
-        const shape shape = shape_of(character(text, (size_t)(end - text), &bytes));
+    while (*text && x < canvas->width) {
+        const shape shape = shape_of((int)d9_text_next(&text));
         for (int row = 0; row < ROWS; row++)
             for (int column = 0; column < shape.columns; column++)
                 if (shape.rows[row] >> (COLUMNS - 1 - shape.first - column) & 1)
@@ -127,12 +116,12 @@ void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_
 void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t size) {
     static const char dots[] = "..";
     size_t length = strlen(text);
-    if (length < size && width_of(text, length, scale) <= width) {
+    if (length < size && d9_font_width(text, scale) <= width) {
         memcpy(fitted, text, length + 1);
         return;
     }
     const int room = width - (d9_font_width(dots, scale) + BETWEEN * scale);
     if (length > size - sizeof dots) length = size - sizeof dots;
-    while (length > 0 && (is_continuation(text[length]) || width_of(text, length, scale) > room)) length--;
+    while (length > 0 && ((text[length] & 0xc0) == 0x80 || width_of(text, text + length, scale) > room)) length--;
     snprintf(fitted, size, "%.*s%s", (int)length, text, dots);
 }

@@ -1,5 +1,6 @@
 /* Reads an experiment file into drafts and expands them: arms x grid. The keys are listed in experiment.h. */
 #include "config/values.h"
+#include "core/installed.h"
 #include "core/system.h"
 #include "experiment/spec.h"
 
@@ -36,26 +37,6 @@ static const d9_option arm_options[] = {
 static const char *const arm_others[] = {"set", "with", "without", "published", NULL};
 
 /* ---- paths ---- */
-
-/* Makes a path relative to the experiment's file, shortening "a/../b" to "b". */
-static d9_status join(d9_spec *spec, const char *path, const char **joined) {
-    const char *file = spec->experiment->file, *slash = *path == '/' ? NULL : strrchr(file, '/');
-    size_t folder = slash ? (size_t)(slash - file) : 0;
-    char *made;
-    while (folder > 0 && strncmp(path, "../", 3) == 0) {
-        size_t start = folder;
-        while (start > 0 && file[start - 1] != '/') start--;
-        if (file[start] == '.') break; /* "." or ".." or a hidden folder: left unchanged */
-        path += 3;
-        folder = start > 0 ? start - 1 : 0;
-        if (start == 1) break; /* reached the root */
-    }
-    d9_status status = folder > 0 || (slash && *file == '/')
-                           ? d9_arena_format(spec->context, spec->arena, &made, "%.*s/%s", (int)folder, file, path)
-                           : d9_arena_copy(spec->context, spec->arena, path, &made);
-    *joined = made;
-    return status;
-}
 
 /* The file's name without its extension. */
 static d9_status stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
@@ -139,6 +120,7 @@ static d9_status check_name(d9_context *context, const d9_tree *arm) {
 static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     d9_status status;
     arm_head head = {0};
+    char *path;
     d9_draft draft = {.name = arm->key, .node = arm, .published = d9_tree_find(arm, "published")};
     D9_TRY(check_name(spec->context, arm));
     D9_TRY(d9_values_bind(spec->context, spec->arena, arm, &(d9_binding){arm_options, &head}, 1, arm_others));
@@ -146,7 +128,8 @@ static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     if (!config) D9_TRY(d9_tree_fail_key(spec->context, arm, "has no config, and neither has the experiment"));
     draft.label = head.label;
     draft.baseline = head.baseline;
-    D9_TRY(join(spec, config, &draft.config));
+    D9_TRY(d9_path_beside(spec->context, spec->arena, spec->experiment->file, config, &path));
+    draft.config = path;
     const d9_tree *said = d9_tree_find(head.config ? arm : spec->root, "config");
     if (said) draft.node = said;
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &spec->shared));
@@ -187,13 +170,15 @@ static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     d9_status status = D9_OK;
     d9_draft base = {.node = d9_tree_find(spec->root, "config")};
     const char **words = NULL;
+    char *path;
     bool all = ablate->kind == D9_TREE_SCALAR && strcmp(ablate->text, "all") == 0;
     const d9_tree *arms = d9_tree_find(spec->root, "arms"), *grid = d9_tree_find(spec->root, "grid");
     if (arms || grid) D9_TRY(d9_tree_fail_key(spec->context, arms ? arms : grid, "an ablation makes its own arms"));
     if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, ablate, "config must be given"));
     if (!all && (ablate->kind != D9_TREE_LIST || !ablate->first))
         D9_TRY(d9_tree_fail(spec->context, ablate, "needs all, or a list of tricks, like [celu, ema]"));
-    D9_TRY(join(spec, spec->head.config, &base.config));
+    D9_TRY(d9_path_beside(spec->context, spec->arena, spec->experiment->file, spec->head.config, &path));
+    base.config = path;
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &base.edits, &spec->shared));
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &base.edits, &spec->added));
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, ablate->count + 1, &words));

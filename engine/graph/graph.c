@@ -59,20 +59,6 @@ void d9_graph_free(d9_context *context, d9_graph *graph) {
     d9_graph_init(graph);
 }
 
-/* Makes room for one more element of `size` bytes in an array that doubles. */
-static d9_status grow(d9_context *context, void **array, int count, int *capacity, size_t size) {
-    if (count < *capacity) return D9_OK;
-    int wanted = *capacity ? 2 * *capacity : 64;
-    void *larger = NULL;
-    d9_status status = d9_allocate(context, (size_t)wanted * size, "graph", &larger);
-    if (status != D9_OK) return status;
-    if (count) memcpy(larger, *array, (size_t)count * size);
-    d9_release(context, *array);
-    *array = larger;
-    *capacity = wanted;
-    return D9_OK;
-}
-
 d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to) {
     d9_status status;
     d9_value *values = NULL;
@@ -90,11 +76,9 @@ done:
 
 d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id) {
     d9_status status;
-    void *values = graph->values;
     if (d9_graph_find_value(graph, value->name) != D9_NONE)
         return d9_fail(context, D9_USAGE, "the graph already has a value named %s", value->name);
-    D9_TRY(grow(context, &values, graph->value_count, &graph->value_capacity, sizeof *graph->values));
-    graph->values = values;
+    D9_TRY(D9_GROW(context, graph->value_count, 1, "graph", &graph->value_capacity, &graph->values));
     *id = graph->value_count++;
     graph->values[*id] = *value;
 done:
@@ -116,10 +100,8 @@ d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node 
 d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                d9_node_id *id) {
     d9_status status;
-    void *nodes = graph->nodes;
     D9_TRY(d9_op_check(context, node));
-    D9_TRY(grow(context, &nodes, graph->node_count, &graph->node_capacity, sizeof *graph->nodes));
-    graph->nodes = nodes;
+    D9_TRY(D9_GROW(context, graph->node_count, 1, "graph", &graph->node_capacity, &graph->nodes));
     memmove(&graph->nodes[at + 1], &graph->nodes[at], (size_t)(graph->node_count - at) * sizeof *graph->nodes);
     graph->nodes[at] = *node;
     graph->node_count++;

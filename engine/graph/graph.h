@@ -197,9 +197,11 @@ typedef struct d9_node {
 
 typedef struct d9_graph {
     d9_value *values;
-    int value_count, value_capacity;
+    int value_count;
+    size_t value_capacity;
     d9_node *nodes; /* in execution order */
-    int node_count, node_capacity;
+    int node_count;
+    size_t node_capacity;
     d9_value_id image, logits, loss, labels; /* inputs and outputs of every model; loss (N), labels (N) */
     d9_value_id features; /* input of the classifier, if it must be kept after the step; otherwise D9_NONE */
     int64_t classes;

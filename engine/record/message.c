@@ -22,21 +22,12 @@ void d9_message_free(d9_message *message) {
 
 /* Appends `more` uninitialised bytes and returns them; NULL on failure, which message->status records. */
 static uint8_t *extend(d9_message *message, size_t more) {
-    const size_t needed = message->size + more;
+    if (message->status == D9_OK)
+        message->status =
+            D9_GROW(message->context, message->size, more, "a message", &message->capacity, &message->bytes);
     if (message->status != D9_OK) return NULL;
-    if (needed > message->capacity) {
-        size_t capacity = message->capacity ? message->capacity : 1024;
-        uint8_t *bytes;
-        while (capacity < needed) capacity *= 2;
-        message->status = D9_ALLOCATE(message->context, capacity, "a message", &bytes);
-        if (message->status != D9_OK) return NULL;
-        if (message->size > 0) memcpy(bytes, message->bytes, message->size);
-        d9_release(message->context, message->bytes);
-        message->bytes = bytes;
-        message->capacity = capacity;
-    }
-    message->size = needed;
-    return message->bytes + needed - more;
+    message->size += more;
+    return message->bytes + message->size - more;
 }
 
 static void put(d9_message *message, const void *bytes, size_t size) {

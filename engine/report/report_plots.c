@@ -353,8 +353,8 @@ static void measure(drawing *drawing, const char *text) {
         const char *label = memchr(line, '\t', (size_t)(end - line));
         int width = 0;
         if (end == line || !label) continue;
-        for (label++; *label != '\t' && label < end; label++) width += (*label & 0xc0) != 0x80; /* UTF-8 */
-        if (drawing->lines++ == 0) continue;                                                    /* the heading */
+        for (label++; *label != '\t' && label < end; width++) d9_text_next(&label);
+        if (drawing->lines++ == 0) continue; /* the heading */
         if (width > drawing->label) drawing->label = width < LABEL_MAX ? width : LABEL_MAX;
         drawing->last = (int)strtol(line, NULL, 10);
     }

@@ -16,7 +16,7 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 }
 
 static d9_dataset_options dataset_options(const d9_config *config) {
-    const int most = d9_processors(); /* opening the device warns about more threads */
+    const int most = d9_processors(NULL); /* opening the device warns about more threads */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
                                 .validation = config->data.validation,

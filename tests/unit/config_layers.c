@@ -152,9 +152,9 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
     put("sub/c.yaml", "base: ../b.yaml\n");
     put("b.yaml", "base: sub/../a.yaml\n"); /* another name of the same file */
-    assert_not_loaded("a.yaml", "sub/../b.yaml:1:7 base a.yaml sub/c.yaml sub/../sub/../a.yaml");
+    assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
     put("b.yaml", "train: {epochs: 0}\n"); /* the place is where the value was said */
-    assert_not_loaded("a.yaml", "sub/../b.yaml:1:17 train.epochs 0 0.001 1000000");
+    assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");
     assert_int_equal(d9_file_write(&context, "b.yaml", "seed: 1\0", 8), D9_OK);
     assert_not_loaded("b.yaml", "b.yaml");
     put("b.yaml", "title: \x01\n");

@@ -16,7 +16,8 @@ typedef struct row {
 struct d9_cuda_choices {
     char path[1024]; /* empty: no file */
     row *rows;
-    int count, capacity;
+    int count;
+    size_t capacity;
     bool changed;
 };
 
@@ -35,47 +36,22 @@ const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key
     return found && (found->fresh || !fresh) ? found->choice : NULL;
 }
 
-static d9_status new_row(d9_context *context, d9_cuda_choices *choices, row **made) {
-    d9_status status = D9_OK;
-    if (choices->count == choices->capacity) {
-        const int capacity = 2 * choices->capacity + 32;
-        row *larger;
-        D9_TRY(D9_ALLOCATE(context, capacity, "tuned choices", &larger));
-        if (choices->count) memcpy(larger, choices->rows, (size_t)choices->count * sizeof(row));
-        d9_release(context, choices->rows);
-        choices->rows = larger;
-        choices->capacity = capacity;
-    }
-    *made = &choices->rows[choices->count++];
-done:
-    return status;
-}
-
-static d9_status put(d9_context *context, d9_cuda_choices *choices, const char *key, size_t key_size,
-                     const char *choice, size_t choice_size, row **made) {
-    d9_status status;
-    row *one;
-    D9_TRY(new_row(context, choices, &one));
-    *one = (row){.key = ""};
-    memcpy(one->key, key, key_size);
-    memcpy(one->choice, choice, choice_size);
-    *made = one;
-done:
+static d9_status add_row(d9_context *context, d9_cuda_choices *choices, const row *added) {
+    d9_status status = D9_GROW(context, choices->count, 1, "tuned choices", &choices->capacity, &choices->rows);
+    if (status == D9_OK) choices->rows[choices->count++] = *added;
     return status;
 }
 
 d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key, const char *choice) {
-    d9_status status = D9_OK;
-    row *known = find_row(choices, key);
-    const size_t key_size = strlen(key), choice_size = strlen(choice);
-    if (key_size == 0 || key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME)
+    row added = {.fresh = true}, *known = find_row(choices, key);
+    if (!*key || strlen(key) >= sizeof added.key || strlen(choice) >= sizeof added.choice)
         return D9_OK; /* not stored: tuned again in the next run */
+    snprintf(added.key, sizeof added.key, "%s", key);
+    snprintf(added.choice, sizeof added.choice, "%s", choice);
     choices->changed = true;
-    if (!known) D9_TRY(put(context, choices, key, key_size, choice, choice_size, &known));
-    snprintf(known->choice, sizeof known->choice, "%s", choice);
-    known->fresh = true;
-done:
-    return status;
+    if (!known) return add_row(context, choices, &added);
+    *known = added;
+    return D9_OK;
 }
 
 /* ---- reading ---- */
@@ -83,17 +59,17 @@ done:
 /* Parses a line without its newline; false if it is damaged. */
 static bool read_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size, d9_status *status) {
     const char *tab = memchr(line, '\t', size);
-    char key[D9_CUDA_CHOICE_KEY];
-    row *made;
+    row added = {.fresh = false};
     const size_t key_size = tab ? (size_t)(tab - line) : 0, choice_size = tab ? size - key_size - 1 : 0;
     *status = D9_OK;
     if (key_size == 0 || choice_size == 0 || key_size >= D9_CUDA_CHOICE_KEY || choice_size >= D9_CUDA_CHOICE_NAME)
         return false;
     for (size_t i = 0; i < size; i++)
         if (i != key_size && (line[i] < ' ' || line[i] > '~')) return false;
-    snprintf(key, sizeof key, "%.*s", (int)key_size, line);
-    if (find_row(choices, key)) return false;
-    *status = put(context, choices, line, key_size, tab + 1, choice_size, &made);
+    memcpy(added.key, line, key_size);
+    memcpy(added.choice, tab + 1, choice_size);
+    if (find_row(choices, added.key)) return false;
+    *status = add_row(context, choices, &added);
     return true;
 }
 
@@ -171,10 +147,8 @@ static d9_status merge(d9_context *context, d9_cuda_choices *choices) {
     d9_cuda_choices *there = NULL;
     D9_TRY(d9_cuda_choices_open(context, choices->path, &there));
     for (int i = 0; i < there->count; i++) {
-        row *made;
         if (find_row(choices, there->rows[i].key)) continue;
-        D9_TRY(new_row(context, choices, &made));
-        *made = there->rows[i];
+        D9_TRY(add_row(context, choices, &there->rows[i]));
     }
 done:
     d9_cuda_choices_close(context, there);

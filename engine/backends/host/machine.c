@@ -1,19 +1,19 @@
 /* Resources that this process may use: physical cores within affinity mask and cgroup quota, memory within the cgroup
  * limit. Read from procfs and sysfs; a missing file means no limit. */
-#define _GNU_SOURCE /* sched_getaffinity, strsep */
+#define _GNU_SOURCE /* strsep */
 #include "backends/host/machine.h"
 #include "backends/host/device.h"
+#include "core/process.h"
 #include "core/system.h"
 
 #include <fcntl.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PROCESSORS = 16384, PATH_BYTES = 1200 };
+enum { PATH_BYTES = 1200 };
 
 /* Reads the beginning of a kernel file, whose size is unknown; false if it cannot be read. */
 static bool read_start(const char *path, char *text, size_t size) {
@@ -184,11 +184,9 @@ void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]) {
 /* ---- this machine ---- */
 
 int d9_host_default_threads(void) {
-    cpu_set_t mask[MAX_PROCESSORS / CPU_SETSIZE]; /* sched_getaffinity fails if the mask is smaller than the kernel's */
-    bool allowed[MAX_PROCESSORS];
-    if (sched_getaffinity(0, sizeof mask, mask) != 0) return 1;
-    for (int cpu = 0; cpu < MAX_PROCESSORS; cpu++) allowed[cpu] = CPU_ISSET_S((size_t)cpu, sizeof mask, mask);
-    return d9_machine_threads(&(d9_machine){"/proc", "/sys", allowed, MAX_PROCESSORS});
+    bool allowed[D9_PROCESSORS_MAX];
+    if (d9_processors(allowed) == D9_PROCESSORS_MAX) return 1;
+    return d9_machine_threads(&(d9_machine){"/proc", "/sys", allowed, D9_PROCESSORS_MAX});
 }
 
 void d9_host_processor(char *name, size_t size) {
