@@ -1,4 +1,4 @@
-"""Executes the commands on the pages, README.md and docs/, block by block, in a copy of the tree.
+"""Executes the commands on the pages, README.md, CONTRIBUTING.md and docs/, block by block, in a copy of the tree.
 
 usage: docs.py run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
 
@@ -351,7 +351,7 @@ def check_page(mode, source, dawn9, page, count):
 
 
 def pages_of(source):
-    yield "README.md"
+    yield from ("README.md", "CONTRIBUTING.md", "tests/fuzz/README.md")
     for folder, _, names in sorted(os.walk(os.path.join(source, "docs"))):
         for name in sorted(names):
             if name.endswith(".md"):

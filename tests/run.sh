@@ -9,9 +9,9 @@
 #
 # Warnings are errors in all but the first. What a later build leaves out is in it what it is in the first.
 #
-# usage: tests/run.sh [--quick | --long | --verdict BUILD...]
+# usage: tests/run.sh [--fast | --long | --verdict BUILD...]
 #
-#   --quick     the first build alone
+#   --fast      builds what changed in build/ and runs the unit tests but the slow ones, and lint
 #   --long      also the tests labelled long
 #   --verdict   builds and tests nothing: the verdict on the results.xml of these folders
 #
@@ -20,11 +20,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-usage="usage: tests/run.sh [--quick | --long | --verdict BUILD...]"
+usage="usage: tests/run.sh [--fast | --long | --verdict BUILD...]"
 extent=usual
 case $#:${1-} in
 0:) ;;
-1:--quick) extent=quick ;;
+1:--fast) extent=fast ;;
 1:--long) extent=long ;;
 1:-h | 1:--help) echo "$usage"; exit 0 ;;
 1:*) echo "$usage" >&2; exit 2 ;;
@@ -93,8 +93,8 @@ judge_skips() {
 install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
-    [ $extent = quick ] || has_command clang || missing="$missing clang libomp-dev"
-    [ $extent = quick ] || has_fuzzer || missing="$missing libclang-rt-dev"
+    has_command clang || missing="$missing clang libomp-dev"
+    has_fuzzer || missing="$missing libclang-rt-dev"
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
     [ $extent != long ] || has_command file || missing="$missing file"
     [ $extent != long ] || has_command valgrind || missing="$missing valgrind"
@@ -210,10 +210,15 @@ if [ $extent = verdict ]; then
     tell
 fi
 
-install_tools
+[ $extent = fast ] || install_tools
 install_onnxruntime
 long='^long$'
 [ $extent != long ] || long='^none$'
+
+if [ $extent = fast ]; then
+    if compile build all -DDAWN9_TESTS=ON; then run_tests build -L '^(unit|lint)$' -LE '^(long|slow)$'; fi
+    tell
+fi
 
 say "build: setup.sh"
 if ! ./setup.sh; then
@@ -221,28 +226,26 @@ if ! ./setup.sh; then
 elif compile build all -DDAWN9_TESTS=ON; then
     run_tests build -LE "$long"
     # Where the processor has no more than AVX2, these were tested just now.
-    if [ $extent != quick ] && cpu_has avx512f; then
+    if cpu_has avx512f; then
         export DAWN9_CPU_CEILING=avx2
         run_tests build+avx2 -L '^processor$'
         unset DAWN9_CPU_CEILING
     fi
 fi
-if [ $extent != quick ]; then
-    strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
-    if compile build-sanitized all "-DDAWN9_SANITIZE=address,undefined" $strict; then
-        run_tests build-sanitized -LE "$long|^timing\$|^once\$|^heavy\$"
-    fi
-    if ! has_command clang; then
-        note skipped build-clang "compile clang"
-    elif compile build-clang backends_tests -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
-        -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
-        run_tests build-clang -L '^backends$'
-    fi
-    if ! has_fuzzer; then
-        note skipped build-fuzz "compile fuzzer"
-    elif compile build-fuzz fuzz_targets -DCMAKE_C_COMPILER=clang -DDAWN9_FUZZ=ON $strict; then
-        run_tests build-fuzz
-    fi
+strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+if compile build-sanitized all "-DDAWN9_SANITIZE=address,undefined" $strict; then
+    run_tests build-sanitized -LE "$long|^timing\$|^once\$|^heavy\$"
+fi
+if ! has_command clang; then
+    note skipped build-clang "compile clang"
+elif compile build-clang backends_tests -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
+    -DDAWN9_ONEDNN=OFF -DDAWN9_CUDA=OFF $strict; then
+    run_tests build-clang -L '^backends$'
+fi
+if ! has_fuzzer; then
+    note skipped build-fuzz "compile fuzzer"
+elif compile build-fuzz fuzz_targets -DCMAKE_C_COMPILER=clang -DDAWN9_FUZZ=ON $strict; then
+    run_tests build-fuzz
 fi
 
 tell
