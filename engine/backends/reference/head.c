@@ -72,7 +72,6 @@ static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *lo
                                 (double)classes, how->smoothing};
 }
 
-/* Returns D9_DEVICE for a label outside of [0, classes). */
 static d9_status check_labels(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t classes) {
     for (int64_t n = 0; n < images; n++)
         if (labels[n] < 0 || labels[n] >= classes)
