@@ -149,7 +149,7 @@ def label_smoothing():
 
 
 def ghost_batchnorm():
-    picture = Picture(720, 300, "Which image is in which ghost group, and how far the groups' means lie apart")
+    picture = Picture(720, 300, "The images of each ghost group, and the spread of the groups' means")
     styles, side = ["fa", "fb", "fc", "fd"], 15
     picture.text(30, 28, "a batch of 24 images in four groups of 6")
     for i in range(24):
@@ -174,10 +174,10 @@ def ghost_batchnorm():
 
 
 def pool_before_activation():
-    picture = Picture(720, 290, "Where the pool stands, and how much the norm and the activation then read")
+    picture = Picture(720, 290, "Position of the pool, and the number of values that norm and activation read")
     rows = [("plain", ["conv", "norm", "act", "pool"]), ("before_act", ["conv", "norm", "pool", "act"]),
             ("before_norm", ["conv", "pool", "norm", "act"])]
-    picture.text(30, 26, "layer1 of ResNet-9, 128 channels; beside the arrows the values of an image, in thousands")
+    picture.text(30, 26, "layer1 of ResNet-9, 128 channels; the numbers are values per image, in thousands")
     for r, (name, chain) in enumerate(rows):
         top, pooled, read = 52 + 76 * r, False, 0
         picture.text(30, top + 24, name)
@@ -206,12 +206,12 @@ def ema():
         if s % 5 == 0:
             average += (1 - 0.99**5) * (weight - average)
         mean.append((s + 1, average))
-    axes = Axes(picture, (50, 40, 690, 250), (0, steps), (-1.5, 3), "a weight pulled to 0 by noisy gradients at a constant rate (simulated)")
+    axes = Axes(picture, (50, 40, 690, 250), (0, steps), (-1.5, 3), "a weight pulled to 0 by noisy gradients at a constant learning rate (simulated)")
     axes.ticks([0, 97, 194, 291, 388], [-1, 0, 1, 2, 3], "step (an epoch is 97)")
     axes.curve(walk, "n")
     axes.curve(mean, "a")
-    axes.name(110, 1.55, "the average begins at the initial weight: 37% of it is left after an epoch", "")
-    axes.name(396, -1.35, "grey: the weight; blue: its average, moved every 5 steps", "e quiet")
+    axes.name(110, 1.55, "the average starts at the initial weight, whose share is 37% after an epoch", "")
+    axes.name(396, -1.35, "grey: the weight; blue: its average, updated every 5 steps", "e quiet")
     return picture
 
 
@@ -258,9 +258,9 @@ def patch_whitening():
 
 
 def frozen_bn_scale():
-    picture = Picture(720, 300, "Norm scales at the end of a run that may learn them")
+    picture = Picture(720, 300, "Norm scales at the end of a run that learns them")
     rows = [line.split("\t") for line in open(os.path.join(ROOT, "docs/tricks/norm_scales.tsv"), encoding="utf-8").read().splitlines()[1:]]
-    axes = Axes(picture, (50, 40, 690, 250), (0.5, len(rows) + 0.5), (0.75, 1.15), "batch norm's scales, begun at 1, after training without the trick: range, quartiles, median")
+    axes = Axes(picture, (50, 40, 690, 250), (0.5, len(rows) + 0.5), (0.75, 1.15), "batch norm scales, initially 1, after training without the trick: range, quartiles, median")
     axes.ticks([], [0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15])
     axes.curve([(0.5, 1), (len(rows) + 0.5, 1)], "n dot")
     for i, (name, *figures) in enumerate(rows, 1):
