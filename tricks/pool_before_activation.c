@@ -1,8 +1,7 @@
 /* pool_before_activation: moves max pooling ahead of the activation, or ahead of the norm too.
  *
  *   conv norm act pool  ->  conv norm pool act    before_act: exact for an increasing activation; needs no norm
- *                       ->  conv pool norm act    before_norm: the norm sees a quarter of the values
- */
+ *                       ->  conv pool norm act    before_norm: the norm reads a quarter of the values */
 #include "tricks/trick.h"
 
 typedef struct pool_before_activation {

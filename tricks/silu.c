@@ -1,5 +1,4 @@
-/* silu: every activation becomes SiLU, x / (1 + exp(-x)); the first one may become GELU instead, as in the network of
- * Hiverge's record. */
+/* silu: every activation becomes SiLU, x / (1 + exp(-x)); the first may become GELU instead, as in Hiverge's record. */
 #include "tricks/trick.h"
 
 typedef struct silu {

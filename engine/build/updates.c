@@ -20,8 +20,7 @@ done:
     return status;
 }
 
-/* Builds the table of a group's learning rate: schedule times multiplier, divided by the images of the step, because
- * gradients are sums. */
+/* Builds the table of a group's learning rate, divided by the images of the step because gradients are sums. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
@@ -53,8 +52,7 @@ static double decay_of(const d9_group *group, int64_t images) {
     return group->weight_decay * (group->mean ? 1 : (double)images) * group->decay_multiplier;
 }
 
-/* Sets the coefficients that depend on the number of images of a step. They are constant unless steps take different
- * numbers of batches. */
+/* Sets the coefficients that depend on the number of images of a step: constants if all steps have as many. */
 static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;
@@ -72,8 +70,7 @@ done:
     return status;
 }
 
-/* Builds the table of Adam's bias correction: a moving average has the total weight 1 - (1 - weight)^t in step t,
- * from 1. */
+/* Builds the table of Adam's bias correction: 1 - (1 - weight)^t in step t, counted from 1. */
 static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
                                   int64_t from, int *id) {
     d9_status status;
@@ -111,8 +108,7 @@ done:
 
 /* ---- updates and the tail ---- */
 
-/* Makes a value of a range of a buffer that starts at element `begin`, named "state[weights]"; `what` NULL: the whole
- * buffer, "state". */
+/* Makes a value "state[WHAT]" of the range of a buffer from element `begin`; `what` NULL: the whole buffer, "state". */
 static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
                        d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
@@ -136,8 +132,7 @@ typedef struct member {
     d9_shape shape;
 } member;
 
-/* Adds the accumulators of an update as inputs. Groups share an accumulator of the same name; each uses its own range.
- */
+/* Adds the accumulators of an update as inputs. Groups share accumulators by name; each uses its own range. */
 static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
                                   d9_node *node) {
     d9_status status = D9_OK;

@@ -1,5 +1,4 @@
-/* Binds a map of a configuration to its option rows: every key must be known, and every row gets its value or default.
- */
+/* Binds a map of a configuration to option rows: every key must be known, and every row gets a value or its default. */
 #include "config/values.h"
 
 #include <string.h>

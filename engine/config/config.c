@@ -62,8 +62,7 @@ done:
     return status;
 }
 
-/* Sets from_sha256 to the SHA-256 of the file that `train.from` names. If `train.from` itself is "sha256:" with a sum,
- * as in a record, it is kept. */
+/* Sets from_sha256 to the SHA-256 of the file `train.from`. "sha256:" with a sum, as in a record, is kept. */
 static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
     d9_status status = D9_OK;
     const char *path = config->train.from;

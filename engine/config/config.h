@@ -95,9 +95,9 @@ D9_MUST_USE d9_status d9_config_parse(d9_context *context, const char *name, con
                                       const d9_config_edits *edits, d9_config **config);
 void d9_config_free(d9_context *context, d9_config *config);
 
-/* Prints the configuration as YAML that loads to the same configuration. With `origins` each line ends in a comment
- * with the origin of its value, "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and tricks that were
- * switched off have lines too. */
+/* Prints YAML that loads to the same configuration. With `origins` each line ends in the origin of its value,
+ * "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and tricks that were switched off have lines too.
+ */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 over one line "train.epochs: 3" for each option that differs from its default, and "tricks.ema: on" for each
@@ -110,8 +110,7 @@ void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
  * has tricks.ema", "it has no tricks.ema". `text` stays empty if there is none. */
 void d9_config_difference(const d9_config *there, const d9_config *here, d9_text *text);
 
-/* Enumerates all option tables for help and the reference page: sections "train", "tricks.ema", "model (resnet9)".
- * False past the end. */
+/* Enumerates all option tables, with sections "train", "tricks.ema", "model (resnet9)". False past the end. */
 bool d9_config_section(int index, const char **section, const char **doc, const d9_option **options);
 
 #endif

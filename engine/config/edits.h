@@ -1,5 +1,4 @@
-/* Edits of a configuration, by --with, --without and --set, an arm of an experiment, or an ablation. They are one list
- * and are applied in its order. */
+/* One list of edits of a configuration, by --with, --without and --set, an arm of an experiment, or an ablation. */
 #ifndef D9_CONFIG_EDITS_H
 #define D9_CONFIG_EDITS_H
 

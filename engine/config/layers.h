@@ -5,8 +5,7 @@
 #include "config/config.h"
 #include "config/tree.h"
 
-/* Loads a file and merges it over everything that it inherits. `yaml` NULL: read from `path`. The root is a map without
- * `base`. */
+/* Loads a file, merged over everything that it inherits, as a map without `base`. `yaml` NULL: read from `path`. */
 D9_MUST_USE d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
                                      d9_tree **root);
 

@@ -18,9 +18,8 @@ typedef struct d9_key {
 bool d9_config_key(int index, d9_key *key);
 bool d9_config_key_find(const char *path, d9_key *key);
 
-/* Appends the full paths of keys that end in `word`: "epochs" -> "train.epochs", "alpha" ->
- * "tricks.label_smoothing.alpha or tricks.celu.alpha", "ema" -> "tricks.ema". False, and nothing is appended, if there
- * is none. */
+/* Appends the paths of keys that end in `word`: "epochs" -> "train.epochs", "alpha" -> "tricks.label_smoothing.alpha or
+ * tricks.celu.alpha", "ema" -> "tricks.ema". False, and nothing is appended, if there is none. */
 bool d9_config_belongs(const char *word, d9_text *text);
 
 /* Writes docs/config.md: all keys by section, in Markdown. */

@@ -310,8 +310,7 @@ static const struct {
     [D9_OPTION_SCHEDULE] = {read_schedule, write_schedule},
 };
 
-/* Without a node, reads the default. The default "" of an optional value becomes NULL for a text and NaN for a number.
- */
+/* Without a node, reads the default. The default "" of an optional value becomes NULL (a text) or NaN (a number). */
 d9_status d9_value_read(d9_context *context, d9_arena *arena, const d9_option *option, const d9_tree *node,
                         void *base) {
     static const d9_place place = {.source = "default"};

@@ -1,5 +1,4 @@
-/* Reads the value of an option from a tree node into its field, and writes it as YAML (values.c); reads a whole map
- * (bind.c). */
+/* Reads the value of an option from a tree node and writes it as YAML (values.c); reads a whole map (bind.c). */
 #ifndef D9_CONFIG_VALUES_H
 #define D9_CONFIG_VALUES_H
 

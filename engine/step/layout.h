@@ -4,8 +4,8 @@
 
 #include "step/program.h"
 
-/* Sets the offsets of parameters, gradients and statistics, the ranges of the groups, and the element counts of the
- * program. */
+/* Sets the offsets of parameters, gradients and statistics, the ranges of the groups, and the program's element counts.
+ */
 D9_MUST_USE d9_status d9_layout_state(d9_context *context, d9_program *program);
 /* Gives `to` the parameter and statistic offsets of `from`, by name. */
 void d9_layout_like(const d9_graph *from, d9_graph *to);

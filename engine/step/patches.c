@@ -44,8 +44,7 @@ CLONED static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
     return sum;
 }
 
-/* Adds the sums of bytes and of their products over one image. 32 bits hold the products of 33,000 patches; larger
- * images are processed in parts. */
+/* Adds the sums of bytes and their products over one image, in parts of at most 33,000 patches, which fit 32 bits. */
 static void add_products(const patch_matrix *m, int64_t *sums, int64_t *products) {
     enum { RUN = 32768 };
     for (int64_t begin = 0; begin < m->count; begin += RUN) {

@@ -1,5 +1,4 @@
-/* Plans only the nodes that make the batch. Their graph is a copy of the training graph, so every value keeps its
- * place. */
+/* Plans only the nodes that make the batch, in a copy of the training graph, so that every value keeps its place. */
 #include "train/batch_plan.h"
 #include "core/system.h"
 #include "graph/op.h"

@@ -1,13 +1,11 @@
-/* Plans the nodes of a program that make the batch, without the rest of the step: for `bench pipeline`, `data preview`
- * and the images in TensorBoard. */
+/* Plans only the nodes that make the batch, for `bench pipeline`, `data preview` and the images in TensorBoard. */
 #ifndef D9_TRAIN_BATCH_PLAN_H
 #define D9_TRAIN_BATCH_PLAN_H
 
 #include "data/preview.h"
 #include "train/session.h"
 
-/* Fills `graph` (initialised, empty) with draw, augment and gather, in the session's buffers, and plans it. The caller
- * frees the plan, then the graph. */
+/* Fills `graph` (initialised, empty) with draw, augment and gather, and plans it. Free the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
 /* Draws a sheet of the first training images, one per row: unchanged, then as augmented in each of the first epochs.

@@ -75,8 +75,7 @@ static void observe(d9_session *session, int64_t images) {
         session->observer.evaluated(session->observer.user, program, session->seen, (int64_t)all);
 }
 
-/* Computes logits and features (unless NULL) of the selected images, summed over the views; the rows of all other
- * images are zeros. */
+/* Sums logits and features (unless NULL) of the selected images over the views; all other images get zeros. */
 static d9_status run_images(d9_session *session, const d9_views *views, const selection *images, double *logits,
                             double *features) {
     d9_status status;
@@ -194,8 +193,7 @@ done:
     return status;
 }
 
-/* Computes the logits of one view of the images, with weight 1. If it is the plain view of all images, also sets
- * `plain_accuracy`. */
+/* Computes the logits of one view, with weight 1, and `plain_accuracy` if it is the plain view of all images. */
 static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
                           double *plain_accuracy) {
     d9_status status;

@@ -4,8 +4,7 @@
 
 #include "train/session.h"
 
-/* Computes the mean logits of the evaluation images over `views`, as doubles (eval_images, classes). An interrupt fails
- * with its status. */
+/* Computes the mean logits (eval_images, classes) of the evaluation images over `views`. An interrupt is an error. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 /* The same and, unless `features` is NULL, the mean inputs of the classifier, (eval_images, elements of eval.features
  * per image); the program must have been built with features. */

@@ -49,8 +49,7 @@ done:
     return status;
 }
 
-/* Measures a batch and keeps it if it fits. While none fits, `use` is that of the last batch tried. D9_USAGE: training
- * rejects the batch. */
+/* Measures a batch and keeps it if it fits, or as long as none does, its `use`. D9_USAGE: training rejects it. */
 static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
@@ -99,8 +98,7 @@ static d9_status find(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
                   past = s->extent.train_images / unit + 1;
-    /* in units: the largest batch that fits; the smallest that is too large, or behind which all that fit are rejected
-     */
+    /* in units: the largest batch that fits, and the smallest without a larger one that fits and is accepted */
     int64_t low = fits ? given : 0, high = fits ? past : given;
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : 2 * low;

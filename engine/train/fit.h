@@ -19,14 +19,12 @@ typedef struct d9_fit {
     int64_t unit;    /* the network accepts only multiples of it (ghost groups); 1: any batch */
     bool all;        /* the number of training images is the limit, not memory */
     int64_t refused; /* the batch behind the largest, if training rejects it and every larger one that fits; else 0 */
-    bool data_known; /* false for a folder: its images are not read, so they are not counted and do not limit the batch
-                      */
+    bool data_known; /* false for a folder: its images are not counted and do not limit the batch */
     int64_t parameters;
     d9_memory_use use;
 } d9_fit;
 
-/* The largest batch of the configuration's program whose buffers take at most `bytes`. `longest_rule` as in
- * d9_program_options. */
+/* Finds the largest batch whose buffers take at most `bytes`. `longest_rule` as in d9_program_options. */
 D9_MUST_USE d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_precision *precision,
                                    int longest_rule, int64_t bytes, d9_fit *fit);
 

@@ -12,8 +12,7 @@
 typedef struct d9_observer {
     void *user;
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
-    /* Called after `planned` if a checkpoint was read, with the number of steps done and the rows of finished epochs.
-     */
+    /* Called after `planned` if a checkpoint was read, with the steps done and the rows of finished epochs. */
     void (*resumed)(void *user, int64_t step, const d9_epoch_row *rows, int64_t count);
     /* `step`: number of steps done. `loss`: mean training loss of the epoch so far; NAN on asynchronous devices */
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
@@ -75,8 +74,7 @@ void d9_session_close(d9_session *session);
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
 /* Initialises parameters and statistics; velocity and metrics become zero, averages a copy of the state. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the image order of the epoch that contains `step`. Call it at the first step of each epoch and after resuming.
- */
+/* Writes the image order of the epoch of `step`. Call it at the first step of each epoch and after resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for tests and benchmarks. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);

@@ -30,8 +30,7 @@ typedef struct run { /* a run in progress */
 
 /* ---- opening ---- */
 
-/* Fails because another process holds the lock. A process that has just taken it may still be writing its number, so
- * this waits up to 0.1 s for it. */
+/* Fails with the number of the process that holds the lock. It waits up to 0.1 s until that number is written. */
 static d9_status refuse_second(d9_context *context, const run *self) {
     const struct timespec pause = {.tv_nsec = 5000000};
     char who[48] = "another process";
@@ -246,8 +245,7 @@ static d9_status check_finite(run *self, const double metrics[4]) {
                    (unsigned long long)self->session.seed);
 }
 
-/* An interrupted evaluation is repeated after resuming, so its time counts only as wall time, never as the final
- * evaluation's. */
+/* An interrupted evaluation is repeated after resuming, so its time counts only as wall time. */
 static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     d9_status status, lap;
     d9_evaluation_free(self->session.context, &self->latest);
@@ -310,8 +308,7 @@ static d9_status keep(run *self) {
     return self->options->kept ? self->options->kept(self->options->observer.user, &self->session) : D9_OK;
 }
 
-/* Evaluates the finished epoch if that is due, and records its row. An interrupted evaluation changes nothing: the
- * resumed run calls this again. */
+/* Evaluates the finished epoch if that is due, and records its row; after an interrupt the resumed run repeats it. */
 static d9_status report_epoch(run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -356,9 +353,8 @@ done:
     return status;
 }
 
-/* Writes a checkpoint at the end of an epoch, except the last, if one is due. For dawn94 it takes 0.47 s (79 MB,
- * synced; two Zen 5 cores), at most 1.6% of the time. If the disk is full the run continues and keeps the previous
- * checkpoint. */
+/* Writes a checkpoint after an epoch, except the last, if one is due: for dawn94 in 0.47 s (79 MB, synced; two Zen 5
+ * cores), at most 1.6% of the time. If the disk is full the run continues with the previous checkpoint. */
 static d9_status checkpoint_where_due(run *self, int64_t epoch) {
     enum { SECONDS = 30 };
     const d9_train_options *options = self->options;
@@ -464,8 +460,7 @@ done:
     return status;
 }
 
-/* Writes the record. If that fails, for example on a full disk, writes a final checkpoint if there is space for it; the
- * previous one stays otherwise. */
+/* Writes the record. If that fails, tries to write a final checkpoint; otherwise the previous one stays. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
     const d9_status saved = status != D9_OK && self->saved_step < self->step ? checkpoint(self, 0) : D9_OK;

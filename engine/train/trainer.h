@@ -23,8 +23,7 @@ typedef struct d9_train_options {
     d9_observer observer;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
-    /* Copies the weights that config->train.from names into the state (exchange/model.h: d9_model_initialize); NULL:
-     * such a configuration is an error. */
+    /* Loads the weights that config->train.from names (exchange/model.h: d9_model_initialize); NULL: that is an error. */
     d9_status (*start_model)(d9_session *session, const char *path);
     /* Called once before the first step, with `observer.user`; may be NULL. Its time counts as writing, not as
      * training. A failure ends the run. */
@@ -35,9 +34,8 @@ typedef struct d9_train_options {
 } d9_train_options;
 
 /* Trains once. An interrupt lets the step finish but not an evaluation, writes a checkpoint and returns D9_SIGHUP,
- * D9_SIGINT, D9_SIGTERM or D9_SIGUSR1. D9_USAGE: another process trains in `out`. D9_NONFINITE: the loss (the message
- * names step and epoch), logits of an evaluation or numbers of a checkpoint are not finite. Free the result with
- * d9_result_free. */
+ * D9_SIGINT, D9_SIGTERM or D9_SIGUSR1. D9_USAGE: another process trains in `out`. D9_NONFINITE: the loss, logits of an
+ * evaluation or numbers of a checkpoint are not finite. Free the result with d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
