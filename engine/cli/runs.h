@@ -28,7 +28,7 @@ typedef struct d9_runs_share {
     bool ended;
 } d9_runs_share;
 typedef struct d9_runs_board {
-    int64_t told; /* seeds covered by the last "so far" line */
+    int64_t reported; /* seeds covered by the last "so far" line */
     d9_runs_share runs[];
 } d9_runs_board;
 
