@@ -45,7 +45,7 @@ def grouped(items, *keys):
 
 def held(run):
     """Was the run restricted to fewer instructions than its processor has, to compute as another processor would?"""
-    return run["config"].get("backend_options", {}).get("cpu_level", "auto") != "auto"
+    return run["config"]["backend_options"]["cpu_level"] != "auto"
 
 
 def teraflop(run):
