@@ -25,13 +25,13 @@ static d9_config *config_of(const char *more) {
 }
 
 static int64_t up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-static int64_t activations(int64_t n) { return up(28 * n) + up(768 * n) + 2 * up(40 * n); }
+static int64_t activations(int64_t n) { return up(32 * n) + up(768 * n) + 2 * up(40 * n); }
 static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* the order of whole batches */
 
 /* Weights of 1920 elements and a velocity; their gradients; and the rest: draws and order of evaluation, the table,
  * four metrics, logits. */
 static int64_t by_hand(int64_t n) {
-    return 2 * 7680 + 7680 + activations(n) + data(n) + 28 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
+    return 2 * 7680 + 7680 + activations(n) + data(n) + 32 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
 }
 
 static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
