@@ -13,16 +13,14 @@ Y
 
     accepts "$dawn9" bench step --config tiny.yaml
     says '^x peak: divided by the rate of a large matrix product, [0-9]+ GFLOP/s, or of a large copy, [0-9.]+ GB/s \(read'
-    says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$'
-    says '^predicted time of the whole run, with evaluations: 0:0[0-9]$'
+    says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$' '^predicted time of the whole run, with evaluations: 0:0[0-9]$'
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
     # The best of the nodes beside the peak_rates, wide enough to ask for units and not for speed: small arrays stay in the
     # cache, so the copy's is passed; Winograd counts four times what it multiplies; neighbours may take most of either.
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40'
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'
-    json step.json '0 < d["run_seconds"] < 100'
-    json step.json 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
+    json step.json '0 < d["run_seconds"] < 100' 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
     accepts "$dawn9" bench ops --config tiny.yaml --json
     cp "$out" ops.json
     # 8 convolutions; the first needs no gradient to its image. Its rule has norm and activation in it, and no choice.
@@ -33,8 +31,7 @@ Y
     json ops.json 'all(any(w["choice"].startswith("own ") for w in r["ways"]) for r in d["rules"])'
     json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["ways"]) for r in d["rules"]) * 1.5'
     accepts "$dawn9" bench ops --config tiny.yaml
-    says '^  \* '
-    says 'times the sum of fastest bare'
+    says '^  \* ' 'times the sum of fastest bare'
 done
 # The backend named after oneDNN takes its convolutions, and lists ours beside them.
 [ "$backend" = cpu ] || json ops.json 'all(r["choice"].startswith("onednn ") for r in d["rules"])'

@@ -17,21 +17,20 @@ for name in plans plans.yaml experiments/plans; do
     accepts "$dawn9" experiment $name --dry-run --json
     json "$out" 'd["file"] == "experiments/plans.yaml"'
 done
-refuses 2 './plans: cannot open' "$dawn9" experiment ./plans
-refuses 2 'plan.yam: there is no such file; did you mean experiments/plans.yaml\?' "$dawn9" experiment plan.yam
-refuses 2 'steps.yam: there is no steps.yam.yaml here or in experiments/' "$dawn9" experiment steps.yam
-refuses 2 'tiny-config: configs/tiny-config.yaml is a configuration' "$dawn9" experiment tiny-config
-refuses 2 'plans: experiments/plans.yaml is an experiment' "$dawn9" train plans
+refuses 2 './plans' "$dawn9" experiment ./plans
+refuses 2 'plan.yam experiments/plans.yaml' "$dawn9" experiment plan.yam
+refuses 2 'steps.yam steps.yam.yaml experiments/' "$dawn9" experiment steps.yam
+refuses 2 'tiny-config configs/tiny-config.yaml' "$dawn9" experiment tiny-config
+refuses 2 'plans experiments/plans.yaml' "$dawn9" train plans
 accepts "$dawn9" experiment short.yaml --dry-run --set 'model.channels=[4, 4, 8, 8]'
 says "^all arms --set 'model.channels=\[4, 4, 8, 8\]'\$"
 rm -r experiments configs
 
 # ---- looking before running ----
-refuses 2 'none.yaml: there is no none.yaml here or in experiments/, and none came' "$dawn9" experiment none.yaml
+refuses 2 'none.yaml experiments/' "$dawn9" experiment none.yaml
 before=$(listing)
 accepts "$dawn9" experiment short.yaml --dry-run
-says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$'
-says '^Does the mirror help\?$'
+says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$' '^Does the mirror help\?$'
 says '^one  .* --without flip  \(against both\)$'
 says '^time       about [0-9]+:[0-9]{2} for all remaining runs, one at a time; [0-9]+:[0-9]{2} for one of both'
 accepts "$dawn9" experiment short.yaml --status
@@ -46,16 +45,12 @@ left_early() {
     kill -s INT $child
     wait $child
 }
-ends 130 'interrupted in the first steps' left_early
+ends 130 'interrupted' left_early
 
 # ---- every run once ----
 accepts "$dawn9" experiment short.yaml
-says '^short: 2 arms x 2 seeds = 4 runs$'
-says '^ +1/4 +both +seed 1 +[0-9.]+%, with TTA +[0-9.]+% .* left$'
-says '^runs       4 of 4 done$'
-says '^verdict    one '
-says '^record     runs/short$'
-says '^report     .*/dawn9 report runs/short$'
+says '^short: 2 arms x 2 seeds = 4 runs$' '^ +1/4 +both +seed 1 +[0-9.]+%, with TTA +[0-9.]+% .* left$'
+says '^runs       4 of 4 done$' '^verdict    one ' '^record     runs/short$' '^report     .*/dawn9 report runs/short$'
 [ "$(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')" = '. ./runs ./runs/both ./runs/both/seed1 ./runs/both/seed2 ./runs/one ./runs/one/seed1 ./runs/one/seed2 ' ] ||
     fail "the folders are: $(cd runs/short && find . -type d | LC_ALL=C sort | tr '\n' ' ')"
 [ "$(ls runs/short/runs/one/seed2 | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl predictions.safetensors result.json submission.json ' ] ||
@@ -74,8 +69,7 @@ diff -r runs/short held >/dev/null || fail "a second pass changed the folder"
 
 # ---- more seeds: only those; fewer: nothing is lost ----
 accepts "$dawn9" experiment short.yaml --seeds 3 --json
-cp "$out" state.json
-json state.json 'd["done"] == 6 and d["failed"] == 0 and [r["state"] for r in d["runs"]] == ["done"] * 6'
+json "$out" 'd["done"] == 6 and d["failed"] == 0 and [r["state"] for r in d["runs"]] == ["done"] * 6'
 cmp -s runs/short/runs/one/seed2/result.json held/runs/one/seed2/result.json || fail "a finished run was done again"
 accepts "$dawn9" experiment short.yaml --seeds 1 --quiet
 json runs/short/experiment.json 'sorted(d["seeds"]) == [1, 2, 3]'
@@ -100,19 +94,17 @@ accepts "$dawn9" experiment alike.yaml --dry-run
 says '^alike: 4 arms x 3 seeds = 12 runs, 9 trained: arms with identical configurations share runs'
 says '^again .* \(against both\)  \(the runs of both\)$'
 accepts "$dawn9" experiment alike.yaml
-says '^so far     one '
-says '^runs       12 of 12 done$'
+says '^so far     one ' '^runs       12 of 12 done$'
 [ "$(ls runs/alike/runs | tr '\n' ' ')" = 'both hushed one ' ] || fail "twins were trained: $(ls runs/alike/runs)"
 accepts "$dawn9" report runs/alike --json
 cp "$out" alike.json
-checks=$((checks + 1))
 awk -F '\t' '$1 == "again" { n++; if ($4 $5 $6 $7 != "") exit 1 } END { exit n > 1 }' runs/alike/report/effects.tsv || fail "an arm is compared with its own runs"
 json alike.json '[(a["arm"], a["runs"]) for a in d["arms"]] == [("both", 3), ("again", 3), ("hushed", 3), ("one", 3)]'
 sed '/^  one:/d' alike.yaml >fewer.yaml && mv fewer.yaml alike.yaml
 accepts "$dawn9" experiment alike.yaml --out runs/alike --quiet
 json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["seed"]) for r in d["runs"]}) == 12'
 
-ends 2 'keep: an experiment sets it for all of its runs' "$dawn9" experiment alike.yaml --out kept --set keep=model
+ends 2 'keep' "$dawn9" experiment alike.yaml --out kept --set keep=model
 
 # ---- the commands of the tasks: packs of a seed of each arm, for any launcher ----
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2 --threads 1 --quiet
@@ -125,8 +117,8 @@ accepts sh -e first.sh
 accepts sh -e commands.sh
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2
 [ ! -s "$out" ] || fail "commands for what is done: $(cat "$out")"
-refuses 2 '--pack: only with --slurm, --commands or --shard' "$dawn9" experiment short.yaml --out listed --pack 2
-refuses 2 '--requeue: only with --slurm' "$dawn9" experiment short.yaml --out listed --requeue
+refuses 2 '--pack --slurm --commands --shard' "$dawn9" experiment short.yaml --out listed --pack 2
+refuses 2 '--requeue --slurm' "$dawn9" experiment short.yaml --out listed --requeue
 
 # ---- shards and workers: the same runs, each once ----
 accepts "$dawn9" experiment short.yaml --out shards --shard 2/3
@@ -148,24 +140,23 @@ says '^runs       4 of 4 done$'
 
 # ---- a changed configuration is another run; other people's folders ----
 rm -rf held && cp -rp runs/short held
-refuses 2 'runs/short: its arm both has another configuration .*another --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
+refuses 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
 sed 's/title: short/title: other/' short.yaml >other.yaml
-refuses 2 'runs/short: holds another experiment \(title "short", not "other"\)' "$dawn9" experiment other.yaml --out runs/short
-refuses 2 'holds another experiment \(title' "$dawn9" ablate tiny.yaml --out runs/short
+refuses 2 'runs/short short other' "$dawn9" experiment other.yaml --out runs/short
+refuses 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short
 diff -r runs/short held >/dev/null || fail "a refused experiment touched the folder"
 echo '{"title":' >held/experiment.json
-refuses 2 'held/experiment.json:[0-9]+: .*truncated' "$dawn9" experiment short.yaml --out held
+refuses 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
 
 # ---- failures are the run's own: the others go on, and it is told at the end ----
 sed 's/arms:/arms:\n  hot: {set: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}/' short.yaml >hot.yaml
-ends 5 '2 of 6 runs failed .*first hot seed 1: the logits of evaluation image 0 are not finite' "$dawn9" experiment hot.yaml --out hot
-says '^runs       4 of 6 done, 2 failed$'
-says 'hot +seed 1 +failed: the logits of evaluation image 0 are not finite'
-ends 5 '2 of 6 runs failed' "$dawn9" experiment hot.yaml --out hot
+ends 5 '2 6 hot 1 image' "$dawn9" experiment hot.yaml --out hot
+says '^runs       4 of 6 done, 2 failed$' 'hot +seed 1 +failed: the logits of evaluation image 0 are not finite'
+ends 5 '2 6' "$dawn9" experiment hot.yaml --out hot
 [ "$(grep -c ' seed ' "$out")" = 0 ] || fail "a failed run was done again"
 accepts "$dawn9" experiment hot.yaml --out hot --status
 says 'hot +seed 2 +failed: the logits of'
-ends 5 '2 of 6 runs failed' "$dawn9" experiment hot.yaml --out hot --retry
+ends 5 '2 6' "$dawn9" experiment hot.yaml --out hot --retry
 [ "$(grep -c ' seed ' "$out")" = 2 ] || fail "--retry did not do the two again"
 sed 's/dataset: synthetic, /dataset: cifar10, path: nowhere, /' tiny.yaml >nodata.yaml
 sed 's/tiny.yaml/nodata.yaml/' short.yaml >nodata-short.yaml
@@ -183,7 +174,7 @@ bad() { # PATTERN, then the file's lines
     pattern=$1
     shift
     printf '%s\n' "$@" >bad.yaml
-    refuses 2 "bad.yaml.*$pattern" "$dawn9" experiment bad.yaml
+    refuses 2 "bad.yaml.* $pattern" "$dawn9" experiment bad.yaml
 }
 bad ':2:7: grid: an empty grid' 'config: tiny.yaml' 'grid: {}'
 bad ':2:22: grid.train.epochs: an empty grid' 'config: tiny.yaml' 'grid: {train.epochs: []}'
@@ -191,11 +182,11 @@ bad ':2:22: grid.train.epoch.0.: train.epoch: unknown key.*did you mean epochs\?
 bad ':2:12: seeds.1.: seed 3 is given twice' 'config: tiny.yaml' 'seeds: [3, 3]'
 bad ':2:1: sseds: unknown key.*did you mean seeds\?' 'config: tiny.yaml' 'sseds: 3'
 bad ':1:9: config: .*no.yaml: cannot open' 'config: no.yaml'
-refuses 2 '"2" is not I/N' "$dawn9" experiment short.yaml --out x --shard 2
-refuses 2 '"4/3" is not I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
-refuses 2 '"0,,1" is not a list' "$dawn9" experiment short.yaml --out x --devices 0,,1
-refuses 2 'seeds N uses 1 to N' "$dawn9" experiment short.yaml --out x --seed 3
-refuses 2 'only with --slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
+refuses 2 '2 I/N' "$dawn9" experiment short.yaml --out x --shard 2
+refuses 2 '4/3 I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
+refuses 2 '0,,1' "$dawn9" experiment short.yaml --out x --devices 0,,1
+refuses 2 '1 N' "$dawn9" experiment short.yaml --out x --seed 3
+refuses 2 '--slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
 refuses 6 '/proc' "$dawn9" experiment short.yaml --out /proc/none
 
 # ---- the files of experiments/ ----

@@ -17,8 +17,7 @@ YAML
 $pictures drawn bars=30 disc=30 stripes=30 || fail "the pictures could not be drawn"
 accepts "$dawn9" train small.yaml --data drawn --out run
 says '^accuracy   [0-9.]+%, on 15 test images'
-json run/result.json 'd["accuracy"] >= 80 and d["train_images"] == 75'
-json run/result.json 'd["classes"] == ["bars", "disc", "stripes"]'
+json run/result.json 'd["accuracy"] >= 80 and d["train_images"] == 75' 'd["classes"] == ["bars", "disc", "stripes"]'
 json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.5 for s in d["std"]) and len(d["std"]) == 3'
 
 # ---- the split and what is measured depend neither on the run's seed nor on the threads ----
@@ -27,13 +26,13 @@ json again/result.json 'all(d[k] == json.load(open("run/result.json"))[k] for k 
 
 # ---- a record keeps no absolute path: who wants the data again says where they are, and is told so ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
-refuses 2 'data.path: the folder dataset needs the folder .*: --data DIR' "$dawn9" eval far
+refuses 2 'data.path --data DIR' "$dawn9" eval far
 accepts "$dawn9" eval far --data "$PWD/drawn" --json
 json "$out" 'd["accuracy"] == json.load(open("far/result.json"))["accuracy"]'
-refuses 2 'data.path: .*: --data DIR' "$dawn9" train far/config.yaml --out further --resume
+refuses 2 'data.path --data DIR' "$dawn9" train far/config.yaml --out further --resume
 accepts "$dawn9" train far/config.yaml --out further --resume --data drawn --quiet
 mkdir beside && cd beside || exit 1
-refuses 3 'drawn: No such file or directory; --data DIR says where' "$dawn9" eval ../run
+refuses 3 'drawn --data DIR' "$dawn9" eval ../run
 accepts "$dawn9" eval ../run --data ../drawn
 cd ..
 
@@ -46,8 +45,7 @@ json given/result.json 'd["config"]["train"]["batch_size"] <= d["train_images"] 
 mkdir -p uneven/train uneven/test
 $pictures uneven/train bars=36 disc=20 stripes=6
 $pictures uneven/test bars=4 disc=4 stripes=4
-observe "$dawn9" train small.yaml --data uneven --out uneven-run --set train.epochs=0.5 --quiet
-[ $status = 0 ] || fail "status $status, 0 expected of uneven classes"
+runs "$dawn9" train small.yaml --data uneven --out uneven-run --set train.epochs=0.5 --quiet
 [ "$(wc -l <"$err")" = 2 ] || fail "$(wc -l <"$err") lines about uneven classes, 2 expected"
 grep -q '^dawn9: warning: uneven classes: bars has 6 times the training images of stripes (36 and 6); train.class_weights=balanced lets each class count as much$' "$err" || fail "uneven"
 grep -q '^dawn9: warning: few images: 1 of 3 classes have fewer than 20 to train on (stripes 6)$' "$err" || fail "few"
@@ -56,8 +54,7 @@ json uneven-run/result.json 'd["train_images"] == 62 and d["eval_images"] == 12'
 # ---- weights of the classes: where these are even they change no bit ----
 for weights in none balanced; do
     accepts "$dawn9" train small.yaml --data drawn --out even-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
-    observe "$dawn9" train small.yaml --data uneven --out uneven-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
-    [ $status = 0 ] || fail "status $status with class_weights $weights"
+    runs "$dawn9" train small.yaml --data uneven --out uneven-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
 done
 json even-balanced/result.json 'd["params_sha256"] == json.load(open("even-none/result.json"))["params_sha256"]'
 json uneven-balanced/result.json 'd["params_sha256"] != json.load(open("uneven-none/result.json"))["params_sha256"]'
@@ -74,7 +71,7 @@ cp -r drawn 'my #1: "data"'
 accepts "$dawn9" train small.yaml --data 'my #1: "data"' --out marks --set train.epochs=0.5 --quiet
 accepts "$dawn9" eval marks
 ln -s nowhere 'my #1: "data"/bars/link.png'
-refuses 3 'bars/link.png: cannot open: No such file or directory; --skip-damaged leaves it out' "$dawn9" eval marks
+refuses 3 'bars/link.png --skip-damaged' "$dawn9" eval marks
 observe "$dawn9" eval marks --skip-damaged
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a broken link: $(cat "$err")"
 
@@ -87,9 +84,8 @@ observe "$dawn9" train small.yaml --data many --out many-run
 grep -q '^dawn9: warning: many/disc: 1 file is not .png, .jpg, .jpeg or .webp and left out$' "$err" || fail "a stray file: $(cat "$err")"
 
 cp -r drawn ghosts && ln -s nowhere ghosts/ghost
-refuses 3 'ghosts/ghost: a broken link' "$dawn9" train small.yaml --data ghosts --out ghost
-refuses 2 'drawn/disc/04.png: is in the folder of the images; give another --out' \
-    "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
+refuses 3 'ghosts/ghost' "$dawn9" train small.yaml --data ghosts --out ghost
+refuses 2 'drawn/disc/04.png --out' "$dawn9" data preview small.yaml --data drawn --out drawn/disc/04.png
 accepts "$dawn9" ablate small.yaml --data "$PWD/drawn" --set train.epochs=0.5 --seeds 1 --only crop --quiet --out ablated
 accepts "$dawn9" report ablated
 grep -q -- '--data DIR --seeds 1 --out runs/ablated$' ablated/report.html || fail "the page's command lacks the pictures"
@@ -102,13 +98,13 @@ mkdir -p empty one/bars hollow/bars hollow/disc flat
 cp drawn/bars/00.png one/bars/
 cp drawn/bars/0[012].png flat/
 cp drawn/bars/00.png drawn/bars/01.png hollow/bars/
-refuses 3 'nowhere: No such file' $train nowhere
-refuses 3 'empty: 0 class folders, must be at least 2' $train empty
-refuses 3 'one: 1 class folder, must be at least 2' $train one
-refuses 3 'flat: 3 images but no class folders; a class is a folder: flat/CLASS/picture.png' $train flat
-refuses 3 'hollow/disc: class folder without an image' $train hollow
+refuses 3 'nowhere' $train nowhere
+refuses 3 'empty 0 2' $train empty
+refuses 3 'one 1 2' $train one
+refuses 3 'flat 3 flat/CLASS/picture.png' $train flat
+refuses 3 'hollow/disc' $train hollow
 cp drawn/disc/00.png hollow/disc/
-refuses 3 'hollow/disc: 1 image, must be at least 2' $train hollow
+refuses 3 'hollow/disc 1 2' $train hollow
 head -c 60 drawn/disc/00.png >hollow/disc/01.png
 cp hollow/disc/01.png hollow/disc/02.png
 for threads in 1 2; do
@@ -120,8 +116,8 @@ observe $train hollow --skip-damaged
 [ $status = 3 ] && grep -q '^dawn9: disc: no training picture of this class is left$' "$err" || fail "a class without pictures: $(cat "$err")"
 mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
 cp drawn/bars/01.png one/bars/
-refuses 3 'one: the name of class folder caf' $train one
+refuses 3 'one' $train one
 # Evaluation alone takes any batch.
 accepts "$dawn9" eval far/config.yaml further/model.safetensors --data drawn --set train.batch_size=1000
-refuses 2 'train.batch_size is 1000 but there are only 75 training images' $train drawn --set train.batch_size=1000
+refuses 2 'train.batch_size 1000 75' $train drawn --set train.batch_size=1000
 verdict

@@ -23,31 +23,28 @@ says '^  source  '
 accepts "$dawn9" help train.lr.peak
 says '^train.lr$'
 accepts "$dawn9" help train.lr
-says '^train.lr$'
-says 'default \{knots: \[0, 20%, end\]'
+says '^train.lr$' 'default \{knots: \[0, 20%, end\]'
 accepts "$dawn9" help alpha
-says '^tricks.celu.alpha$'
-says '^tricks.label_smoothing.alpha$'
+says '^tricks.celu.alpha$' '^tricks.label_smoothing.alpha$'
 accepts "$dawn9" help eval.
 says '^eval.every$'
 [ "$(grep -c '^[a-z]' "$out")" = "$(grep -c '^eval[.]' "$out")" ] || fail "help eval. explains other keys"
-refuses 2 'there is no command, trick or key "trian"; did you mean train\?' "$dawn9" help trian
-refuses 2 'did you mean ghost_batchnorm\?' "$dawn9" help ghost_batchnrom
-refuses 2 'did you mean train.momentum\?' "$dawn9" help train.momentm
-refuses 2 'unexpected argument "extra"' "$dawn9" help train extra
-refuses 2 'not one of bash\|zsh\|fish; did you mean zsh\?' "$dawn9" help --completion zshh
+refuses 2 'trian train' "$dawn9" help trian
+refuses 2 'ghost_batchnorm' "$dawn9" help ghost_batchnrom
+refuses 2 'train.momentum' "$dawn9" help train.momentm
+refuses 2 'argument' "$dawn9" help train extra
+refuses 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh
 
 # ---- help starts at once and maps no library of a vendor ----
 LD_DEBUG=files LD_DEBUG_OUTPUT="$scratch/loaded" "$dawn9" --help >"$out"
 cat "$scratch"/loaded.* >"$err"
-checks=$((checks + 1))
 grep -q 'libyaml' "$err" || fail "what the loader maps was not seen"
 grep -Eq 'dnnl|cuda|cudnn|dawn9-' "$err" && fail "--help maps a vendor's library"
 
 # ---- the reference page in docs/ is that of this build ----
 accepts "$dawn9" config --reference
 cmp "$out" "$source/docs/config.md" >"$err" || fail "docs/config.md is out of date: dawn9 config --reference >docs/config.md"
-refuses 2 'omit tiny.yaml' "$dawn9" config tiny.yaml --reference
+refuses 2 'tiny.yaml' "$dawn9" config tiny.yaml --reference
 
 # ---- tricks as JSON ----
 accepts "$dawn9" tricks --json
@@ -154,7 +151,6 @@ offers ':files yaml' experiment gi/
 rm -r configs experiments
 
 # ---- completion in a real bash ----
-checks=$((checks + 1))
 accepts "$dawn9" help --completion bash
 cmp -s "$out" "$build/completions/dawn9.bash" || fail "completions/dawn9.bash in the build folder is another"
 mkdir -p shell/configs && touch shell/configs/a.yaml shell/configs/b.txt
@@ -207,7 +203,6 @@ for shell in zsh fish; do
     accepts "$dawn9" help --completion $shell
     cp "$out" shell/dawn9.$shell
     command -v $shell >/dev/null 2>&1 || { echo "no $shell here: its completion is not run"; continue; }
-    checks=$((checks + 1))
     $shell -n shell/dawn9.$shell 2>"$err" || fail "$shell -n"
 done
 fish_offers() { # LINE EXPECTED (space separated)

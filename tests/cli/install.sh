@@ -11,7 +11,6 @@ mv "$scratch/first" "$prefix"
 library=$(ls "$prefix"/lib/libdawn9.so.*.*.*)
 
 # ---- symbols ----
-checks=$((checks + 3))
 sed -n 's/^DAWN9_API .*[ *]\(dawn9_[a-z_]*\)(.*/\1/p' "$prefix/include/dawn9.h" | LC_ALL=C sort >declared
 nm -D --defined-only "$library" | awk '{ print $3 }' | LC_ALL=C sort >exported
 [ "$(wc -l <declared)" -ge 20 ] || fail "dawn9.h declares only $(wc -l <declared) functions"
@@ -39,12 +38,11 @@ for name in synthetic configs/synthetic.yaml configs/ladder/01-baseline ladder/0
 done
 accepts "$prefix/bin/dawn9" compare dawn94 configs/speed94.yaml --json
 json "$out" 'd["runs"] == ["dawn94", "configs/speed94.yaml"] and d["configuration"]'
-refuses 2 '^dawn9: synthtic: there is no such file; did you mean configs/synthetic.yaml\?$' "$prefix/bin/dawn9" train synthtic
-refuses 2 '^dawn9: ladder-smal.yaml: there is no such file; did you mean experiments/ladder-small.yaml\?$' \
-    "$prefix/bin/dawn9" experiment ladder-smal.yaml
-refuses 2 '^dawn9: elsewhere.yaml: there is no elsewhere.yaml here or in experiments/, nor below' "$prefix/bin/dawn9" experiment elsewhere.yaml
-refuses 2 "^dawn9: elsewhere: there is no elsewhere.yaml here or in experiments/, nor below $prefix/share/dawn9/\$" "$prefix/bin/dawn9" experiment elsewhere
-refuses 2 '^dawn9: ./synthetic.yaml: cannot open' "$prefix/bin/dawn9" train ./synthetic.yaml
+refuses 2 'synthtic configs/synthetic.yaml' "$prefix/bin/dawn9" train synthtic
+refuses 2 'ladder-smal.yaml experiments/ladder-small.yaml' "$prefix/bin/dawn9" experiment ladder-smal.yaml
+refuses 2 'elsewhere.yaml experiments/' "$prefix/bin/dawn9" experiment elsewhere.yaml
+refuses 2 "elsewhere elsewhere.yaml experiments/ $prefix/share/dawn9/" "$prefix/bin/dawn9" experiment elsewhere
+refuses 2 './synthetic.yaml' "$prefix/bin/dawn9" train ./synthetic.yaml
 for name in ladder-small ladder-small.yaml experiments/ladder-small.yaml; do
     accepts "$prefix/bin/dawn9" experiment $name --dry-run --json
     says '"title": "ladder-small"'
@@ -58,10 +56,8 @@ says '^[0-9]+ cases: [0-9]+ comparisons ok'
 cd ..
 
 # ---- the examples, by the CMake package ----
-observe cmake -S "$source/examples" -B examples "-DCMAKE_PREFIX_PATH=$prefix"
-[ $status = 0 ] || fail "cmake does not find dawn9"
-observe cmake --build examples
-[ $status = 0 ] || fail "the examples do not build"
+runs cmake -S "$source/examples" -B examples "-DCMAKE_PREFIX_PATH=$prefix"
+runs cmake --build examples
 # shellcheck disable=SC2086
 accepts examples/train synthetic.yaml model.safetensors threads=1 $small
 says '^epoch 1: train loss [0-9.]+, accuracy'

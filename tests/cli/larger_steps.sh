@@ -45,6 +45,6 @@ accepts "$dawn9" data preview tiny.yaml --out sheet.png --filters filters.png
 accepts "$dawn9" predict run sheet.png
 accepts "$dawn9" train tiny.yaml --find-lr --out rates
 accepts "$dawn9" ablate tiny.yaml --seeds 1 --only batch_schedule,hard_examples --out ablation
-refuses 2 'tricks.batch_schedule: a step of 5 batches: an epoch has only 4' "$dawn9" train tiny.yaml --set 'tricks.batch_schedule.batches=[5,1]'
-refuses 2 'conflicts with tricks.hard_examples' "$dawn9" train tiny.yaml --with mixup
+refuses 2 'tricks.batch_schedule 5 4' "$dawn9" train tiny.yaml --set 'tricks.batch_schedule.batches=[5,1]'
+refuses 2 'tricks.hard_examples' "$dawn9" train tiny.yaml --with mixup
 verdict

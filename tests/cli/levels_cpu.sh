@@ -89,7 +89,7 @@ for level in $ran; do
     case $level in *bf16) spares half-cpu-$level amx ;; esac
 done
 if [ "$peers" ]; then
-    refuses 4 'precision bf16: .* has f32$' on onednn v2 x --precision bf16
+    refuses 4 'bf16 f32' on onednn v2 x --precision bf16
     case $ran in
     *avx512-bf16*)
         half onednn avx512-bf16
@@ -101,5 +101,5 @@ fi
 
 # ---- several runs in one process; a level that does not exist ----
 accepts on cpu v2 many --set train.epochs=1 --runs 2
-refuses 2 'cpu_level: .*v5.*auto, plain, avx2, avx512, avx512-bf16, amx, v2, v3, v4, v4bf16' on cpu v5 x
+refuses 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v2 v3 v4 v4bf16' on cpu v5 x
 verdict

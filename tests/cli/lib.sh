@@ -47,33 +47,54 @@ accepts() {
     [ ! -s "$err" ] || fail "standard error is not empty: $*"
 }
 
-# ends STATUS PATTERN COMMAND...: this status, exactly one line on standard error, which begins "dawn9: " and matches.
+# runs COMMAND...: status 0, whatever it says on standard error.
+runs() {
+    observe "$@"
+    [ $status = 0 ] || fail "status $status, 0 expected: $*"
+}
+
+# ends STATUS WORDS COMMAND...: this status, and exactly one line on standard error, which begins "dawn9: " and holds each
+# of the words (regular expressions, divided by spaces): places, keys, values and numbers, in any order.
 ends() {
-    expected=$1 pattern=$2
+    _expected=$1 _words=$2
     shift 2
     observe "$@"
-    [ $status = "$expected" ] || fail "status $status, $expected expected: $*"
+    [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
     [ "$(wc -l <"$err")" = 1 ] || fail "standard error has $(wc -l <"$err") lines, 1 expected: $*"
     grep -q '^dawn9: ' "$err" || fail "standard error does not begin with 'dawn9: ': $*"
-    grep -Eq -- "$pattern" "$err" || fail "standard error does not match '$pattern': $*"
+    set -f # a word is no pattern of files
+    for _word in $_words; do
+        _left='' _right=''
+        case $_word in [A-Za-z0-9_]*) _left='(^|[^A-Za-z0-9_])' ;; esac
+        case $_word in *[A-Za-z0-9_]) _right='([^A-Za-z0-9_]|$)' ;; esac
+        grep -Eq -- "$_left($_word)$_right" "$err" || fail "standard error does not hold '$_word': $*"
+    done
+    set +f
     [ -z "$(find . -name '*.part*')" ] || fail "half-written files: $(find . -name '*.part*')"
 }
 
-# refuses STATUS PATTERN COMMAND...: the same, and not one file more or less than before.
+# refuses STATUS WORDS COMMAND...: the same, and not one file more or less than before.
 refuses() {
     before=$(listing)
     ends "$@"
     [ "$before" = "$(listing)" ] || fail "files appeared or went: $*"
 }
 
-says() { grep -Eq -- "$1" "$out" || fail "standard output does not match '$1'"; }
+# says PATTERN...: each is in standard output.
+says() {
+    for _pattern in "$@"; do grep -Eq -- "$_pattern" "$out" || fail "standard output does not match '$_pattern'"; done
+}
 
-# json FILE EXPRESSION: a jq-free look at a JSON file; the expression is Python over `d`.
+# json FILE EXPRESSION...: a jq-free look at a JSON file; each expression is Python over `d`.
 json() {
-    checks=$((checks + 1))
-    /usr/bin/env python3 -c "import json, sys
+    _file=$1
+    shift
+    for _expression in "$@"; do
+        checks=$((checks + 1))
+        python3 -c "import json, sys
 d = json.load(open(sys.argv[1]))
-assert $2, 'not so: $2'" "$1" 2>"$err" || fail "$1: $2"
+assert $_expression" "$_file" 2>"$err" || fail "$_file: $_expression"
+    done
 }
 
 # The last line of every script.

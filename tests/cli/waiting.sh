@@ -7,7 +7,6 @@ tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml
 trains() { # FOLDER, then the environment: looks at the run after its first epoch, and ends it
     folder=$1
     shift
-    checks=$((checks + 1))
     env "$@" "$dawn9" train long.yaml --out "$folder" --quiet >"$out" 2>"$err" &
     child=$!
     until_written "$folder/events.jsonl" $child
