@@ -1,6 +1,5 @@
 /* The font: a glyph is up to nine rows of five pixels, the leftmost in bit 4; the last two rows are below the baseline.
- * Blank columns on either side are not part of a character's width. An accented letter is drawn as the letter and its
- * mark; a mark above a capital takes two additional rows. */
+ * Blank columns on either side are not part of a character's width. */
 #include "core/text.h"
 #include "data/font.h"
 
@@ -8,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 5, ABOVE = 2, ROWS = ABOVE + D9_FONT_HEIGHT, FIRST = '!', LAST = '~', SPACE = 3, BETWEEN = 1 };
+enum { COLUMNS = 5, ROWS = D9_FONT_HEIGHT, FIRST = '!', LAST = '~', SPACE = 3, BETWEEN = 1 };
 
 /* FIRST to LAST in ASCII order. Each digit is one row in base 32 (0 to 9, a to v); missing rows are blank. */
 static const char *const glyphs[LAST - FIRST + 1] = {
@@ -25,27 +24,11 @@ static const char *const glyphs[LAST - FIRST + 1] = {
     "2448442", "4444444",   "8442448",  "008l2"};
 static const char box[] = "vhhhhhv";
 
-/* ---- European letters U+00C0 to U+017F: base letter and mark ---- */
-
-enum { MARKED_FIRST = 0xc0, MARKED_LAST = 0x17f };
-static const char letters[] = "AAAAAA0CEEEEIIIIDNOOOOOxOUUUUY46aaaaaa1ceeeeiiiidnooooo:ouuuuy5y"
+/* U+00C0 to U+017F without their accents; ? where there is no such letter in ASCII. */
+enum { ACCENTED_FIRST = 0xc0, ACCENTED_LAST = 0x17f };
+static const char letters[] = "AAAAAA?CEEEEIIIIDNOOOOOxOUUUUY?saaaaaa?ceeeeiiiidnooooo?ouuuuy?y"
                               "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiJjJjKkkLlLlLlL"
-                              "lLlNnNnNnnNnOoOoOo23RrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzf",
-                  letter_marks[] = "`'^~:o ,`'^:`'^:/~`'^~: /`'^:'  `'^~:o ,`'^:`'^:/~`'^~: /`'^:' :"
-                                   "--uu,,''^^..vvvv//--uu..,,vv^^uu..,,^^//~~--uu,,.   ^^,, '',,vv "
-                                   " //'',,vv   --uu\"\"  '',,vv''^^,,vv,,vv//~~--uuoo\"\",,^^^^:''..vv ";
-static const char *const own[] = {"fkkukkn", "00q5fkf",   "fkknkkf", "00alnkb",
-                                  "guhhugg", "ggmphhugg", "ciikihm"}; /* glyphs of letters 0 to 6 in `letters` */
-
-static const struct {
-    char mark;
-    const char *rows;
-    bool below, across; /* drawn below or across the letter; otherwise above it */
-} marks[] = {{'`', "84", false, false},    {'\'', "24", false, false}, {'^', "4a", false, false},
-             {'~', "dm", false, false},    {':', "a0", false, false},  {'o', "cc", false, false},
-             {'-', "e0", false, false},    {'v', "a4", false, false},  {'u', "he", false, false},
-             {'.', "40", false, false},    {'"', "5a", false, false},  {',', "48", true, false},
-             {'/', "0012480", false, true}};
+                              "lLlNnNnNnnNnOoOoOo??RrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzf";
 
 static unsigned pixels_of(char row) { return (unsigned)(row <= '9' ? row - '0' : row - 'a' + 10); }
 
@@ -54,31 +37,13 @@ typedef struct shape {
     int first, columns; /* columns with pixels */
 } shape;
 
-static void add_rows(shape *shape, int at, const char *rows) {
-    for (; *rows && at < ROWS; rows++) shape->rows[at++] |= pixels_of(*rows);
-}
-
-static void add_mark(shape *shape, char base, char mark) {
-    const bool small = !shape->rows[ABOVE] || base == 'i' || base == 'j'; /* i and j lose their dot */
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        if (marks[i].mark != mark) continue;
-        if (small && !marks[i].below && !marks[i].across) shape->rows[ABOVE] = shape->rows[ABOVE + 1] = 0;
-        add_rows(shape, marks[i].below ? ABOVE + 7 : marks[i].across ? ABOVE : small ? ABOVE : 0, marks[i].rows);
-    }
-}
-
 static shape shape_of(int code) {
     shape shape = {.columns = SPACE};
     unsigned used = 0;
-    const bool marked = code >= MARKED_FIRST && code <= MARKED_LAST;
-    const int base = marked ? letters[code - MARKED_FIRST] : code;
     if (code == ' ') return shape;
-    add_rows(&shape, ABOVE,
-             marked && base <= '6'           ? own[base - '0']
-             : base >= FIRST && base <= LAST ? glyphs[base - FIRST]
-                                             : box);
-    if (marked) add_mark(&shape, (char)base, letter_marks[code - MARKED_FIRST]);
-    for (int row = 0; row < ROWS; row++) used |= shape.rows[row];
+    if (code >= ACCENTED_FIRST && code <= ACCENTED_LAST) code = letters[code - ACCENTED_FIRST];
+    const char *rows = code >= FIRST && code <= LAST ? glyphs[code - FIRST] : box;
+    for (int row = 0; rows[row]; row++) used |= shape.rows[row] = pixels_of(rows[row]);
     while (!(used >> (COLUMNS - 1 - shape.first) & 1)) shape.first++;
     shape.columns = COLUMNS - shape.first;
     while (!(used >> (COLUMNS - shape.first - shape.columns) & 1)) shape.columns--;
@@ -108,7 +73,7 @@ void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_
         for (int row = 0; row < ROWS; row++)
             for (int column = 0; column < shape.columns; column++)
                 if (shape.rows[row] >> (COLUMNS - 1 - shape.first - column) & 1)
-                    put_square(canvas, x + column * scale, y + (row - ABOVE) * scale, scale, colour);
+                    put_square(canvas, x + column * scale, y + row * scale, scale, colour);
         x += (shape.columns + BETWEEN) * scale;
     }
 }

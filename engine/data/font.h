@@ -1,13 +1,12 @@
-/* Draws small text on images: a proportional 5x7 bitmap font of ASCII and the Latin letters up to U+017F. Other
- * characters are drawn as a box. */
+/* Draws small text on images: a proportional 5x7 bitmap font of ASCII. Latin letters up to U+017F are drawn without
+ * their accents, other characters as a box. */
 #ifndef D9_DATA_FONT_H
 #define D9_DATA_FONT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows of a line at scale 1, 7 of them above the baseline; marks on capitals use two rows above the line. */
-enum { D9_FONT_HEIGHT = 9 };
+enum { D9_FONT_HEIGHT = 9 }; /* rows of a line at scale 1, 7 of them above the baseline */
 
 typedef struct d9_canvas {
     uint8_t *pixels; /* (height, width, 3) */
