@@ -122,14 +122,15 @@ static d9_status open_device_onednn(d9_context *context, const d9_backend_option
 
 const d9_backend d9_backend_cpu = {
     .name = "cpu",
-    .doc = "vectorised loops and convolutions of our own, oneDNN's where they are faster: f32 and bf16",
+    .doc = "own vectorised loops and convolutions, or oneDNN's convolutions where they are faster: f32 and bf16",
     .open = open_device_cpu,
     D9_HOST_ENTRIES_ALL,
 };
 
 const d9_backend d9_backend_onednn = {
     .name = "onednn",
-    .doc = "the same with oneDNN's convolutions wherever it has them, to compare: bf16 where the processor computes it",
+    .doc = "like cpu, but with oneDNN's convolutions wherever it has them, for comparison: f32, and bf16 if the "
+           "processor supports it",
     .open = open_device_onednn,
     D9_HOST_ENTRIES_ALL,
 };

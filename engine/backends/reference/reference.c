@@ -119,7 +119,8 @@ static d9_status open_device(d9_context *context, const d9_backend_options *opti
 
 const d9_backend d9_backend_reference = {
     .name = "reference",
-    .doc = "plain loops in double precision, rounded where the graph says: slow, and the judge of the others",
+    .doc =
+        "plain loops in double precision, rounded where the graph says: slow; the other backends are tested against it",
     .open = open_device,
     D9_HOST_ENTRIES_ALL,
 };

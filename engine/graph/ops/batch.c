@@ -66,7 +66,7 @@ const d9_op_info d9_op_MIX = {
 };
 
 const d9_op_info d9_op_RANK = {
-    .doc = "loss (N), order -> the step's samples i32 (N), by falling loss",
+    .doc = "loss (N), order -> the step's samples i32 (N), by descending loss",
     .inputs = 2,
     .outputs = 1,
     .exact = true,

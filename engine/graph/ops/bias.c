@@ -50,7 +50,7 @@ const d9_op_info d9_op_BIAS = {
 };
 
 const d9_op_info d9_op_BIAS_BACKWARD = {
-    .doc = "dy (..., C) -> dbias (C): the sum over all else",
+    .doc = "dy (..., C) -> dbias (C): the sum over all other dimensions",
     .inputs = 1,
     .outputs = 1,
     D9_PRESET_OUTPUTS,

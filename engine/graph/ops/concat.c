@@ -47,7 +47,7 @@ const d9_op_info d9_op_CONCAT = {
 };
 
 const d9_op_info d9_op_SLICE = {
-    .doc = "x (..., C) -> y: its channels from offset on, as many as y has",
+    .doc = "x (..., C) -> y: channels of x, starting at offset",
     .inputs = 1,
     .outputs = 1,
     D9_PRESET_OUTPUTS,

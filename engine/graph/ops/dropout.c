@@ -17,7 +17,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
 static bool evaluation(d9_node *node) { return node->as.dropout.in_evaluation; }
 
 const d9_op_info d9_op_DROPOUT = {
-    .doc = "x -> y: x / (1 - p) or 0, by a random number of its own for each element and step",
+    .doc = "x -> y: x / (1 - p) or 0, by an independent random number per element and step",
     .inputs = 1,
     .outputs = 1,
     .shape = shape,

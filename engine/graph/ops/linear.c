@@ -43,7 +43,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
 }
 
 const d9_op_info d9_op_LINEAR = {
-    .doc = "x (N, ...) seen as (N, I), weight (O, I) -> y (N, O)",
+    .doc = "x (N, ...) flattened to (N, I), weight (O, I) -> y (N, O)",
     .inputs = 2,
     .outputs = 1,
     .weighted = true,

@@ -37,7 +37,7 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
 };
 
 const d9_op_info d9_op_METRICS = {
-    .doc = "loss, logits, labels, metrics -> metrics: adds the batch; notes the first non-finite step",
+    .doc = "loss, logits, labels, metrics -> metrics: adds the batch; records the first non-finite step",
     .inputs = 4,
     .outputs = 1,
     D9_PRESET_OUTPUTS,

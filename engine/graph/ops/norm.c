@@ -58,7 +58,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
 }
 
 const d9_op_info d9_op_NORM = {
-    .doc = "x, scale, bias, running_mean, running_var -> y, mean (G,C), inv_std (G,C); moves the running statistics",
+    .doc = "x, scale, bias, running_mean, running_var -> y, mean (G,C), inv_std (G,C); updates the running statistics",
     .inputs = 5,
     .outputs = 3,
     .in_place = 1u << 3 | 1u << 4,

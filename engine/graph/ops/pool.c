@@ -41,7 +41,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
 }
 
 const d9_op_info d9_op_POOL = {
-    .doc = "x -> y: maximum over kernel x kernel windows, of what lies inside the image",
+    .doc = "x -> y: maximum over kernel x kernel windows, ignoring positions outside the image",
     .inputs = 1,
     .outputs = 1,
     .shape = shape,
@@ -78,7 +78,7 @@ const d9_op_info d9_op_MEAN_POOL = {
 };
 
 const d9_op_info d9_op_MEAN_POOL_BACKWARD = {
-    .doc = "dy -> dx: to each pixel the share of the windows that hold it",
+    .doc = "dy -> dx: each pixel gets dy / kernel^2 of every window that contains it",
     .inputs = 1,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
