@@ -64,8 +64,7 @@ DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *
  * Errors: DAWN9_USAGE; the message has file, line, column and the legal values. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_load(dawn9_context *context, const char *path,
                                                         const char *const *set, dawn9_config **config);
-/* Loads a configuration from YAML text. `name` is the title, used in messages. `base:` is relative to the current
- * folder. */
+/* Parses a configuration. `name`: the title, used in messages. `base:` is relative to the current folder. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_parse(dawn9_context *context, const char *name, const char *yaml,
                                                          const char *const *set, dawn9_config **config);
 /* The effective configuration as YAML, with every default filled in; valid as long as `config`. */

@@ -1,5 +1,4 @@
-/* An arena: many small allocations that are freed together. All memory it returns is zeroed, 16-byte aligned and valid
- * until d9_arena_free. */
+/* An arena: many small allocations that are freed together. Its memory is zeroed and 16-byte aligned. */
 #ifndef D9_CORE_ARENA_H
 #define D9_CORE_ARENA_H
 

@@ -22,8 +22,7 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
-    /* Takes an exclusive lock without waiting. EWOULDBLOCK: another process has it; ESTALE: `path` is not `file` any
-     * more. */
+    /* Takes an exclusive lock without waiting. EWOULDBLOCK: another process has it; ESTALE: `path` is another file. */
     int (*lock)(void *user, int file, const char *path);
 } d9_system;
 

@@ -19,8 +19,7 @@ static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int6
     return below;
 }
 
-/* Warns if classes have fewer than `least` images: "few images: 2 of 9 classes have fewer than 20 ... (iris 4,
- * ...)". */
+/* Warns of classes with fewer than `least` images: "few images: 2 of 9 classes have fewer than 20 ... (iris 4)". */
 static void warn_below(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
                        const char *what, const char *have) {
     d9_text named;

@@ -8,7 +8,7 @@
 /* Exif orientation, 1 to 8; 1 (upright) if a JPEG has none or an invalid one. */
 int d9_exif_orientation(const uint8_t *bytes, size_t size);
 
-/* Rotates and mirrors the image `stored` (height, width, 3) to an upright `seen`; from 5 on, width and height are
+/* Rotates and mirrors the image `stored` (height, width, 3) to an upright `seen`; from 5 on, the sides are
  * exchanged. */
 void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);
 

@@ -47,8 +47,8 @@ static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *
     return true;
 }
 
-/* Bytes per pixel that stb_image needs: one plane per component, two more bytes per coefficient for a progressive file,
- * and the resulting RGB. */
+/* Bytes per pixel that stb_image needs: component planes, coefficients of a progressive file (2 bytes each), and
+ * RGB. */
 static bool read_frame(const segment *frame, d9_picture_header *header) {
     int sampling[COMPONENTS_MAX], largest_h = 1, largest_v = 1;
     double planes = 0;

@@ -5,8 +5,7 @@
 #include "record/safetensors.h"
 #include "train/session.h"
 
-/* Writes the evaluated state: weights as O,I,H,W, statistics averaged over ghost groups. Metadata:
- * exchange/description.h. */
+/* Writes the evaluated state: weights as O,I,H,W, statistics averaged over ghost groups, metadata (description.h). */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* Encodes the same file in memory, to be freed with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);

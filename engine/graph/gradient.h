@@ -22,8 +22,7 @@ D9_MUST_USE d9_status d9_gradient_of_input(d9_gradients *gradients, const d9_nod
 D9_MUST_USE d9_status d9_gradient_of_parameter(d9_gradients *gradients, d9_value_id parameter, d9_value_id *id);
 /* Appends a node with the forward node's role and attributes. */
 D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *forward, d9_node node);
-/* For a node whose input 1 is a weight: appends its gradient weight_op (dy, x), then input 0's, data_op (dy,
- * weight). */
+/* If input 1 is a weight: appends its gradient weight_op (dy, x), then input 0's, data_op (dy, weight). */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
 

@@ -30,8 +30,7 @@ typedef struct d9_op_info {
     /* Appends the nodes that compute the inputs' gradients from dy, the gradient of output 0 (D9_NONE for a loss).
      * NULL: the operation has no gradient. */
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
-    /* Converts a node for the evaluation graph; false: removes it, consumers of output 0 read input 0. NULL: keeps
-     * it. */
+    /* Converts a node for the evaluation graph; false: bypasses it, from input 0 to output 0. NULL: keeps it. */
     bool (*evaluation)(d9_node *node);
     /* Number of multiplications and additions, for FLOP rates. NULL: bound by memory traffic. */
     double (*operations)(const d9_graph *graph, const d9_node *node);

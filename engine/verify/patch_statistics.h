@@ -4,8 +4,7 @@
 
 #include "verify/group_comparison.h"
 
-/* Reports a row each for covariance and eigenvalues, a skipped row if the dataset is missing; none if the file has no
- * statistics. */
+/* Reports a row each for covariance and eigenvalues, if the file has them; a skipped row if the dataset is missing. */
 D9_MUST_USE d9_status d9_patch_statistics_compare(d9_verification *self);
 
 #endif

@@ -32,8 +32,7 @@ typedef struct comparison {
 
 /* ---- copying buffers and values between devices ---- */
 
-/* Copies bytes to the judge. With `cut`, clears the 13 low bits of each f32, which tf32 lacks: no tensor core rounds
- * more coarsely. */
+/* Copies bytes to the judge. With `cut`, clears the 13 low bits of each f32, which tf32 lacks. */
 static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int64_t bytes) {
     d9_status status;
     uint32_t *values = NULL;

@@ -22,8 +22,7 @@
  *   tf32: outputs of convolutions 2e-3, cosine 0.99999, or within twice the change of the judge's output when its
  *   inputs are truncated to tf32 (sums may cancel); others as f32
  *
- * Reports a row for each rule: its name, the role of its first node, its worst output in `note`. `failed` counts failed
- * rows. */
+ * Reports a row for each rule: name, role of its first node, worst output in `note`. `failed` counts failed rows. */
 D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name,
                                        d9_verify_sink sink, void *user, int *failed);
 

@@ -1,6 +1,5 @@
-/* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions are computed by our own kernels or
- * by a library (library.h), whichever is faster. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH,
- * KW, I). */
+/* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library
+ * (library.h), whichever is faster. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH, KW, I). */
 #ifndef D9_BACKENDS_CPU_H
 #define D9_BACKENDS_CPU_H
 

@@ -2,8 +2,7 @@
  * (kernels/cpu/moments.h).
  *
  * The backward rule recomputes the convolution's output from the image and the weights, so the forward rule need not
- * write it if the backward rule follows. The backend onednn does not use these rules, so that oneDNN's own speed can be
- * compared. */
+ * write it if the backward rule follows. The backend onednn, for comparison, lacks these rules. */
 #include "backends/cpu/conv.h"
 #include "kernels/cpu/moments.h"
 

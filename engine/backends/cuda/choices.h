@@ -17,13 +17,11 @@ enum { D9_CUDA_CHOICE_KEY = 640, D9_CUDA_CHOICE_NAME = 96 };
 
 typedef struct d9_cuda_choices d9_cuda_choices;
 
-/* Opens the cache. `path` NULL: cuda-choices.tsv in ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9; if neither is set, no
- * file. */
+/* Opens the cache. `path` NULL: ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv; if neither is set, no file. */
 D9_MUST_USE d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices);
 void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NULL is ignored */
 
-/* Looks up a choice; NULL if unknown. `fresh`: only choices added in this run. Valid until the next
- * d9_cuda_choices_add. */
+/* Looks up a choice; NULL if unknown. `fresh`: only choices added in this run. Valid until the next addition. */
 const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key, bool fresh);
 /* Adds or replaces a choice. Key and choice must not contain tabs or newlines; an empty key is ignored. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,

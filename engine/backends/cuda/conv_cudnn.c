@@ -7,8 +7,8 @@
  *
  * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue
  * 188288). A tuned choice is therefore run twice on the same random numbers before it is used, as is every choice in a
- * program that keeps all values (`verify`). A choice whose results differ is banned permanently for this kind of device
- * and library. */
+ * program that keeps all values (`verify`). A choice whose results differ is banned for this kind of device and
+ * library. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
@@ -209,8 +209,7 @@ done:
     return status;
 }
 
-/* Times a choice, widening included. *ran false: not built, not run or too large for the free memory; the device still
- * works. */
+/* Times a choice, widening included. *ran false: not built, not run or too large; the device still works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;

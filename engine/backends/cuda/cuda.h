@@ -43,8 +43,8 @@ typedef struct d9_cuda {
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
     /* Scratch memory shared by all rules during their run; may move while planning: do not keep the pointer.
-     * `scratch_needed`: largest size that a chosen rule needs. `scratch_moves`: number of moves; graphs recorded before
-     * a move are outdated. */
+     * `scratch_needed`: largest size that a chosen rule needs. `scratch_moves`: number of moves, which outdate recorded
+     * graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
     int64_t own_bytes; /* size of memory owned by rules */
@@ -91,8 +91,7 @@ d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program with this much scratch memory and the rules' own memory does not fit; the message
- * has the needed and free memory and the batch size that would fit. `held`: memory already held, without the rules'
- * own. */
+ * has needed and free memory and the batch size that would fit. `held`: memory already held, without the rules' own. */
 D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                            int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* without scratch and rules' memory */
@@ -105,7 +104,7 @@ d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program 
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
-/* After a reset, the first few runs of every rule are timed with events, without CUDA graphs; later runs count with
+/* After a reset, the first few runs of every rule are timed with events, without CUDA graphs; later ones count with
  * their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 

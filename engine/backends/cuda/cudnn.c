@@ -234,8 +234,7 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
  * converted to half (DOWN_CONVERT_INPUTS); engines that compile when planned or need a library besides cuDNN; in f32,
  * unless tf32 is allowed, tensor cores, which round inputs to tf32.
  *
- * Ranked last: engines without tensor cores where the factors allow them, then those that propagate NaN strictly, which
- * is slower. */
+ * Ranked last: engines without tensor cores where the factors allow them, then those that propagate NaN strictly. */
 enum { RANK_FIRST, RANK_WITHOUT_TENSOR_CORES, RANK_STRICT, RANKS, RANK_EXCLUDED = RANKS };
 
 static int rank_of(cudnnBackendDescriptor_t engine, const d9_conv_description *d) {

@@ -1,8 +1,7 @@
 /* A thin layer over cuDNN's graph API: a description becomes an operation graph, the graph a list of choices, a choice
  * an execution plan. It only excludes choices that are nondeterministic, lower the precision, or compile for seconds.
  *
- * Everything up to the plan works without a GPU, given a device's properties as JSON instead of a handle (cuDNN
- * 9.11). */
+ * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (cuDNN 9.11). */
 #ifndef D9_BACKENDS_CUDA_CUDNN_H
 #define D9_BACKENDS_CUDA_CUDNN_H
 

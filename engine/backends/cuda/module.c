@@ -11,8 +11,7 @@ static void *read_ahead(void *stop) {
 
 /* While the driver creates its context, which takes long, a thread reads cuDNN's large libraries into the page cache.
  * It does not dlopen them, because the driver would then wait for the loader's lock. dlopen of the four that planning
- * needs takes 13 ms with them in the page cache, 139 ms without; reading them takes 0.6 s (cuDNN 9.19, two cores of a
- * Zen 5, an SSD). */
+ * needs takes 13 ms with them in the page cache, 139 ms without; reading takes 0.6 s (cuDNN 9.19, Zen 5, SSD). */
 static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **backend) {
     pthread_t thread;
     atomic_bool stop = false;

@@ -5,8 +5,7 @@
  * Algorithms: passes over memory, with a separate pool; or one pass that keeps its input on chip, in one of the
  * divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the best of them and caches
  * the choice like those of convolutions (choices.h); `tune: off` uses the first; a saved plan names one. If a launch
- * fails although the device supports it, in a trial or in the first step, the passes over memory are used, which always
- * run. */
+ * fails although the device supports it, in a trial or in the first step, the passes over memory are used. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sizes in oneDNN's logical order, (N, C, H, W) or (O, I, KH, KW), and the layout; dnnl_format_tag_any: the
- * primitive's. */
+/* Sizes in oneDNN's logical order, (N, C, H, W) or (O, I, KH, KW), and the layout; dnnl_format_tag_any: any. */
 typedef struct d9_dnnl_array {
     int rank;
     dnnl_dims_t sizes;
