@@ -1,6 +1,8 @@
-"""Executes the commands on the pages, README.md, CONTRIBUTING.md and docs/, block by block, in a copy of the tree.
+"""Executes the commands on the pages (README.md, CONTRIBUTING.md, docs/), block by block, in a copy of the tree.
 
-usage: docs.py run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
+usage: docs.py look|run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
+
+`look` executes nothing: it checks the words of every block and the target of every link.
 
 The words after a block's language say when it is executed:
 
@@ -327,7 +329,7 @@ def check_page(mode, source, dawn9, page, count):
               if block.fate == "run" or block.fate == "long" and (mode == "long" or "small" in block.tags)]
     for block in blocks:
         count[block.fate or "text"] += block not in wanted
-    if bad or not (wanted if mode == "run" else any(block.fate == "long" for block in wanted)):
+    if bad or mode == "look" or not (wanted if mode == "run" else any(block.fate == "long" for block in wanted)):
         return bad
     with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as scratch:
         folder, data = os.path.join(scratch, "dawn9"), find_data(dawn9)
@@ -366,7 +368,7 @@ def check(mode, source, dawn9, pages):
         print("FAILED:", what)
     left = ", ".join(f"{count[name]} {name}" for name in ("long", "gpu", "untested", "without CIFAR-10") if count[name])
     print(f"{len(pages)} pages; {count['executed']} blocks of commands executed; not: {left or 'none'}; {len(bad)} complaints")
-    return not bad and count["executed"] > 0
+    return not bad and (sum(count.values()) if mode == "look" else count["executed"]) > 0
 
 
 # ---- proof that the rules find mistakes ----
@@ -477,7 +479,7 @@ def prove():
 def main(words):
     if words == ["prove"]:
         return prove()
-    if len(words) < 3 or words[0] not in SECONDS:
+    if len(words) < 3 or words[0] not in ("look", *SECONDS):
         raise SystemExit(__doc__)
     return check(words[0], os.path.abspath(words[1]), os.path.realpath(words[2]), words[3:])
 

@@ -1,11 +1,10 @@
-# The pages: their `run` blocks are executed as a new user would, every block and link is looked at (tests/docs.py), and
-# the drawn pictures are drawn again. docs_long.sh executes the `long` blocks.
+# The pages: every block has its words and every link a target (tests/docs.py), the drawn pictures are drawn again, and the
+# record of the last --long run is checked. docs_long.sh executes the blocks.
 # usage: sh docs.sh DAWN9 SOURCE
 set -eu
 drawn=$(mktemp -d -t dawn9-docs.XXXXXX)
 trap 'rm -rf "$drawn"' EXIT
 
-python3 "$2/tests/docs.py" prove
 python3 "$2/docs/tricks/draw.py" "$drawn"
 for picture in "$drawn"/*.svg; do
     cmp "$picture" "$2/docs/tricks/${picture##*/}" || exit 1
@@ -18,4 +17,15 @@ for trick in $(sed -n 's/^D9_TRICK(\(.*\))$/\1/p' "$2/tricks/tricks.def"); do
         grep -q "^| \`$option\` |" "$page" || { echo "FAILED: $page lacks the option $option"; exit 1; }
     done
 done
-python3 "$2/tests/docs.py" run "$2" "$1"
+python3 "$2/tests/docs.py" look "$2" "$1"
+
+# docs/correctness.md names the commit of the last complete run of tests/run.sh --long, an ancestor of HEAD, or says that
+# none is recorded.
+page=$2/docs/correctness.md
+last=$(sed -n 's/^Last complete run of `tests\/run.sh --long`: //p' "$page")
+commit=$(echo "$last" | sed -En 's/^commit ([0-9a-f]{12}), [0-9]{4}-[0-9]{2}-[0-9]{2}: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped\.$/\1/p')
+if [ "$last" != 'none is recorded.' ]; then
+    [ -n "$commit" ] || { echo "FAILED: $page lacks the line of the last --long run"; exit 1; }
+    [ ! -e "$2/.git" ] || git -C "$2" merge-base --is-ancestor "$commit" HEAD ||
+        { echo "FAILED: $page: $commit is not an ancestor of HEAD"; exit 1; }
+fi

@@ -1,4 +1,7 @@
-# The pages whose `long` blocks need minutes, executed from the first block to the last (tests/docs.py).
+# Executes the pages' blocks (tests/docs.py): first the `run` blocks, then the pages with `long` blocks from the first block
+# to the last. Before that docs.py finds mistakes planted in pages.
 # usage: sh docs_long.sh DAWN9 SOURCE
 set -eu
+python3 "$2/tests/docs.py" prove
+python3 "$2/tests/docs.py" run "$2" "$1"
 python3 "$2/tests/docs.py" long "$2" "$1"
