@@ -3,8 +3,8 @@
 #
 #   build             as setup.sh makes it, with the tests                  every test
 #   build+avx2        the same, the processor taken for one with AVX2       what depends on the processor
-#   build-sanitized   AddressSanitizer and UBSan, no nvcc                   all but the timings and the heavy ones
-#   build-clang       clang, hardly optimised, no oneDNN, no nvcc           the CPU backend, and what depends on the backends
+#   build-sanitized   AddressSanitizer and UBSan, no nvcc                   unit tests, some commands (label smoke)
+#   build-clang       clang, hardly optimised, no oneDNN, no nvcc           unit tests of the CPU backend
 #   build-fuzz        clang's fuzzer with both sanitizers                   each target of tests/fuzz for 10 seconds
 #
 # Warnings are errors in all but the first. What a later build leaves out is in it what it is in the first.
@@ -236,7 +236,7 @@ elif compile build "$targets" -DDAWN9_TESTS=ON; then
 fi
 strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 if compile build-sanitized all "-DDAWN9_SANITIZE=address,undefined" $strict; then
-    run_tests build-sanitized -LE "$long|^timing\$|^once\$|^heavy\$"
+    run_tests build-sanitized -L '^(unit|smoke)$' -LE '^(long|heavy)$'
 fi
 if ! has_command clang; then
     note skipped build-clang "compile clang"
