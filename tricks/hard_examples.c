@@ -28,7 +28,7 @@ static d9_status on_selection(d9_context *context, const void *opaque, d9_select
     if (self->widths.count != 3)
         return d9_fail(context, D9_USAGE, "tricks.hard_examples.widths has %d entries; it needs three, one a group",
                        self->widths.count);
-    *selection = (d9_selection){"hard_examples", "airbench", .share = self->share, .every = self->every};
+    *selection = (d9_selection){"hard_examples", "airbench", D9_OP_RANK, .share = self->share, .every = self->every};
     snprintf(selection->settings, sizeof selection->settings, "{widths: [%lld, %lld, %lld]}",
              (long long)self->widths.values[0], (long long)self->widths.values[1], (long long)self->widths.values[2]);
     return D9_OK;

@@ -165,7 +165,7 @@ static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) 
     d9_graph look;
     d9_value ranked = {"ranked", D9_VALUE_ACTIVATION, D9_I32, .shape = {1, {taken}}, .producer = D9_NONE};
     const d9_merge as = {"proxy.look.", "proxy.", D9_NONE, D9_NONE, {0}};
-    d9_node rank = {D9_OP_RANK, "rank", .input_count = 2, .output_count = 1,
+    d9_node rank = {b->program->selection.order, "rank", .input_count = 2, .output_count = 1,
                     .as.augment = {.batch = b->program->extent.batch,
                                    .count = taken,
                                    .steps_per_epoch = b->program->steps_per_epoch}};

@@ -112,6 +112,7 @@ double d9_views_an_image(const d9_views *views);
 typedef struct d9_selection {
     const char *trick;   /* its name, for messages; NULL: no second network */
     const char *network; /* a row of models.def */
+    d9_op order;         /* (loss, order) -> samples, those to train on first: D9_OP_RANK */
     char settings[96];   /* the network's options as a YAML map */
     double share;        /* of a step's images: how many the network learns from */
     int64_t every;       /* update interval of the second network, in steps */

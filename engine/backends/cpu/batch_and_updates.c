@@ -3,34 +3,6 @@
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
 
-/* The step's part of the epoch's order. Returns D9_DEVICE for an index outside [0, samples). */
-static d9_status order_slice(d9_context *context, const d9_site *site, d9_value_id order, int64_t at, int64_t batch,
-                             int64_t samples, const int32_t **slice) {
-    *slice = (const int32_t *)d9_site_data(site, order) + at;
-    for (int64_t i = 0; i < batch; i++)
-        if ((*slice)[i] < 0 || (*slice)[i] >= samples)
-            return d9_fail(context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", site->nodes[0]->role,
-                           (*slice)[i], (long long)samples);
-    return D9_OK;
-}
-
-static d9_status run_draw(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *draw = &node->as.augment;
-    const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(site, node->outputs[0]); /* (N, SLOTS) */
-    const int32_t *order;
-    D9_TRY(order_slice(context, site, node->inputs[0], step % draw->steps_per_epoch * draw->batch, draw->count,
-                       draw->samples, &order));
-    for (int64_t i = 0; i < draw->count; i++) {
-        const d9_augment_draws drawn = d9_augment_draw(&draw->rule, (uint32_t)order[i], epoch);
-        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
-    }
-done:
-    return status;
-}
-
 static d9_status run_augment(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
@@ -41,22 +13,8 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .table = d9_site_data(site, node->inputs[3]),
                           .rule = &augment->rule,
                           .channels = (int)shape->d[3]};
-    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->count,
-                       shape->d[0], &batch.order));
+    D9_TRY(d9_host_order(context, site, 1, step, shape->d[0], &batch.order));
     d9_cpu_augment(d9_cpu_of(site), &batch, augment->count, d9_cpu_out(site, node->outputs[0]));
-done:
-    return status;
-}
-
-static d9_status run_gather(d9_context *context, const d9_site *site, int64_t step) {
-    d9_status status;
-    const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *augment = &node->as.augment;
-    const int32_t *labels = d9_site_data(site, node->inputs[0]), *order;
-    int32_t *out = d9_site_data(site, node->outputs[0]);
-    D9_TRY(order_slice(context, site, node->inputs[1], step % augment->steps_per_epoch * augment->batch, augment->count,
-                       d9_site_count(site, node->inputs[0]), &order));
-    for (int64_t i = 0; i < augment->count; i++) out[i] = labels[order[i]];
 done:
     return status;
 }
@@ -64,13 +22,11 @@ done:
 static d9_status run_rank(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
-    const d9_augment_attributes *rank = &node->as.augment;
-    const int64_t count = rank->count;
+    const int64_t count = node->as.augment.count;
     const float *losses = d9_site_data(site, node->inputs[0]);
     int32_t *ranked = d9_site_data(site, node->outputs[0]);
     const int32_t *order;
-    D9_TRY(order_slice(context, site, node->inputs[1], step % rank->steps_per_epoch * rank->batch, count, INT32_MAX,
-                       &order));
+    D9_TRY(d9_host_order(context, site, 1, step, INT32_MAX, &order));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
     for (int64_t i = 0; i < count; i++) ranked[d9_rank_of(losses, count, i)] = order[i];
 done:
@@ -159,9 +115,9 @@ static d9_status run_mix(d9_context *context, const d9_site *site, int64_t step)
 /* ---- the table ---- */
 
 const d9_rule d9_cpu_batch_and_update_rules[] = {
-    D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, run_draw),
+    D9_PLAIN_RULE(D9_OP_DRAW, "draw", NULL, d9_host_draw),
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
-    D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, run_gather),
+    D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_f32, run_rank),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),

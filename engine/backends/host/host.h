@@ -128,4 +128,13 @@ int d9_host_default_threads(void);
 /* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
 void d9_host_caches(int64_t bytes[3]);
 
+/* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
+
+/* The step's part of the order, from input number `input` of the node. Returns D9_DEVICE for an index outside [0,
+ * samples). */
+D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
+                                    const int32_t **order);
+D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step);
+D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
+
 #endif

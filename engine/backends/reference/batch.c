@@ -5,32 +5,9 @@
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"
 
-/* The step's part of the order: `count` indices, starting at `first`. Returns D9_DEVICE for an index outside [0,
- * samples). */
-static d9_status slice(const d9_reference_op *op, int input, int64_t first, int64_t count, int64_t samples,
-                       const int32_t **order) {
-    *order = (const int32_t *)d9_site_data(op->site, op->node->inputs[input]) + first;
-    for (int64_t i = 0; i < count; i++)
-        if ((*order)[i] < 0 || (*order)[i] >= samples)
-            return d9_fail(op->context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", op->node->role,
-                           (*order)[i], (long long)samples);
-    return D9_OK;
-}
+d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op->context, op->site, op->step); }
 
-d9_status d9_reference_DRAW(const d9_reference_op *op) {
-    d9_status status;
-    const d9_augment_attributes *draw = &op->node->as.augment;
-    uint32_t epoch = (uint32_t)(op->step / draw->steps_per_epoch);
-    int32_t *draws = d9_site_data(op->site, op->node->outputs[0]); /* (N, SLOTS) */
-    const int32_t *order;
-    D9_TRY(slice(op, 0, op->step % draw->steps_per_epoch * draw->batch, draw->count, draw->samples, &order));
-    for (int64_t i = 0; i < draw->count; i++) {
-        const d9_augment_draws drawn = d9_augment_draw(&draw->rule, (uint32_t)order[i], epoch);
-        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
-    }
-done:
-    return status;
-}
+d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather(op->context, op->site, op->step); }
 
 /* Augments one sample: image (H, W, C) bytes -> out (out_height, out_width, C), by table (C, 256). */
 static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int channels, const int32_t *draws,
@@ -63,23 +40,11 @@ d9_status d9_reference_AUGMENT(const d9_reference_op *op) {
     const int64_t pixels = d9_shape_count(shape) / shape->d[0], made = d9_shape_count(batch) / batch->d[0];
     const double *table = op->in[3];
     double *out = op->out[0];
-    D9_TRY(slice(op, 1, op->step % augment->steps_per_epoch * augment->batch, augment->count, shape->d[0], &order));
+    D9_TRY(d9_host_order(op->context, op->site, 1, op->step, shape->d[0], &order));
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t i = 0; i < augment->count; i++)
         augment_sample(images + order[i] * pixels, &augment->rule, (int)shape->d[3], draws + i * D9_DRAW_SLOTS, table,
                        out + i * made);
-done:
-    return status;
-}
-
-d9_status d9_reference_GATHER(const d9_reference_op *op) {
-    d9_status status;
-    const d9_augment_attributes *augment = &op->node->as.augment;
-    const int32_t *labels = d9_site_data(op->site, op->node->inputs[0]), *order;
-    int32_t *out = d9_site_data(op->site, op->node->outputs[0]);
-    const int64_t samples = d9_reference_in(op, 0)->shape.d[0];
-    D9_TRY(slice(op, 1, op->step % augment->steps_per_epoch * augment->batch, augment->count, samples, &order));
-    for (int64_t i = 0; i < augment->count; i++) out[i] = labels[order[i]];
 done:
     return status;
 }
@@ -98,15 +63,15 @@ d9_status d9_reference_MIX(const d9_reference_op *op) {
 
 d9_status d9_reference_RANK(const d9_reference_op *op) {
     d9_status status;
-    const d9_augment_attributes *rank = &op->node->as.augment;
+    const int64_t count = op->node->as.augment.count;
     int32_t *ranked = d9_site_data(op->site, op->node->outputs[0]);
     const int32_t *order;
     const double *wide = op->in[0];
     float *losses = NULL;
-    D9_TRY(slice(op, 1, op->step % rank->steps_per_epoch * rank->batch, rank->count, INT32_MAX, &order));
-    D9_TRY(D9_ALLOCATE(op->context, rank->count, "losses", &losses));
-    for (int64_t i = 0; i < rank->count; i++) losses[i] = (float)wide[i];
-    for (int64_t i = 0; i < rank->count; i++) ranked[d9_rank_of(losses, rank->count, i)] = order[i];
+    D9_TRY(d9_host_order(op->context, op->site, 1, op->step, INT32_MAX, &order));
+    D9_TRY(D9_ALLOCATE(op->context, count, "losses", &losses));
+    for (int64_t i = 0; i < count; i++) losses[i] = (float)wide[i];
+    for (int64_t i = 0; i < count; i++) ranked[d9_rank_of(losses, count, i)] = order[i];
 done:
     d9_release(op->context, losses);
     return status;

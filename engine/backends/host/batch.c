@@ -1,0 +1,39 @@
+/* The integers of a batch: the indices of the step's samples, their draws and their labels. */
+#include "backends/host/shapes.h"
+
+d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
+                        const int32_t **order) {
+    const d9_augment_attributes *batch = &site->nodes[0]->as.augment;
+    *order = (const int32_t *)d9_site_data(site, site->nodes[0]->inputs[input]) +
+             step % batch->steps_per_epoch * batch->batch;
+    for (int64_t i = 0; i < batch->count; i++)
+        if ((*order)[i] < 0 || (*order)[i] >= samples)
+            return d9_fail(context, D9_DEVICE, "%s: sample %d in the order, must be below %lld", site->nodes[0]->role,
+                           (*order)[i], (long long)samples);
+    return D9_OK;
+}
+
+d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_augment_attributes *draw = &site->nodes[0]->as.augment;
+    const uint32_t epoch = (uint32_t)(step / draw->steps_per_epoch);
+    int32_t *draws = d9_site_data(site, site->nodes[0]->outputs[0]); /* (N, SLOTS) */
+    const int32_t *order;
+    D9_TRY(d9_host_order(context, site, 0, step, draw->samples, &order));
+    for (int64_t i = 0; i < draw->count; i++) {
+        const d9_augment_draws drawn = d9_augment_draw(&draw->rule, (uint32_t)order[i], epoch);
+        for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[i * D9_DRAW_SLOTS + s] = drawn.slot[s];
+    }
+done:
+    return status;
+}
+
+d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const int32_t *labels = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
+    int32_t *gathered = d9_site_data(site, site->nodes[0]->outputs[0]);
+    D9_TRY(d9_host_order(context, site, 1, step, d9_site_count(site, site->nodes[0]->inputs[0]), &order));
+    for (int64_t i = 0; i < site->nodes[0]->as.augment.count; i++) gathered[i] = labels[order[i]];
+done:
+    return status;
+}
