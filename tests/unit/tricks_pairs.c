@@ -24,6 +24,7 @@ static int set_up(void **state) {
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{size: 5}",
+                                      "{share: 0.5}",
                                       "{}",
                                       "{}",
                                       "{}",
