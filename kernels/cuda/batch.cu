@@ -26,10 +26,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
 }
 
 /* Every thread looks at every loss: a batch has thousands, not millions. */
-template <bool MIDDLE>
 __global__ void __launch_bounds__(D9_BLOCK) rank_kernel(d9_cuda_slice slice, const float *losses, int32_t *ranked) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads())
-        ranked[(MIDDLE ? d9_rank_middle_of : d9_rank_of)(losses, slice.count, n)] = sample_at(slice, n);
+        ranked[d9_rank_of(losses, slice.count, n)] = sample_at(slice, n);
 }
 
 /* The pixel at row y, column x: `pixel` (channels). */
@@ -111,12 +110,7 @@ int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int3
 
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked) {
     if (slice->count <= 0) return 0;
-    return D9_LAUNCH(rank_kernel<false>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, losses, ranked);
-}
-
-int d9_cuda_rank_middle(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked) {
-    if (slice->count <= 0) return 0;
-    return D9_LAUNCH(rank_kernel<true>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, losses, ranked);
+    return D9_LAUNCH(rank_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, losses, ranked);
 }
 
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y) {

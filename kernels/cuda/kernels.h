@@ -61,8 +61,6 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
 /* ranked (N): the slice's samples in order of decreasing loss (formulas/rank.h). */
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked);
-/* The same, those nearest the median first. */
-int d9_cuda_rank_middle(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
                 int64_t size, d9_kernel_out y);

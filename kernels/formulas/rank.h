@@ -23,11 +23,4 @@ D9_FN int64_t d9_rank_of(const float *losses, int64_t n, int64_t i) {
     return before;
 }
 
-/* Place of image i when the images next to the median loss come first, and of two that are equally far from it the one
- * with the larger loss. */
-D9_FN int64_t d9_rank_middle_of(const float *losses, int64_t n, int64_t i) {
-    const int64_t d = 2 * d9_rank_of(losses, n, i) - (n - 1);
-    return d >= 0 ? d : -d - 1;
-}
-
 #endif

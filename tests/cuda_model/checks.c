@@ -66,7 +66,6 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_draw(NULL, &slice, &rule, NULL),
         d9_cuda_gather(NULL, &slice, NULL, NULL),
         d9_cuda_rank(NULL, &slice, NULL, NULL),
-        d9_cuda_rank_middle(NULL, &slice, NULL, NULL),
         d9_cuda_augment(NULL, &slice, &batch, out),
         d9_cuda_order(NULL, 1, 0, 0, NULL, NULL)};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {

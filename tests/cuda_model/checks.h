@@ -15,17 +15,14 @@
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
     row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_settle)          \
-    row(draw) row(gather) row(rank) row(rank_middle) row(augment) row(mix) row(order) row(repeated) row(empty)
+    row(draw) row(gather) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
 /* clang-format on */
 
 #define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);
 D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)
 #undef D9_CUDA_CHECK_DECLARE
 
-typedef struct d9_cuda_check {
-    const char *name;
-    void (*run)(d9_check *check);
-} d9_cuda_check;
+typedef struct d9_cuda_check { const char *name; void (*run)(d9_check *check); } d9_cuda_check;
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
 

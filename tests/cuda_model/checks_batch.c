@@ -123,18 +123,6 @@ void d9_cuda_check_rank(d9_check *check) {
     check_integers(check, "rank", expected, &got);
 }
 
-/* An odd and an even number of images. */
-void d9_cuda_check_rank_middle(d9_check *check) {
-    static const float losses[] = {2, 5, 0, 3, 1, 4};
-    static const int32_t order[] = {0, 1, 2, 3, 4, 5}, even[] = {3, 0, 5, 4, 1, 2}, odd[] = {0, 3, 4, 1, 2};
-    for (int count = 5; count <= 6; count++) {
-        const d9_cuda_slice slice = {order, NULL, count, count, 1};
-        d9_array got = d9_array_new(D9_KERNEL_F32, count, 0);
-        d9_check_launch(check, "rank_middle", d9_cuda_rank_middle(NULL, &slice, losses, got.data));
-        check_integers(check, "rank_middle", count == 6 ? even : odd, &got);
-    }
-}
-
 void d9_cuda_check_augment(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < CASES; i++)

@@ -130,8 +130,6 @@ static const op_spec specs[] = {
     {.op = D9_OP_GATHER, .n = 66, .h = 1, .w = 1, .c = 1},
     {.op = D9_OP_RANK, .n = 65},
     {.op = D9_OP_RANK, .n = 66},
-    {.op = D9_OP_RANK_MIDDLE, .n = 65},
-    {.op = D9_OP_RANK_MIDDLE, .n = 66},
 };
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
@@ -462,7 +460,6 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_GATHER] = build_batch,
         [D9_OP_MIX] = build_mix,
         [D9_OP_RANK] = build_rank,
-        [D9_OP_RANK_MIDDLE] = build_rank,
     };
     const op_spec *s = &specs[index];
     char name[96];

@@ -268,14 +268,6 @@ static double rank_by_hand(const op_case *c, int64_t place) {
     return -1;
 }
 
-/* By walking from the median to either side in turn. */
-static double rank_middle_by_hand(const op_case *c, int64_t place) {
-    const int64_t n = dims(c, 0)[0];
-    int64_t low = (n - 1) / 2, high = low + 1, taken = 0;
-    for (int64_t p = 0; p <= place; p++) taken = p > 0 && p % 2 != n % 2 ? high++ : low--;
-    return rank_by_hand(c, taken);
-}
-
 static double draw_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *draw = &c->graph->nodes[0].as.augment;
     const uint32_t sample = (uint32_t)sample_of(c, 0, draw->batch, i / D9_DRAW_SLOTS);
@@ -329,7 +321,6 @@ TEST(forward_agrees_with_loops_by_hand) {
                                                [D9_OP_LOSS] = op_loss_by_hand,
                                                [D9_OP_MIX] = mix_by_hand,
                                                [D9_OP_RANK] = rank_by_hand,
-                                               [D9_OP_RANK_MIDDLE] = rank_middle_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,
                                                [D9_OP_CAST] = same,

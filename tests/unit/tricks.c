@@ -57,8 +57,7 @@ static const struct edits {
     {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
     {"progressive", "{}", {[PROGRAM_PHASES] = true}},
     {"batch_schedule", "{}", {[PROGRAM_PHASES] = true}},
-    {"hard_examples", "{}", {true, true, true, true, true}},
-    {"middle_examples", "{}", {true, true, true, true, true}}, /* but tail, views and phases */
+    {"hard_examples", "{}", {true, true, true, true, true}}, /* but tail, views and phases */
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
     {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},

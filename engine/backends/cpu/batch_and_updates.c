@@ -19,8 +19,7 @@ done:
     return status;
 }
 
-static d9_status rank(d9_context *context, const d9_site *site, int64_t step,
-                      int64_t (*of)(const float *, int64_t, int64_t)) {
+static d9_status run_rank(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *node = site->nodes[0];
     const int64_t count = node->as.augment.count;
@@ -29,17 +28,9 @@ static d9_status rank(d9_context *context, const d9_site *site, int64_t step,
     const int32_t *order;
     D9_TRY(d9_host_order(context, site, 1, step, INT32_MAX, &order));
 #pragma omp parallel for num_threads(site->threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) ranked[of(losses, count, i)] = order[i];
+    for (int64_t i = 0; i < count; i++) ranked[d9_rank_of(losses, count, i)] = order[i];
 done:
     return status;
-}
-
-static d9_status run_rank(d9_context *context, const d9_site *site, int64_t step) {
-    return rank(context, site, step, d9_rank_of);
-}
-
-static d9_status run_rank_middle(d9_context *context, const d9_site *site, int64_t step) {
-    return rank(context, site, step, d9_rank_middle_of);
 }
 
 /* ---- updates and the tail ---- */
@@ -129,7 +120,6 @@ const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_f32, run_rank),
-    D9_PLAIN_RULE(D9_OP_RANK_MIDDLE, "rank_middle", d9_cpu_f32, run_rank_middle),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
     {.name = "orthogonal_update",
      .node_count = 1,

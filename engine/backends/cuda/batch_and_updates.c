@@ -71,15 +71,6 @@ D9_CUDA_RUN(rank) {
                                       d9_site_data(site, node->outputs[0])));
 }
 
-D9_CUDA_RUN(rank_middle) {
-    const d9_node *node = site->nodes[0];
-    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
-    (void)step;
-    return d9_cuda_check(context, site,
-                         d9_cuda_rank_middle(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
-                                             d9_site_data(site, node->outputs[0])));
-}
-
 D9_CUDA_RUN(mix) {
     const d9_node *node = site->nodes[0];
     const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape;

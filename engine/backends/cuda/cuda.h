@@ -184,7 +184,6 @@ D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
 D9_CUDA_RUN(mix);
 D9_CUDA_RUN(rank);
-D9_CUDA_RUN(rank_middle);
 D9_CUDA_RUN(update);
 D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);

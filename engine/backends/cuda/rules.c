@@ -264,7 +264,6 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", any, d9_cuda_run_mix),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", rank_match, d9_cuda_run_rank),
-    D9_PLAIN_RULE(D9_OP_RANK_MIDDLE, "rank_middle", rank_match, d9_cuda_run_rank_middle),
     D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
     D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
     D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),

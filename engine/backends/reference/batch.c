@@ -61,7 +61,7 @@ d9_status d9_reference_MIX(const d9_reference_op *op) {
     return D9_OK;
 }
 
-static d9_status rank(const d9_reference_op *op, int64_t (*of)(const float *, int64_t, int64_t)) {
+d9_status d9_reference_RANK(const d9_reference_op *op) {
     d9_status status;
     const int64_t count = op->node->as.augment.count;
     int32_t *ranked = d9_site_data(op->site, op->node->outputs[0]);
@@ -71,12 +71,8 @@ static d9_status rank(const d9_reference_op *op, int64_t (*of)(const float *, in
     D9_TRY(d9_host_order(op->context, op->site, 1, op->step, INT32_MAX, &order));
     D9_TRY(D9_ALLOCATE(op->context, count, "losses", &losses));
     for (int64_t i = 0; i < count; i++) losses[i] = (float)wide[i];
-    for (int64_t i = 0; i < count; i++) ranked[of(losses, count, i)] = order[i];
+    for (int64_t i = 0; i < count; i++) ranked[d9_rank_of(losses, count, i)] = order[i];
 done:
     d9_release(op->context, losses);
     return status;
 }
-
-d9_status d9_reference_RANK(const d9_reference_op *op) { return rank(op, d9_rank_of); }
-
-d9_status d9_reference_RANK_MIDDLE(const d9_reference_op *op) { return rank(op, d9_rank_middle_of); }

@@ -73,12 +73,3 @@ const d9_op_info d9_op_RANK = {
     D9_PRESET_OUTPUTS,
     .read = read_ranked,
 };
-
-const d9_op_info d9_op_RANK_MIDDLE = {
-    .doc = "loss (N), order -> the step's samples i32 (N), those nearest the median first",
-    .inputs = 2,
-    .outputs = 1,
-    .exact = true,
-    D9_PRESET_OUTPUTS,
-    .read = read_ranked,
-};
