@@ -61,7 +61,6 @@ gelu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
 silu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
 crop         ^(kernels/|engine/(backends|build|train|verify)/)  a kind of augmentation
 cutout       ^(kernels/|engine/(backends|build|train|verify)/)  a kind of augmentation
-grayscale    ^kernels/formulas/                         a kind of augmentation
 flip         ^engine/verify/case_run[.]c                the mirror draws in a case file
 ema          ^engine/verify/                            the moving average in a case file
 ema          ^engine/(config/reference|experiment/spec)[.]c     an example in a message or a page

@@ -17,11 +17,10 @@
 /* The kinds of augmentation, in the order in which they are applied, and the two numbers that set each; both 0: off.
  * Kinds between MIRROR and CUTOUT change the colours of a pixel. */
 typedef enum d9_augment_kind {
-    D9_AUGMENT_CROP,      /* reflect padding in pixels */
-    D9_AUGMENT_MIRROR,    /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
-    D9_AUGMENT_GRAYSCALE, /* share of the images that lose their colours */
-    D9_AUGMENT_JITTER,    /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
-    D9_AUGMENT_CUTOUT,    /* side of the zeroed square */
+    D9_AUGMENT_CROP,   /* reflect padding in pixels */
+    D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
+    D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
+    D9_AUGMENT_CUTOUT, /* side of the zeroed square */
     D9_AUGMENT_MIX, /* alpha: shares of Beta(alpha, alpha), drawn for a batch; the rows above are drawn for an image */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
@@ -35,7 +34,6 @@ enum {
     D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
     D9_DRAW_CROP_X,
     D9_DRAW_MIRROR = 2 * D9_AUGMENT_MIRROR,
-    D9_DRAW_GRAY = 2 * D9_AUGMENT_GRAYSCALE, /* 1: without colours */
     D9_DRAW_BRIGHTNESS = 2 * D9_AUGMENT_JITTER,
     D9_DRAW_CONTRAST,
     D9_DRAW_CUTOUT_Y = 2 * D9_AUGMENT_CUTOUT,
@@ -99,10 +97,6 @@ D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sam
     d9_augment_draws draws = {{0}};
     d9_augment_place(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
-    if (d9_augment_on(rule, D9_AUGMENT_GRAYSCALE)) {
-        const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_GRAYSCALE, 0);
-        draws.slot[D9_DRAW_GRAY] = d9_philox_unit(word.v[0]) < (double)rule->number[D9_AUGMENT_GRAYSCALE][0];
-    }
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
         const float *range = rule->number[D9_AUGMENT_JITTER];
@@ -149,16 +143,8 @@ D9_FN float d9_augment_jitter(float value, int32_t brightness, int32_t contrast)
     return (value + d9_float_of_bits((uint32_t)brightness)) * d9_float_of_bits((uint32_t)contrast);
 }
 
-/* The mean of the channels on each of them. */
-D9_FN void d9_augment_gray(int channels, float *pixel) {
-    float sum = 0;
-    for (int c = 0; c < channels; c++) sum += pixel[c];
-    for (int c = 0; c < channels; c++) pixel[c] = sum / (float)channels;
-}
-
 /* Changes the colours of a normalised pixel (channels), in place. */
 D9_FN void d9_augment_colour(const d9_augment_rule *rule, const int32_t *draws, int channels, float *pixel) {
-    if (d9_augment_on(rule, D9_AUGMENT_GRAYSCALE) && draws[D9_DRAW_GRAY]) d9_augment_gray(channels, pixel);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER))
         for (int c = 0; c < channels; c++)
             pixel[c] = d9_augment_jitter(pixel[c], draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);

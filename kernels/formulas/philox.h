@@ -22,8 +22,7 @@ enum {
     D9_STREAM_SPLIT = 6,     /* validation and test splits of folders */
     D9_STREAM_DROPOUT = 7,   /* one word for each element: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
-    D9_STREAM_MIX = 9,       /* mixing weight of a batch; the sample is the step */
-    D9_STREAM_GRAYSCALE = 10
+    D9_STREAM_MIX = 9        /* mixing weight of a batch; the sample is the step */
 };
 
 typedef struct d9_philox {

@@ -37,7 +37,6 @@ static site open_site(const batch_case *c) {
                        c->out_width,
                        {[D9_AUGMENT_CROP] = {(float)c->pad},
                         [D9_AUGMENT_MIRROR] = {(float)c->mirror},
-                        [D9_AUGMENT_GRAYSCALE] = {c->contrast},
                         [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
                         [D9_AUGMENT_CUTOUT] = {(float)c->cutout}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;

@@ -392,7 +392,6 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
                                                 (int)made.d[2],
                                                 {[D9_AUGMENT_CROP] = {(float)s->pad},
                                                  [D9_AUGMENT_MIRROR] = {(float)s->variant},
-                                                 [D9_AUGMENT_GRAYSCALE] = {(float)s->parameter},
                                                  [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
                                                  [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}}};
     if (s->op == D9_OP_DRAW) {

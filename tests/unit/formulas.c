@@ -354,18 +354,6 @@ TEST(jitter_adds_and_then_multiplies) {
     assert_true(d9_augment_jitter(3, d9_augment_spread(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
 }
 
-TEST(grayscale_takes_its_share_and_the_mean) {
-    const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_GRAYSCALE] = {0.25f}}};
-    float pixel[3] = {1, 2, 6}, other[3] = {1, 2, 6};
-    int gray = 0;
-    for (uint32_t sample = 0; sample < 8000; sample++) gray += d9_augment_draw(&rule, sample, 1).slot[D9_DRAW_GRAY];
-    assert_in_range(gray, 1806, 2194); /* five standard deviations */
-    d9_augment_colour(
-        &rule, d9_augment_draw(&(d9_augment_rule){3, 8, 8, 8, 8, {[D9_AUGMENT_GRAYSCALE] = {1}}}, 1, 1).slot, 3, pixel);
-    d9_augment_colour(&rule, (const int32_t[D9_DRAW_SLOTS]){0}, 3, other);
-    assert_true(pixel[0] == 3 && pixel[1] == 3 && pixel[2] == 3 && other[0] == 1 && other[2] == 6);
-}
-
 TEST(alternating_mirror_turns_over) {
     const d9_augment_rule rule = {3, 32, 32, 32, 32, {[D9_AUGMENT_MIRROR] = {D9_MIRROR_ALTERNATING}}},
                           random = {3, 32, 32, 32, 32, {[D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}}};

@@ -292,14 +292,9 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     int64_t source_row = rows[row + (int64_t)draws[D9_DRAW_CROP_Y]],
             source_column = columns[from + (int64_t)draws[D9_DRAW_CROP_X]];
     int64_t sample = sample_of(c, 1, augment->batch, n);
-    const double *bytes = content(c, 0) + ((sample * all[1] + source_row) * all[2] + source_column) * y[3];
-    double pixel = content(c, 3)[k * 256 + (int64_t)bytes[k]];
+    const double byte = content(c, 0)[((sample * all[1] + source_row) * all[2] + source_column) * y[3] + k];
+    const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
     if (augment->rule.number[D9_AUGMENT_JITTER][0] == 0) return pixel;
-    if (draws[D9_DRAW_GRAY] != 0) {
-        float sum = 0;
-        for (int64_t other = 0; other < y[3]; other++) sum += (float)content(c, 3)[other * 256 + (int64_t)bytes[other]];
-        pixel = (double)(sum / (float)y[3]);
-    }
     const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_BRIGHTNESS]),
                 factor = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_CONTRAST]), moved = (float)pixel + shift;
     return (double)(moved * factor);

@@ -52,7 +52,6 @@ static const struct edits {
     {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
-    {"grayscale", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
     {"progressive", "{}", {[PROGRAM_PHASES] = true}},
@@ -133,14 +132,10 @@ static double augmented_by(const built *b, d9_augment_kind kind, int number) {
 
 TEST(test_augmentations, set_up) {
     built b;
-    build(TINY,
-          "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}, grayscale: {share: 0.5}, "
-          "color_jitter: {brightness: 0.25}",
-          &b);
+    build(TINY, "crop: {pad: 3}, cutout: {size: 5}, flip: {rule: alternating}, color_jitter: {brightness: 0.25}", &b);
     assert_true(augmented_by(&b, D9_AUGMENT_CROP, 0) == 3);
     assert_true(augmented_by(&b, D9_AUGMENT_CUTOUT, 0) == 5);
     assert_true(augmented_by(&b, D9_AUGMENT_MIRROR, 0) == D9_MIRROR_ALTERNATING);
-    assert_true(augmented_by(&b, D9_AUGMENT_GRAYSCALE, 0) == 0.5);
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0.25);
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 1) == (double)0.13f);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) /* evaluation sees the image as it is */

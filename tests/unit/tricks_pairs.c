@@ -24,7 +24,6 @@ static int set_up(void **state) {
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{size: 5}",
-                                      "{share: 0.5}",
                                       "{}",
                                       "{}",
                                       "{}",
