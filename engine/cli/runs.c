@@ -77,13 +77,20 @@ static d9_status read_shard(d9_cli *cli, const char *text, d9_runs *runs) {
     return D9_OK;
 }
 
-static d9_status count_devices(d9_cli *cli, const char *list, int *count) {
-    *count = 1;
-    for (const char *at = list; *at; at++) *count += *at == ',';
-    bool fine = *list && list[strspn(list, "0123456789,")] == 0 && *list != ',' && list[strlen(list) - 1] != ',' &&
-                !strstr(list, ",,");
-    return fine ? D9_OK
-                : d9_fail(&cli->context, D9_USAGE, "--devices: \"%s\" is not a list of numbers, like 0,1", list);
+static d9_status split_devices(d9_cli *cli, const char *list, d9_work_options *work) {
+    d9_status status;
+    const char **names = NULL;
+    const size_t most = strlen(list) + 1;
+    char *copy;
+    D9_TRY(d9_arena_copy(&cli->context, &cli->arena, list, &copy));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, most, &names));
+    work->worker_count = d9_text_split(copy, ',', names, (int)most);
+    work->devices = names;
+    for (int i = 0; i < work->worker_count; i++)
+        if (!*names[i] || names[i][strspn(names[i], "0123456789")])
+            D9_TRY(d9_fail(&cli->context, D9_USAGE, "--devices: \"%s\" is not a list of numbers, like 0,1", list));
+done:
+    return status;
 }
 
 static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options,
@@ -97,7 +104,6 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                       .work = {.shards = 1,
                                .pack = options->pack.given ? options->pack.value : 1,
                                .worker_count = options->workers.given ? (int)options->workers.value : 1,
-                               .devices = options->devices,
                                .run = {.threads = options->edits.threads.value,
                                        .data = options->edits.data,
                                        .process_start = cli->process_start,
@@ -110,7 +116,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
     if (options->shard) D9_TRY(read_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices already sets their number"));
-    if (options->devices) D9_TRY(count_devices(cli, options->devices, &runs->work.worker_count));
+    if (options->devices) D9_TRY(split_devices(cli, options->devices, &runs->work));
     const bool slurm = options->slurm, tasks = slurm || options->commands;
     const char *alone = options->sbatch.count && !slurm  ? "--sbatch: only with --slurm"
                         : options->tasks.given && !slurm ? "--tasks: only with --slurm"

@@ -115,14 +115,6 @@ typedef struct worker_pool {
     int pipe[2];         /* failing workers write a message to [1]; the parent reads the first from [0] */
 } worker_pool;
 
-/* Selects entry `index` of a list like "0,2,5". */
-static void choose_device(const char *list, int index) {
-    char device[24];
-    for (; index > 0; index--) list = strchr(list, ',') + 1;
-    snprintf(device, sizeof device, "%.*s", (int)strcspn(list, ","), list);
-    setenv("CUDA_VISIBLE_DEVICES", device, 1);
-}
-
 /* Writes one line, short enough for an atomic write to the pipe. */
 static void report_error(const worker_pool *pool) {
     const d9_context *context = pool->self->context;
@@ -137,7 +129,7 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* the worker ends with its parent */
     if (getppid() != parent) raise(SIGTERM);
     self->run.process_start = 0;
-    if (self->options->devices) choose_device(self->options->devices, index);
+    if (self->options->devices) setenv("CUDA_VISIBLE_DEVICES", self->options->devices[index], 1);
     d9_status status = work(self);
     if (status != D9_OK) report_error(pool);
     return status;

@@ -14,11 +14,11 @@ typedef struct d9_work_observer {
 } d9_work_observer;
 
 typedef struct d9_work_options {
-    int64_t shard, shards; /* only the packs p of runs with p % shards == shard */
-    int64_t pack;          /* number of consecutive runs per pack */
-    int worker_count;      /* number of processes; 1: no workers */
-    const char *devices;   /* "0,2": one worker per GPU, worker_count in total; NULL: not selected */
-    d9_run_options run;    /* `observer` and `threads_default` are set by d9_experiment_work */
+    int64_t shard, shards;      /* only the packs p of runs with p % shards == shard */
+    int64_t pack;               /* number of consecutive runs per pack */
+    int worker_count;           /* number of processes; 1: no workers */
+    const char *const *devices; /* (worker_count): the GPU of each worker, like "2"; NULL: not selected */
+    d9_run_options run;         /* `observer` and `threads_default` are set by d9_experiment_work */
     d9_work_observer observer;
 } d9_work_options;
 
