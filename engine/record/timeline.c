@@ -45,18 +45,7 @@ static const d9_clock clocks[] = {
      .usual = true,
      .brief = "everything",
      .doc = "everything, from the start of the process to the final accuracy",
-     .until = D9_CLOCK_FINAL_ACCURACY,
-     .in = {[D9_SEGMENT_PROCESS] = true,
-            [D9_SEGMENT_CONTEXT] = true,
-            [D9_SEGMENT_LOAD] = true,
-            [D9_SEGMENT_PLAN] = true,
-            [D9_SEGMENT_UPLOAD] = true,
-            [D9_SEGMENT_INIT] = true,
-            [D9_SEGMENT_WHITEN] = true,
-            [D9_SEGMENT_TRAIN] = true,
-            [D9_SEGMENT_EVALUATE] = true,
-            [D9_SEGMENT_FINAL_EVALUATE] = true,
-            [D9_SEGMENT_SAVE] = true}},
+     .until = D9_CLOCK_FINAL_ACCURACY},
 };
 
 const char *d9_segment_name(d9_segment_kind kind) { return segment_names[kind]; }
