@@ -28,7 +28,7 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Sets `freeze_group` of the parameters frozen with convolution i to the number of its share; equal shares have one. */
+/* Sets `frozen_group` of the parameters frozen with convolution i to the number of its share; equal shares have one. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
     const d9_real_list *until = &((const freeze *)opaque)->until;

@@ -1,4 +1,4 @@
-/* The order in which a program is built: the plain network, the tricks, the passes, the nodes around the network. */
+/* Builds a program, in this order: the plain network, the tricks, the passes, the nodes around the network. */
 #include "build/parts.h"
 #include "config/values.h"
 #include "step/layout.h"
@@ -18,8 +18,8 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
-/* airbench's settings: rates of a summed loss are per 1024 images and 1 + 1 / (1 - momentum) times too large, which is
- * about what momentum makes of them; the decay is that of a step at the peak. */
+/* Converts decoupled settings: learning rates are for a summed loss, per 1024 images and times 1 + 1 / (1 - momentum),
+ * about the factor by which momentum multiplies a step; the decay is that of a step at the peak. */
 static void decouple(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);
     weights->per_image = true;
@@ -47,7 +47,7 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
     snprintf(biases.name, sizeof biases.name, "biases");
     biases.selects.kinds = 1u << D9_BIAS;
     biases.rate_multiplier *= m;
-    biases.decay_multiplier = 1 / m; /* rate times decay is the same for both groups */
+    biases.decay_multiplier = 1 / m; /* learning rate times decay is the same for both groups */
     *groups = (d9_groups){2, {weights, biases}};
 }
 
@@ -69,7 +69,7 @@ done:
     return status;
 }
 
-/* `any`: a trick that refuses is left out. */
+/* Applies all tricks. `any`: a trick that fails with D9_USAGE is left out instead. */
 static d9_status edit_all(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
                           d9_program *program, d9_graph *forward) {
     d9_status status;
@@ -113,7 +113,7 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
-/* The network for images as `extent` says, and all that a trick edits beside it, from the plain settings on. */
+/* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the rest of the program. */
 static d9_status build_forward(d9_context *context, const d9_config *config, const d9_extent *extent,
                                const d9_program_options *options, bool any, d9_program *program, d9_graph *forward) {
     d9_status status;
@@ -132,7 +132,7 @@ done:
     return status;
 }
 
-/* A network built for a batch takes so many images: in as many ghost groups, for they have their statistics. */
+/* Changes the batch size of a network. The number of ghost groups stays, because each has its own statistics. */
 static d9_status take_images(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = b->program->extent.batch;
@@ -216,7 +216,7 @@ done:
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole program ---- */
 
 static d9_status keep_features(d9_context *context, d9_graph *graph) {
     const d9_node_id classifier = d9_graph_classifier(graph);
@@ -241,7 +241,7 @@ done:
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
-    d9_graph forward, learner; /* alike, but where a step does not learn from all images that it takes */
+    d9_graph forward, learner; /* equal unless a step trains on fewer images than it draws */
     const d9_building b = {context, config, options, program};
     d9_graph_init(&forward);
     d9_graph_init(&learner);

@@ -1,4 +1,4 @@
-/* Building the step program: model, tricks, passes, and the list of nodes of a step. */
+/* Builds the step program: model, tricks, passes, and the node lists of steps and evaluation. */
 #ifndef D9_BUILD_BUILD_H
 #define D9_BUILD_BUILD_H
 

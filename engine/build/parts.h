@@ -1,11 +1,11 @@
-/* The parts of building a program, for each other: the network (build.c), the batch and the gradients
- * (gradients.c), the updates (updates.c), the phases (phases.c). */
+/* Internal interface of engine/build: the network (build.c), the batch and the gradients (gradients.c), the updates
+ * (updates.c), the phases (phases.c). */
 #ifndef D9_BUILD_PARTS_H
 #define D9_BUILD_PARTS_H
 
 #include "build/build.h"
 
-/* What a run is built from, and what it becomes. */
+/* The inputs of a build, and the program under construction. */
 typedef struct d9_building {
     d9_context *context;
     const d9_config *config;
@@ -24,21 +24,21 @@ D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const
 
 /* ---- the batch and the gradients ---- */
 
-/* From the batch to the gradients, of a list that serves the steps from `from` on, each of `taken` images. */
+/* Adds all nodes from the batch to the gradients to a list for the steps from `from` on, each of `taken` images. */
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph);
-/* The batch at the head of the evaluation list. */
+/* Adds the batch nodes at the beginning of the evaluation list. */
 D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
 
 /* ---- the updates ---- */
 
-/* From the gradients to the end of a step. */
+/* Adds the updates and the tail, the nodes after the gradients. */
 D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* ---- the phases ---- */
 
 /* Computes the step range of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* The lists. `learner`: the network of the others; `updates`: the first node of `train` behind its gradients. */
+/* Builds the lists of all phases. `learner`: network of the other steps; `updates`: first node after the gradients. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates);
 /* True if steps draw different numbers of batches. */
 bool d9_build_changes_batches(const d9_program *program);
@@ -49,7 +49,7 @@ void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list);
 
 D9_MUST_USE d9_status d9_build_table(d9_context *context, d9_program *program, const char *name, int64_t count, int *id,
                                      double **values);
-/* A value at a fixed place of a buffer. */
+/* Adds a value at a fixed offset of a buffer. */
 D9_MUST_USE d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer,
                                       d9_type type, d9_shape shape, int64_t offset, d9_value_id *id);
 

@@ -54,7 +54,7 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* What `train` has from this node on, updates and tail, but for what has stopped by the phase. */
+/* Copies the nodes of `train` from `first` on, updates and tail, without the updates of frozen groups. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
     for (d9_node_id n = first; n < train->node_count; n++) {
@@ -114,20 +114,21 @@ static d9_status add_phase(d9_context *context, int64_t from, int64_t until, int
     return D9_OK;
 }
 
-/* The first of these steps that no phase serves; until: there is none. */
+/* The first of these steps that belongs to no phase; `until` if there is none. */
 static int64_t first_left(const d9_program *program, int64_t from, int64_t until) {
     while (from < until && d9_program_phase(program, from) != D9_NONE) from += d9_program_batches(program, from);
     return from;
 }
 
-/* No step of the phase would have room. */
+/* Is no step of the phase possible, because every one would cross the end of the phase or of an epoch? */
 static bool is_empty(const d9_program *program, const d9_phase *phase) {
     for (int64_t s = phase->from; s < phase->until; s++)
         if (d9_phase_has_room(program, phase, s)) return false;
     return true;
 }
 
-/* When the next group ends, or another of the changes comes; `rests`: one has ended. */
+/* The next step after `from` at which a group ends or images or batches change. `rests`: a group is frozen at `from`.
+ */
 static int64_t next_change(const d9_program *program, int64_t from, bool *rests) {
     int64_t next = program->steps;
     *rests = false;
@@ -145,8 +146,8 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *rests)
     return next;
 }
 
-/* A phase between each two changes, but where the steps run `train`; and where single batches are left of steps that
- * take several, one for those. */
+/* Makes a phase between each two changes, unless its steps run `train`, and one for batches left over by larger steps.
+ */
 d9_status d9_build_find_phases(const d9_building *b) {
     d9_status status = D9_OK;
     d9_context *context = b->context;

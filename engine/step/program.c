@@ -1,5 +1,5 @@
-/* What a program's parts mean: accumulators, groups, when a node runs and with which coefficients. Building one is
- * build/build.c. */
+/* The parts of a program: accumulators, groups, the steps in which a node runs, and coefficients. build/build.c builds
+ * a program. */
 #include "step/program.h"
 
 #include <fnmatch.h>
@@ -8,7 +8,7 @@
 
 /* ---- accumulators ---- */
 
-/* Names that mean something else in a program or in its checkpoint. */
+/* Is the name reserved in a program or in its checkpoint? */
 static bool is_taken(const char *name) {
     for (int b = 0; b <= (int)D9_BUFFER_ACCUMULATORS; b++)
         if (strcmp(name, d9_buffer_name((d9_buffer)b)) == 0) return true;
@@ -162,7 +162,7 @@ int64_t d9_program_images(const d9_program *program, int64_t step) {
 }
 
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
-    int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* one begins with each epoch */
+    int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* a step begins with each epoch */
     while (s + d9_program_batches(program, s) < step) s += d9_program_batches(program, s);
     return s;
 }
@@ -174,7 +174,7 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
 
 int64_t d9_program_usual_step(const d9_program *program) {
     int64_t count[1 + D9_MAX_PHASES] = {0},
-                      first[1 + D9_MAX_PHASES] = {0}; /* in batches: of `train`, then the phases */
+                      first[1 + D9_MAX_PHASES] = {0}; /* counted in batches: of `train`, then of each phase */
     int usual = 0;
     for (int64_t s = 0, batches; s < program->steps; s += batches) {
         const int list = 1 + d9_program_phase(program, s);

@@ -1,7 +1,7 @@
 /* The step program: a training run as data.
  *
  * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout = this (build/build.h). A backend
- * plans it and runs it; nothing in it is a callback (initialisers apart, which run once before the first step). */
+ * plans it and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
 #ifndef D9_STEP_PROGRAM_H
 #define D9_STEP_PROGRAM_H
 
@@ -10,69 +10,68 @@
 #include "graph/passes.h"
 #include "step/augment.h"
 
-/* ---- accumulators: what updates and the tail keep between steps beside the state, by name ---- */
+/* ---- accumulators: named arrays that updates and the tail keep between steps, besides the state ---- */
 typedef enum d9_accumulator_layout {
-    D9_ACCUMULATOR_OF_GROUPS, /* an element for each of the groups' parameters, where GRADIENT has its; starts at zero
-                               */
-    D9_ACCUMULATOR_OF_STATE   /* an element for each of STATE's, which it starts as */
+    D9_ACCUMULATOR_OF_GROUPS, /* one element per trained parameter, laid out as GRADIENT; initially zero */
+    D9_ACCUMULATOR_OF_STATE   /* one element per element of STATE; initially a copy of STATE */
 } d9_accumulator_layout;
 typedef struct d9_accumulator {
     const char *name;
     d9_accumulator_layout layout;
 } d9_accumulator;
-typedef struct d9_accumulators { /* number i lies in the buffer D9_BUFFER_ACCUMULATORS + i */
+typedef struct d9_accumulators { /* number i has the buffer D9_BUFFER_ACCUMULATORS + i */
     int count;
     d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
 } d9_accumulators;
-/* A new one. The name was taken before: D9_USAGE, so that two tricks never share one by accident. */
+/* Adds an accumulator. A name that is taken is D9_USAGE, so that two tricks never share one by accident. */
 D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                                          d9_accumulator_layout layout, d9_buffer *buffer);
-/* D9_BUFFER_COUNT: there is none of this name. */
+/* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
 d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *name);
 
 /* ---- parameter groups: what on_optimizer edits ---- */
 
-/* What agrees with all that is said. */
+/* Selects the parameters that match every field that is set. */
 typedef struct d9_selector {
     unsigned kinds;          /* bits 1u << d9_parameter_kind; 0: any */
-    int rank;                /* of the shape; 0: any */
-    char role[D9_NAME_SIZE]; /* pattern of the name, as a shell's: "head.*"; "": any */
-    int frozen_group;        /* only those whose value has this number; 0: any */
+    int rank;                /* rank of the shape; 0: any */
+    char role[D9_NAME_SIZE]; /* shell pattern of the name: "head.*"; "": any */
+    int frozen_group;        /* d9_value.frozen_group; 0: any */
 } d9_selector;
 
 /* Each trainable parameter belongs to the first group that selects it. */
 typedef struct d9_group {
     char name[D9_NAME_SIZE]; /* "weights", "biases" */
     d9_selector selects;
-    d9_op op;         /* whose record says that it is an update */
-    d9_update update; /* of D9_OP_UPDATE: its row in kernels/formulas/updates.def */
+    d9_op op;         /* an update operation */
+    d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
-    bool mean;      /* moves by the mean loss, whatever the batch, not by the sum */
-    bool per_image; /* the rate is for learning from one batch: a step that learns from two has twice as much */
-    int averages;   /* of what it keeps: the first so many are moving averages that start at zero (updates.def) */
-    int64_t every;  /* steps from one in which it moves to the next; 0: it moves in each */
-    /* Steps from one return to the norm to the next; 0: none. By the end they have become `last`; 0: they stay. */
+    bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
+    bool per_image; /* the learning rate is proportional to the number of batches of a step */
+    int averages;   /* number of accumulators, from the first, that are moving averages from zero (updates.def) */
+    int64_t every;  /* update interval in steps; 0: every step */
+    /* Interval in steps at which filters are scaled to their norm, and at the end of the run; 0: never, unchanged. */
     int64_t renormalise_every, renormalise_last;
-    /* What the row keeps, by name, shared with other groups. NULL ends the list: the rest is zero at every step. */
+    /* Names of the accumulators of the row, shared with other groups. NULL ends the list; the others are zero. */
     const char *accumulators[D9_UPDATE_STATES];
-    d9_schedule rate; /* as for a mean loss */
+    d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
-    double from_epoch, until_epoch; /* the steps in which it moves; until 0: to the end */
-    double until_share;             /* of the run, if that is earlier; 0: to the end */
-    bool rate_ends;                 /* the end of its rate's schedule is the group's, not the run's */
+    double from_epoch, until_epoch; /* the epochs in which it is updated; until 0: to the end */
+    double until_share;             /* share of the run after which it is frozen, if that is earlier; 0: never */
+    bool rate_ends;                 /* the learning rate schedule ends with the group, not with the run */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
-enum { D9_MAX_GROUPS = 144 }; /* 17 of each of two, and those of a second network twice as many */
+enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a second network has groups of its own */
 typedef struct d9_groups {
     int count;
     d9_group group[D9_MAX_GROUPS];
 } d9_groups;
-/* Puts a group at place `at`, before those that were there from there on. Too many: D9_USAGE. */
+/* Inserts a group at index `at`, before the groups from there on. Too many groups: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
-/* The row, with the names of what it keeps and what else updates.def says. */
+/* Sets the update row of a group with all properties from updates.def, such as its accumulators. */
 void d9_group_set_update(d9_group *group, d9_update update);
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);
-/* The group a trainable parameter belongs to; D9_NONE: none. */
+/* The index of the group that a trainable parameter belongs to; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
 /* ---- the tail: whole-buffer nodes after the updates; what on_step edits ---- */
@@ -80,14 +79,14 @@ typedef struct d9_tail_node {
     d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
     d9_buffer to, from; /* STATE, or an accumulator of it */
     d9_coefficient ratio;
-    double power; /* not 0: after step t of T the ratio is the constant times (t / T)^power */
+    double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
     d9_when when;
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };
 typedef struct d9_tail {
     int count;
     d9_tail_node node[D9_MAX_TAIL];
-    d9_buffer evaluate; /* the state evaluations read: STATE, or an accumulator of it */
+    d9_buffer evaluate; /* the buffer that evaluations read: STATE, or an accumulator with its layout */
 } d9_tail;
 
 /* ---- evaluation views: what on_views edits. Logits are averaged with these weights. ---- */
@@ -100,9 +99,9 @@ enum { D9_MAX_VIEWS = 8 };
 typedef struct d9_views {
     int count;
     d9_view view[D9_MAX_VIEWS];
-    double alone; /* share of the images, those of which the first view is surest, for which it answers alone */
+    double alone; /* share of the images, the most confident ones in the first view, that get only this view */
 } d9_views;
-/* Views an image, on average. */
+/* The average number of views per image. */
 double d9_views_an_image(const d9_views *views);
 
 /* ---- a second network: what on_selection fills in ---- */
@@ -118,7 +117,7 @@ typedef struct d9_selection {
     int64_t every;       /* update interval of the second network, in steps */
 } d9_selection;
 
-/* ---- what the run is over ---- */
+/* ---- sizes of the data and the run ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch;
     double epochs;
@@ -150,14 +149,14 @@ D9_MUST_USE d9_status d9_phase_change_add(d9_context *context, d9_phase_changes 
 
 enum { D9_MAX_TABLES = 2 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
-/* Steps that run another list than `train`, over the same state and the same updates: on smaller images, of several
- * batches at once, or without the gradients of what no longer moves.
+/* A range of steps with its own list of nodes, over the same state and updates as `train`: on smaller images, of
+ * several batches, or without the gradients of frozen parameters.
  *
- * Steps are counted in batches: one that takes three is followed by the third behind it. What happens every so many
- * steps happens in one that holds such a batch. */
+ * Steps are counted in batches: a step s of three batches is followed by step s + 3. An event with an interval in steps
+ * happens in the step that contains such a batch. */
 typedef struct d9_phase {
-    int64_t from, until; /* steps, until excluded */
-    int64_t batches;     /* that a step takes; where fewer are left in the phase or the epoch, another list serves */
+    int64_t from, until; /* range of steps; `until` is excluded */
+    int64_t batches;     /* per step; where fewer are left in the phase or the epoch, another list is used */
     d9_graph list;
 } d9_phase;
 enum { D9_MAX_PHASES = 48 };
@@ -176,68 +175,69 @@ typedef struct d9_program {
     d9_tail tail;
     d9_views views;
     d9_graph train, eval;          /* finished node lists */
-    d9_phase phase[D9_MAX_PHASES]; /* in the order of their steps; all others run `train` */
+    d9_phase phase[D9_MAX_PHASES]; /* ordered by steps; all other steps run `train` */
     int phase_count;
     d9_table table[D9_MAX_TABLES];
     int table_count;
-    bool keep_all; /* every scratch value keeps its place after the step */
+    bool keep_all; /* no two scratch values share memory, so all can be read after a step */
     int64_t buffer_bytes[D9_BUFFER_COUNT];
-    /* Elements. STATE holds the groups' parameters, the frozen ones, then the statistics, each value at a
-     * multiple of 64 bytes; GRADIENT covers the groups alone. */
+    /* Elements. STATE holds the parameters of the groups, then frozen parameters, then statistics, each value at a
+     * multiple of 64 bytes; GRADIENT has only those of the groups. */
     int64_t state_elements, group_elements;
-    int64_t trainable_count, frozen_count; /* parameters proper, without the gaps */
+    int64_t trainable_count, frozen_count; /* numbers of parameters, without padding */
 } d9_program;
 
 struct d9_trick;
 typedef struct d9_program_options {
-    uint64_t seed;       /* of the run: key of every draw */
-    const double *rates; /* one per step instead of the schedule; NULL: the schedule (verify sets it) */
+    uint64_t seed;       /* of the run: key of all random draws */
+    const double *rates; /* learning rate of each step; NULL: from the schedule (verify sets it) */
     int64_t rate_count;
-    const double *class_weights; /* (extent.classes) what an image of each counts in the loss; NULL: each counts 1 */
+    const double *class_weights; /* (extent.classes) weight of an image of each class in the loss; NULL: all 1 */
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
-    int longest_rule;            /* nodes of the longest rule of the backend; 0: not known, the longest there may be */
+    int longest_rule;            /* nodes of the longest rule of the backend; 0: unknown, the maximum is assumed */
     bool keep_all;               /* as in the program */
-    bool eval_only; /* no memory for training: SCRATCH as evaluation needs it, GRADIENT and the like empty */
-    bool features;  /* eval.features is set, and can be read after an evaluation step */
-    const struct d9_trick *const *tricks; /* further ones without options, after the configuration's (tests) */
+    bool eval_only; /* no memory for training: SCRATCH is sized for evaluation, GRADIENT and others are empty */
+    bool features;  /* sets eval.features, which can be read after an evaluation step */
+    const struct d9_trick *const *tricks; /* more tricks, without options, after the configuration's (tests) */
     int trick_count;
 } d9_program_options;
 
 void d9_program_free(d9_context *context, d9_program *program);
 
-/* How many batches a step takes that begins with this one, from 1 on, and so how far away the next step is. */
+/* The number of batches of the step that begins at `step`, so the next one begins at step + this number. */
 int64_t d9_program_batches(const d9_program *program, int64_t step);
-/* Of so many images that a step takes, how many it learns from. */
+/* How many of `images` images of a step are trained on. */
 int64_t d9_program_learned(const d9_program *program, int64_t images);
-/* Images that this step learns from. */
+/* The number of images that this step trains on. */
 int64_t d9_program_images(const d9_program *program, int64_t step);
-/* The step that is followed by this one, from 1 on. */
+/* The step before this one; `step` is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
-/* Whether a step of the phase has room from this one on: before the phase ends, and the epoch. */
+/* Does a step of the phase that begins at `step` end before the phase and the epoch end? */
 bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step);
-/* The phase of a step, or D9_NONE: the step runs `train`. */
+/* The phase of a step; D9_NONE if the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
-/* How many steps of the same list, from this one on, follow each other before the epoch or a phase ends or begins. */
+/* The number of consecutive steps with the same list, from this one on, within the epoch. */
 int64_t d9_program_alike(const d9_program *program, int64_t step);
-/* The list that a step of training runs. */
+/* The node list of a training step. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
-/* A step of the list that most steps run: what a step usually is. */
+/* A typical step: one that runs the list that most steps run. */
 int64_t d9_program_usual_step(const d9_program *program);
-/* The step from which on a group no longer moves: the run's steps, where it moves to the end. */
+/* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* What a schedule over so many epochs has for that step: at its end, or at its start. */
+/* The value of a schedule over `epochs` epochs in a step, at its end or, with at_start, at its start. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
-/* What multiplies the schedule's value in that step: with per_image also the batches that are learned from. */
+/* The factor of the schedule's value in a step; with per_image it includes the number of batches trained on. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
-/* The group's rate in that step, from 0, as for a mean loss, its multiplier in it; behind its end it means nothing. */
+/* The learning rate of a group in a step, from 0, for a mean loss, including its multiplier; undefined once it is
+ * frozen. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);
 
-/* "state", "velocity": an accumulator by its own name. */
+/* The name of a buffer: "state", "velocity"; accumulators have their own names. */
 const char *d9_program_buffer_name(const d9_program *program, d9_buffer buffer);
 
-/* In a step that takes `batches` from this one on. */
+/* Is `when` active in the step of `batches` batches that begins at `step`? */
 bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch);
-/* (classes) of a loss node, or its gradient: what an image of each class counts. NULL: each counts 1. */
+/* The class weights (classes) of a loss node or of its gradient; NULL: all 1. */
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);
 double d9_coefficient_at(const d9_program *program, const d9_coefficient *coefficient, int64_t step);
 
