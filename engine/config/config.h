@@ -1,12 +1,12 @@
 /* The effective configuration: every default resolved, each value with its origin.
  *
- * Strict YAML (libyaml): unknown key, duplicate key, wrong type, out of range are D9_USAGE with
- * "FILE:LINE:COLUMN: ...", the legal values and the nearest known key. `base: FILE` (relative to the file
- * that says it) is loaded first and merged under: maps by key, everything else replaced; `tricks: {x: off}`
- * removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
- * `published` speak about one file and are not inherited. A file that inherits itself is refused with the chain.
+ * YAML is read strictly (libyaml): an unknown key, a duplicate key, a wrong type or a value out of range is D9_USAGE
+ * with "FILE:LINE:COLUMN: ...", the legal values and the nearest known key. `base: FILE` (relative to the file that
+ * contains it) is loaded first, and the file is merged over it: maps by key, everything else is replaced. `tricks: {x:
+ * off}` removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
+ * `published` describe one file and are not inherited. A file that inherits itself is rejected with the chain of files.
  *
- * The file that `train.from` names is read, so that the configuration knows its sum. */
+ * Loading also reads the file that `train.from` names, for its SHA-256. */
 #ifndef D9_CONFIG_CONFIG_H
 #define D9_CONFIG_CONFIG_H
 
@@ -26,7 +26,7 @@ typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } 
 typedef struct d9_config {
     d9_arena arena;
     const char *path;  /* of the file, as given */
-    const char *title; /* `title:`, or the file's name without .yaml */
+    const char *title; /* `title:`, or the name of the file without .yaml */
 
     /* root table */
     double target;         /* percent */
@@ -100,10 +100,10 @@ void d9_config_free(d9_context *context, d9_config *config);
  */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
-/* SHA-256 over one line "train.epochs: 3" for each option that differs from its default, and "tricks.ema: on" for each
- * trick that is on, sorted by key. A default therefore never changes: a new meaning is a new key. Left out are the seed
- * and what does not change a result (title, keep, published, ablate, eval.every, threads, data.path, target and the
- * checks of data): the runs of one experiment differ in seed and agree in this. "": out of memory. */
+/* SHA-256 of one line "train.epochs: 3" for each option that differs from its default, and "tricks.ema: on" for each
+ * trick that is on, sorted by key. So a default must never change: a new meaning needs a new key. It leaves out the
+ * seed and options that do not change a result (title, keep, published, ablate, eval.every, threads, data.path, target
+ * and the checks of data), so the runs of an arm with all seeds have the same hash. "": out of memory. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

@@ -1,4 +1,4 @@
-/* What tells two configurations apart: the hash, and the first difference in words. */
+/* Compares configurations: the hash, and a description of the first difference. */
 #include "config/config.h"
 #include "config/sections.h"
 #include "config/values.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An option, "train.epochs" and "3", or a trick that is on, "tricks.ema" and "on". An absent value is "". */
+/* An option, "train.epochs" and "3", or a trick that is on, "tricks.ema" and "on". The value is "" if it is absent. */
 typedef struct setting {
     const char *key, *value;
     bool is_default;
@@ -20,7 +20,7 @@ typedef struct settings {
     int count, capacity;
 } settings;
 
-/* Options that do not change the result of a run, and the seed, which a run states beside its configuration. */
+/* Options that do not change the result of a run, and the seed, which a run records separately. */
 static bool changes_result(const char *key) {
     static const char *const others[] = {"title",
                                          "target",
@@ -82,7 +82,7 @@ done:
     return status;
 }
 
-/* In the order of the tables. */
+/* Collects the lines in the order of the tables. */
 static d9_status collect(const d9_config *config, settings *all) {
     d9_status status = D9_OK;
     d9_config hashed = *config;
@@ -117,7 +117,7 @@ done:
     d9_arena_free(context, &all.arena);
 }
 
-/* The value of a key; NULL: it has none. */
+/* The value of a key; NULL if there is none. */
 static const char *value_of(const settings *all, const char *key) {
     for (int i = 0; i < all->count; i++)
         if (strcmp(all->items[i].key, key) == 0 && *all->items[i].value) return all->items[i].value;

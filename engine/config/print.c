@@ -1,4 +1,4 @@
-/* The effective configuration as YAML, for people and for the record. */
+/* Prints the effective configuration as YAML, for users and records. */
 #include "config/config.h"
 #include "config/sections.h"
 #include "config/tree.h"
@@ -12,15 +12,15 @@ typedef struct printer {
     bool origins;
 } printer;
 
-/* The comments stand below one another where the values leave room. */
+/* Column of the comments, unless the value before is longer. */
 enum { ORIGIN_COLUMN = 40 };
 
-/* What a command line says may hold anything; a comment holds no line break. */
+/* Adds a comment. Text from a command line may contain line breaks, which a comment must not. */
 static void add_comment(d9_text *text, const char *bytes) {
     for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
 }
 
-/* Ends a line that began at `start`. `node`: what gave the value; NULL: nobody, it is `otherwise`. */
+/* Ends a line that began at `start`. `node`: the source of the value; NULL: prints `otherwise` as its origin. */
 static void end_line(const printer *printer, size_t start, const d9_tree *node, const char *otherwise) {
     d9_text *text = printer->text;
     if (printer->origins) {
@@ -39,15 +39,15 @@ typedef struct block {
     const char *section;
     const d9_option *options;
     const void *base;
-    const d9_tree *map; /* for origins */
+    const d9_tree *map; /* with the sources of the values */
 } block;
 
-/* Who said what no file and no option said. */
+/* The origin of a value that no file and no option has set. */
 static const char *otherwise(const d9_option *option) {
     return strcmp(option->key, "title") == 0 ? "the file's name" : "default";
 }
 
-/* One option a line; returns the number of lines. */
+/* Prints one option per line; returns the number of lines. */
 static int print_block(const printer *printer, const block *block) {
     int lines = 0;
     for (const d9_option *option = block->options; option && option->type != D9_OPTION_NONE; option++) {
@@ -101,7 +101,7 @@ static void print_trick(const printer *printer, const d9_config *config, int ind
     }
 }
 
-/* With origins, a trick that somebody switched off is shown too, as a comment. */
+/* Prints the tricks. With origins, those that were switched off are shown too, as comments. */
 static void print_tricks(const printer *printer, const d9_config *config) {
     const d9_tree *map = d9_tree_find(config->tree, "tricks"), *node;
     int on = 0;

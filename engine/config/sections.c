@@ -1,4 +1,4 @@
-/* Every key outside tricks and models, each in one row. */
+/* The option tables of all keys except those of tricks and models. */
 #include "config/sections.h"
 #include "data/dataset.h"
 

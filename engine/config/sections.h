@@ -9,10 +9,10 @@ typedef struct d9_section {
     const d9_option *options; /* offsets into d9_config */
 } d9_section;
 
-/* The sections every configuration has; 0 is the root. NULL past the end. */
+/* The sections of every configuration; index 0 is the root. NULL past the end. */
 const d9_section *d9_section_at(int index);
 
-/* The row `model.name`; its offset is 0, into a const char *. */
+/* The row of `model.name`. Its offset is 0, because it is read into a const char *. */
 const d9_option *d9_section_model_name(void);
 
 #endif
