@@ -20,7 +20,7 @@ typedef struct d9_trick {
     const char *effect;       /* published effect, by its author */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
-    const char *peak; /* option that is the peak of a learning rate of its own, beside train.lr; NULL: none */
+    const char *peak; /* option that is the peak of another learning rate than train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
     /* In this order: */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
@@ -43,7 +43,7 @@ enum {
 
 const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in which hooks run */
 int d9_trick_index(const char *name);   /* -1: unknown */
-bool d9_tricks_conflict(int a, int b);  /* one of the two lists the other in `conflicts` */
+bool d9_tricks_conflict(int a, int b);  /* does one list the other in `conflicts`? */
 
 /* Measured effect of a trick, a row of measured.def: the difference in accuracy, in percentage points, from the same
  * runs with it (left out) or without it (added to a recipe, or to a network without tricks). */
@@ -60,7 +60,7 @@ typedef struct d9_measured {
 } d9_measured;
 const d9_measured *d9_measured_at(int index); /* NULL past the end */
 
-/* For on_model: "TRICK finds nothing to edit: ..., --without TRICK leaves it out" as D9_USAGE. */
+/* Fails with D9_USAGE and "TRICK finds nothing to edit: WHY; --without TRICK leaves it out". */
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
 
 #endif

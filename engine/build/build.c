@@ -97,7 +97,7 @@ done:
     return status;
 }
 
-/* What the augmentation asks of the images' size. */
+/* Checks that images are large enough for the padding and the cutout. */
 static d9_status check_augmentation(d9_context *context, const d9_program *program) {
     const d9_extent *e = &program->extent;
     int64_t side = e->height < e->width ? e->height : e->width;
@@ -152,7 +152,7 @@ done:
     return status;
 }
 
-d9_status d9_build_learner(const d9_building *b, int64_t images, double scale, d9_graph *list) {
+d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list) {
     d9_status status;
     d9_program said = {0};
     d9_extent extent = b->program->extent;
@@ -164,7 +164,7 @@ done:
     return status;
 }
 
-/* ---- the second network, which selects ---- */
+/* ---- the second network, which selects images ---- */
 
 d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list) {
     d9_status status;
@@ -197,12 +197,12 @@ done:
     return status;
 }
 
-/* Groups of its own, which move when it learns. */
+/* Adds groups for the second network, which are updated in the steps in which it trains. */
 static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
     for (int g = 0, count = groups->count; g < count; g++) {
-        d9_group own = groups->group[2 * g]; /* behind those that are there already */
+        d9_group own = groups->group[2 * g]; /* each inserted group moves the others back by one */
         const d9_group *of = &groups->group[2 * g];
         const int length = snprintf(own.selects.role, sizeof own.selects.role, "proxy.%s",
                                     of->selects.role[0] ? of->selects.role : "*");
@@ -241,10 +241,10 @@ done:
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
-    d9_graph forward, learner; /* equal unless a step trains on fewer images than it draws */
+    d9_graph forward, network; /* equal unless a step trains on fewer images than it draws */
     const d9_building b = {context, config, options, program};
     d9_graph_init(&forward);
-    d9_graph_init(&learner);
+    d9_graph_init(&network);
     memset(program, 0, sizeof *program);
     d9_graph_init(&program->train);
     d9_graph_init(&program->eval);
@@ -263,22 +263,22 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
-        D9_TRY(d9_build_learner(&b, d9_program_learned(program, extent->batch), 1, &learner));
+        D9_TRY(d9_build_network(&b, d9_program_learned(program, extent->batch), 1, &network));
     } else {
-        D9_TRY(d9_graph_copy(context, &forward, &learner));
+        D9_TRY(d9_graph_copy(context, &forward, &network));
     }
-    D9_TRY(d9_graph_copy(context, &learner, &program->train));
+    D9_TRY(d9_graph_copy(context, &network, &program->train));
     D9_TRY(d9_build_gradients(&b, 0, extent->batch, &program->train));
     D9_TRY(d9_layout_state(context, program));
     if (!options->eval_only) D9_TRY(d9_build_find_phases(&b));
     const d9_node_id updates = program->train.node_count;
     D9_TRY(d9_build_updates(&b));
-    D9_TRY(d9_build_fill_phases(&b, &learner, updates));
+    D9_TRY(d9_build_fill_phases(&b, &network, updates));
     D9_TRY(finish_eval(&b, &forward));
     D9_TRY(d9_layout_buffers(context, program, options));
 done:
     d9_graph_free(context, &forward);
-    d9_graph_free(context, &learner);
+    d9_graph_free(context, &network);
     if (status != D9_OK) d9_program_free(context, program);
     return status;
 }

@@ -1,12 +1,12 @@
-/* What stands around the network in a list: the batch before it; the metrics and the gradients behind it; and where a
- * step learns from selected images alone, the second network that selects them. */
+/* Adds the nodes around the network to a list: the batch before it, metrics and gradients after it, and, if a step
+ * trains only on selected images, the second network that selects them. */
 #include "build/parts.h"
 #include "step/layout.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What both lists of training share. */
+/* Finds a table by name, because several lists use the same one; D9_NONE if there is none. */
 static int find_table(const d9_program *program, const char *name) {
     int found = D9_NONE;
     for (int t = 0; t < program->table_count; t++)
@@ -24,7 +24,7 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Each image becomes a mixture with its partner, and so does its target, with the weights of the step. */
+/* Mixes each image and its target with those of its partner, with a weight drawn for each step. */
 static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char name[] = "mixture";
@@ -58,7 +58,7 @@ done:
     return status;
 }
 
-/* Of a network that will learn, or rank images by what it would learn. */
+/* Applies precision and class weights to a network that computes losses, to train or to rank images. */
 static d9_status set_types_and_weights(const d9_building *b, d9_graph *graph) {
     d9_status status;
     D9_TRY(d9_precision_apply(b->context, graph, b->program->precision));
@@ -67,16 +67,16 @@ done:
     return status;
 }
 
-/* Whose images a list works on. */
+/* The images of a list. */
 typedef enum batch_kind {
-    TAKEN,  /* all that a step takes, in the epoch's order */
-    CHOSEN, /* those of them that come first by their loss */
+    TAKEN,  /* all images of a step, in the order of the epoch */
+    CHOSEN, /* those of them with the largest losses */
     EVALUATED
 } batch_kind;
 
 static const char ranked_name[] = "proxy.look.ranked";
 
-/* How the images of a list are augmented; evaluation has only the shifts and the mirror of its views. */
+/* The augmentation of the images of a list. Evaluation has only the shifts and the mirror of its views. */
 static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
     d9_augment_rule rule = {program->seed, (int)e->height, (int)e->width, (int)made->d[1], (int)made->d[2], {{0}}};
@@ -86,8 +86,8 @@ static d9_augment_rule rule_of(const d9_program *program, bool training, const d
     return rule;
 }
 
-/* draw, augment, gather at the head of a training list; augment alone at the head of the evaluation's. `taken`: images
- * that a step takes. */
+/* Adds draw, augment and gather at the beginning of a training list, and only augment to the evaluation list. `taken`:
+ * images of a step. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
                                  int64_t taken) {
     d9_status status;
@@ -95,7 +95,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch = kind == CHOSEN ? 0 : e->batch, /* their list is the step's alone */
+    const d9_augment_attributes augment = {.batch = kind == CHOSEN ? 0 : e->batch, /* ranked in each step */
                                            .count = all,
                                            .steps_per_epoch = per_epoch,
                                            .samples = images,
@@ -157,9 +157,9 @@ d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
     return add_batch_nodes(b->context, b->program, graph, EVALUATED, b->program->extent.batch);
 }
 
-/* ---- learning from selected images alone ---- */
+/* ---- training on selected images ---- */
 
-/* The second network ranks all images that the step draws, before anything else runs. */
+/* Adds the second network's forward pass, which ranks all images that the step draws, before everything else. */
 static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) {
     d9_status status;
     d9_graph look;
@@ -183,14 +183,14 @@ done:
     return status;
 }
 
-/* Every few steps it learns, from the same images as the network. */
+/* Trains the second network every few steps, on the same images as the network. */
 static d9_status add_lesson(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;
     const d9_merge as = {"proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->selection.every}};
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
-    d9_build_rest(b->program, from, &proxy);
+    d9_build_freeze(b->program, from, &proxy);
     D9_TRY(set_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));
     D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));
@@ -199,7 +199,7 @@ done:
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole list ---- */
 
 d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph) {
     d9_status status;

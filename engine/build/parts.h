@@ -15,11 +15,11 @@ typedef struct d9_building {
 
 /* ---- the network ---- */
 
-/* The network that learns from `images` images a step, edited by the tricks; `scale`: size of their sides, 1: full.
- * Warnings of the tricks were already reported. */
-D9_MUST_USE d9_status d9_build_learner(const d9_building *b, int64_t images, double scale, d9_graph *list);
-/* The second network of program->selection, for `images` images of the size of those of `like`, edited by the tricks
- * that find something to edit in it. */
+/* Builds the network for `images` images per step and applies the tricks, whose warnings were already reported.
+ * `scale`: size of the images' sides; 1: full. */
+D9_MUST_USE d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list);
+/* Builds the second network of program->selection for `images` images of the size of those of `like`, and applies the
+ * tricks that find something to edit in it. */
 D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
 
 /* ---- the batch and the gradients ---- */
@@ -38,12 +38,12 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* Computes the step range of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the lists of all phases. `learner`: network of the other steps; `updates`: first node after the gradients. */
-D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates);
-/* True if steps draw different numbers of batches. */
+/* Builds the lists of all phases. `network`: network of the other steps; `updates`: first node after the gradients. */
+D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
+/* Do steps draw different numbers of batches? */
 bool d9_build_changes_batches(const d9_program *program);
 /* Removes the gradients of parameters that are frozen at step `from`. */
-void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list);
+void d9_build_freeze(const d9_program *program, int64_t from, d9_graph *list);
 
 /* ---- tables and values ---- */
 

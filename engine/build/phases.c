@@ -1,10 +1,10 @@
-/* Phases: smaller images, other numbers of batches, and no gradients of what no longer moves. */
+/* Phases: steps on smaller images, with other numbers of batches, or without the gradients of frozen parameters. */
 #include "build/parts.h"
 #include "step/layout.h"
 
 #include <math.h>
 
-/* First step of a change. */
+/* The first step of a change. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
     return llround(change->from * (double)program->steps);
 }
@@ -70,7 +70,7 @@ done:
     return status;
 }
 
-void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list) {
+void d9_build_freeze(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
@@ -79,16 +79,16 @@ void d9_build_rest(const d9_program *program, int64_t from, d9_graph *list) {
     }
 }
 
-static d9_status fill_phase(const d9_building *b, const d9_graph *learner, d9_node_id updates, d9_phase *phase) {
+static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_node_id updates, d9_phase *phase) {
     d9_status status;
     const d9_program *program = b->program;
     const int64_t taken = program->extent.batch * phase->batches;
     const d9_phase_change *resize = resize_at(program, phase->from);
     D9_TRY(phase->batches > 1 || resize
-               ? d9_build_learner(b, d9_program_learned(program, taken), resize ? resize->scale : 1, &phase->list)
-               : d9_graph_copy(b->context, learner, &phase->list));
+               ? d9_build_network(b, d9_program_learned(program, taken), resize ? resize->scale : 1, &phase->list)
+               : d9_graph_copy(b->context, network, &phase->list));
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
-    d9_build_rest(program, phase->from, &phase->list);
+    d9_build_freeze(program, phase->from, &phase->list);
     D9_TRY(d9_build_gradients(b, phase->from, taken, &phase->list));
     d9_layout_like(&program->train, &phase->list);
     D9_TRY(copy_updates(b->context, &program->train, updates, phase));
@@ -96,9 +96,9 @@ done:
     return status;
 }
 
-d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *learner, d9_node_id updates) {
+d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates) {
     d9_status status = D9_OK;
-    for (int p = 0; p < b->program->phase_count; p++) D9_TRY(fill_phase(b, learner, updates, &b->program->phase[p]));
+    for (int p = 0; p < b->program->phase_count; p++) D9_TRY(fill_phase(b, network, updates, &b->program->phase[p]));
 done:
     return status;
 }
@@ -120,23 +120,22 @@ static int64_t first_left(const d9_program *program, int64_t from, int64_t until
     return from;
 }
 
-/* Is no step of the phase possible, because every one would cross the end of the phase or of an epoch? */
+/* Has the phase no step, because each would cross the end of the phase or of an epoch? */
 static bool is_empty(const d9_program *program, const d9_phase *phase) {
     for (int64_t s = phase->from; s < phase->until; s++)
         if (d9_phase_has_room(program, phase, s)) return false;
     return true;
 }
 
-/* The next step after `from` at which a group ends or images or batches change. `rests`: a group is frozen at `from`.
- */
-static int64_t next_change(const d9_program *program, int64_t from, bool *rests) {
+/* The next step after `from` with a change of groups, images or batches. `frozen`: a group is frozen at `from`. */
+static int64_t next_change(const d9_program *program, int64_t from, bool *frozen) {
     int64_t next = program->steps;
-    *rests = false;
+    *frozen = false;
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
         const int64_t end = d9_group_until(program, group);
         if (group->begin == group->end) continue;
-        if (end <= from) *rests = true;
+        if (end <= from) *frozen = true;
         if (end > from && end < next) next = end;
     }
     for (int i = 0; i < program->changes.count; i++) {
@@ -146,23 +145,23 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *rests)
     return next;
 }
 
-/* Makes a phase between each two changes, unless its steps run `train`, and one for batches left over by larger steps.
+/* Makes a phase between each two changes unless its steps run `train`, and one for batches left over by larger steps.
  */
 d9_status d9_build_find_phases(const d9_building *b) {
     d9_status status = D9_OK;
     d9_context *context = b->context;
     d9_program *program = b->program;
     for (int64_t from = 0, until; from < program->steps; from = until) {
-        bool rests;
+        bool frozen;
         const d9_phase_change *change = batches_at(program, from);
         const int64_t batches = change ? change->batches : 1;
-        until = next_change(program, from, &rests);
+        until = next_change(program, from, &frozen);
         if (batches > program->steps_per_epoch)
             D9_TRY(d9_fail(context, D9_USAGE, "tricks.%s: a step of %lld batches: an epoch has only %lld",
                            change->trick, (long long)batches, (long long)program->steps_per_epoch));
         if (batches > 1 && !is_empty(program, &(d9_phase){.from = from, .until = until, .batches = batches}))
             D9_TRY(add_phase(context, from, until, batches, program));
-        if ((rests || resize_at(program, from)) && first_left(program, from, until) < until)
+        if ((frozen || resize_at(program, from)) && first_left(program, from, until) < until)
             D9_TRY(add_phase(context, from, until, 1, program));
     }
 done:

@@ -140,7 +140,7 @@ int64_t d9_program_batches(const d9_program *program, int64_t step) {
     return p == D9_NONE ? 1 : program->phase[p].batches;
 }
 
-int64_t d9_program_alike(const d9_program *program, int64_t step) {
+int64_t d9_program_equal_steps(const d9_program *program, int64_t step) {
     int64_t end = (step / program->steps_per_epoch + 1) * program->steps_per_epoch;
     if (program->steps < end) end = program->steps;
     for (int p = 0; p < program->phase_count; p++) {
@@ -178,7 +178,7 @@ int64_t d9_program_usual_step(const d9_program *program) {
     int usual = 0;
     for (int64_t s = 0, batches; s < program->steps; s += batches) {
         const int list = 1 + d9_program_phase(program, s);
-        batches = d9_program_alike(program, s) * d9_program_batches(program, s);
+        batches = d9_program_equal_steps(program, s) * d9_program_batches(program, s);
         if (count[list] == 0) first[list] = s;
         count[list] += batches;
     }

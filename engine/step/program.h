@@ -217,7 +217,7 @@ bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t
 /* The phase of a step; D9_NONE if the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
 /* The number of consecutive steps with the same list, from this one on, within the epoch. */
-int64_t d9_program_alike(const d9_program *program, int64_t step);
+int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
 /* The node list of a training step. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A typical step: one that runs the list that most steps run. */

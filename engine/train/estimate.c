@@ -23,11 +23,11 @@ bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last) {
 /* Counts the steps of `list` from step `from` on in which a node with this `when` runs. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
     int64_t count = 0;
-    for (int64_t s = from, alike; s < program->steps; s += alike * d9_program_batches(program, s)) {
+    for (int64_t s = from, equal; s < program->steps; s += equal * d9_program_batches(program, s)) {
         const int64_t batches = d9_program_batches(program, s);
-        alike = d9_program_alike(program, s);
+        equal = d9_program_equal_steps(program, s);
         if (d9_program_list(program, s) != list) continue;
-        for (int64_t i = 0; i < alike; i++)
+        for (int64_t i = 0; i < equal; i++)
             count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
     }
     return count;

@@ -191,7 +191,7 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
     for (int phase = 0; phase < program.phase_count; phase++) assert_true(runs[1 + phase]); /* no list is for nothing */
     int64_t alike = 0, at = 0, steps = 0; /* counted in bunches, there are as many */
     for (; at < program.steps; at += alike * d9_program_batches(&program, at), steps += alike) {
-        alike = d9_program_alike(&program, at);
+        alike = d9_program_equal_steps(&program, at);
         const int64_t last = at + (alike - 1) * d9_program_batches(&program, at);
         assert_true(alike > 0 && d9_program_list(&program, last) == d9_program_list(&program, at));
     }
