@@ -18,7 +18,7 @@ typedef struct d9_fit {
     int64_t batch;   /* the largest batch that fits; 0: not even `unit` fits, and `use` is what that needs */
     int64_t unit;    /* the network accepts only multiples of it (ghost groups); 1: any batch */
     bool all;        /* the number of training images is the limit, not memory */
-    int64_t refused; /* the batch behind the largest, if training rejects it and every larger one that fits; else 0 */
+    int64_t refused; /* the next larger batch if training rejects it, and all larger ones that would fit; else 0 */
     bool data_known; /* false for a folder: its images are not counted and do not limit the batch */
     int64_t parameters;
     d9_memory_use use;
