@@ -190,7 +190,7 @@ static d9_status add_lesson(const d9_building *b, int64_t from, d9_graph *graph)
     const d9_merge as = {"proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->selection.every}};
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
-    d9_build_freeze(b->program, from, &proxy);
+    d9_build_drop_frozen(b->program, from, &proxy);
     D9_TRY(set_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));
     D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));
