@@ -1,4 +1,4 @@
-# dawn9 ablate: leave one out, add one in, companions, and the record of it.
+# dawn9 ablate: removing and adding each trick, companions, and its records.
 . "$(dirname "$0")/lib.sh"
 {
     tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/; s/flip: {}/flip: {}, celu: {alpha: 0.3}, frozen_bn_scale: {}/'

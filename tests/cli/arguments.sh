@@ -1,4 +1,4 @@
-# Arguments, help, and where output cannot go.
+# Command-line arguments, help, and output that cannot be written.
 . "$(dirname "$0")/lib.sh"
 
 # ---- help is made from the tables: every command has it, and names its options ----

@@ -1,4 +1,4 @@
-# Input that hangs, lies or does harm: refused at once, in one line, by everything that reads it.
+# Input that would hang, mislead or do harm is rejected at once, in one line, by every command that reads it.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 at_once() { # a FIFO without a writer and a device without an end would last for ever

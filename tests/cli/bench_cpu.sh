@@ -1,4 +1,4 @@
-# dawn9 bench on the CPU backends: rates beside peak_rates, and every way to convolve beside the one in the plan.
+# dawn9 bench on the CPU backends: rates compared with measured peak rates, and all convolution algorithms.
 . "$(dirname "$0")/lib.sh"
 for backend in $(cpu_backends); do
     cat >tiny.yaml <<Y

@@ -1,5 +1,5 @@
-# What only the real CIFAR-10 can show: the published checksums, and the patch statistics of its first training images
-# against another framework's. Without the data: skipped.
+# Tests that need the real CIFAR-10: the published checksums, and the patch statistics of its first training images
+# compared with another framework's. Skipped without the data.
 "$1" data check cifar10 >/dev/null 2>&1 || {
     echo "skipped: cifar10: it is not there; ./setup.sh --data gets it"
     exit 77

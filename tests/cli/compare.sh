@@ -1,4 +1,4 @@
-# dawn9 compare: what differs between finished runs, and what came out; folders of runs; what is no run.
+# dawn9 compare: differences between finished runs and their results; folders of runs; input that is not a run.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out runs/a --quiet

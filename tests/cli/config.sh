@@ -1,4 +1,4 @@
-# Configurations that must be refused: status 2, the file and the place, what is wrong and what would be right.
+# Invalid configurations are rejected: status 2, file and position, the mistake and the legal values.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 train="$dawn9 train"

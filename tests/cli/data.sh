@@ -1,4 +1,4 @@
-# Input data that must be refused (status 3, file and place), and the data command.
+# Invalid input data is rejected (status 3, file and position); the data command.
 . "$(dirname "$0")/lib.sh"
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: cifar10}'; } >cifar.yaml
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: folder}'; } >folder.yaml

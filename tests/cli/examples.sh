@@ -1,5 +1,5 @@
-# Every example of every command's help is run as it stands, in the order of the help. A few words are put behind those
-# that train, so that it takes seconds: a small network, few images, plain loops.
+# Runs every example in the help of every command, in order. Words appended to those that train make them take seconds:
+# a small network, few images, plain loops.
 . "$(dirname "$0")/lib.sh"
 for folder in configs experiments tests; do ln -s "$source/$folder" .; done
 export PATH="$(dirname "$dawn9"):$PATH"

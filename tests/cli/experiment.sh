@@ -1,4 +1,4 @@
-# dawn9 experiment: every run once, what is done stays done, failures, workers, bad input, the files of experiments/.
+# dawn9 experiment: every run once, finished runs are skipped, failures, workers, bad input, the files of experiments/.
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
 cat >short.yaml <<'YAML'

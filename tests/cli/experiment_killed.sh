@@ -1,5 +1,5 @@
-# An experiment that is killed at ten random moments ends with exactly the runs asked for, and with the numbers of an
-# undisturbed pass; one that is interrupted goes on from its checkpoint. The moments come from a seed that is printed.
+# An experiment that is killed at ten random moments ends with exactly the requested runs and the numbers of an
+# undisturbed one; an interrupted one resumes from its checkpoint. The moments follow from a printed seed.
 . "$(dirname "$0")/lib.sh"
 tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
 cat >six.yaml <<'YAML'

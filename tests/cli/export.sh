@@ -1,5 +1,5 @@
-# dawn9 export: the ONNX file's nodes, ends and weights, read by a decoder of its own; what is no model is refused.
-# That a runtime computes the right logits from it: tests/cli/onnx.sh.
+# dawn9 export: nodes, inputs, outputs and weights of the ONNX file, read by a decoder of the test; input that is not a
+# model is rejected. tests/cli/onnx.sh tests that a runtime computes the right logits from it.
 . "$(dirname "$0")/lib.sh"
 export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
 {

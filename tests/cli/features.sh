@@ -1,5 +1,5 @@
-# dawn9 predict --features: what the classifier reads, as .npy and .safetensors, in the order of the predictions; weights from
-# a file without metadata. That they are PyTorch's: tests/cli/pytorch.sh.
+# dawn9 predict --features: the inputs of the classifier, as .npy and .safetensors, in the order of the predictions;
+# weights from a file without metadata. tests/cli/pytorch.sh compares them with PyTorch's.
 . "$(dirname "$0")/lib.sh"
 network_files
 tensors="python3 $source/tests/support/tensors.py"

@@ -1,5 +1,5 @@
-# experiments/gpu/first-hour.sh rehearsed without a GPU: every stage runs its commands on the reference backend, leaves
-# its record, and is skipped the second time; a stage that fails ends the script.
+# experiments/gpu/first-hour.sh is rehearsed without a GPU: every stage runs its commands on the reference backend,
+# writes its record, and is skipped the second time; a stage that fails ends the script.
 . "$(dirname "$0")/lib.sh"
 script=$source/experiments/gpu/first-hour.sh
 

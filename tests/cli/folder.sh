@@ -1,4 +1,4 @@
-# A folder of one's own pictures: training on it, what is pointed out, and what must be refused in one line.
+# Training on a folder of images: warnings, and errors in one line.
 . "$(dirname "$0")/lib.sh"
 pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
 cat >small.yaml <<'YAML'

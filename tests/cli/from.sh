@@ -1,5 +1,5 @@
-# train.from: weights of a model of ours, or of a file with torchvision's names; other classes; what does not
-# fit is named; what a record says of it.
+# train.from: weights of a model of dawn9, or of a file with torchvision's names; other classes; errors that name the
+# tensor; how a record names the file.
 . "$(dirname "$0")/lib.sh"
 network_files
 still='train.lr={knots: [0], values: [0]}'

@@ -1,4 +1,4 @@
-# Help made from the tables: topics, the reference page, tricks, the manual page and the shells' completion.
+# Help from the tables: topics, the reference page, tricks, the manual page and completion in the shells.
 . "$(dirname "$0")/lib.sh"
 export PATH="$(dirname "$dawn9"):$PATH"
 build=$(dirname "$dawn9")

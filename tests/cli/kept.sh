@@ -1,5 +1,5 @@
-# Committed measurements (experiments/keep.sh): every table and summary that is committed beside the archives is made
-# again from the archives alone, and tricks/measured.def; all equal to the last byte.
+# Committed measurements (experiments/keep.sh): every committed table and summary, and tricks/measured.def, are made
+# again from the archives and have the same bytes.
 . "$(dirname "$0")/lib.sh"
 results=$source/experiments/results
 keep=$source/experiments/keep.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Steps that take several batches and that learn from the hard images alone: every command that counts steps, images or
-# networks takes such a run.
+# Steps of several batches, and training on hard images only: every command that counts steps, images or networks
+# accepts such a run.
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/^tricks: {/&batch_schedule: {from: [0, 0.75], batches: [2, 1]}, hard_examples: {widths: [2, 3, 4]}, /' >tiny.yaml
 

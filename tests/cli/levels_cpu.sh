@@ -1,4 +1,5 @@
-# Every instruction set, forced on this machine: a whole run with our kernels and oneDNN held to it gives the same training.
+# Every instruction set, forced on this machine: a whole run with our kernels and oneDNN restricted to it gives the same
+# training.
 . "$(dirname "$0")/lib.sh"
 [ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
 tiny | slower | sed 's/backend: reference/backend: cpu/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' >levels.yaml

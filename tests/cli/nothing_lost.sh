@@ -1,5 +1,5 @@
-# What a folder holds is not lost: by a second dawn9 train, by two at once, by a signal or a full disk; and a run finds its
-# data again, or says how.
+# The files in a folder are not lost: by a second dawn9 train, by two at once, by a signal or a full disk; and a run
+# finds its data again, or says how.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 # Trains for a minute; evaluates for seconds, in batches of a few hundredths of one, after its second step.

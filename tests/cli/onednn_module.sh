@@ -1,4 +1,4 @@
-# What `devices` says where oneDNN's module is missing, or is there and does not open; `cpu` does without.
+# `devices` if oneDNN's module is missing, or exists and cannot be opened; `cpu` works without it.
 . "$(dirname "$0")/lib.sh"
 alone=$scratch/alone
 mkdir "$alone" && cp "$dawn9" "$alone/dawn9" || exit 1

@@ -1,4 +1,4 @@
-# dawn9 predict, and eval of a model alone: everything but the pictures comes out of the model file.
+# dawn9 predict, and eval of a model alone: the model file is all they need besides the images.
 . "$(dirname "$0")/lib.sh"
 pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
 cat >small.yaml <<'YAML'

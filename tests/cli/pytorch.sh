@@ -1,6 +1,6 @@
-# tools/load_in_pytorch.py: the same logits in PyTorch as from dawn9 eval, for every network, for the baseline and with
-# every trick that a model carries; and the way back. The features of weights with torchvision's names are PyTorch's, of a
-# narrow ResNet-50 and of the whole one. Needs PyTorch.
+# tools/load_in_pytorch.py: the same logits in PyTorch as in dawn9 eval, for every network, for the baseline and with
+# every trick that changes a model, and the way back. Features of weights with torchvision's names are PyTorch's, for a
+# narrow ResNet-50 and for the full one. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do

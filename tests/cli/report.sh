@@ -1,4 +1,4 @@
-# dawn9 report: what a page and its tables say of runs that are there, half there and not there; without gnuplot too.
+# dawn9 report: page and tables of complete, partial and missing runs, also without gnuplot.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 

@@ -1,4 +1,4 @@
-# The page of dawn9 report in a browser: its console stays silent, every picture is there, tables sort on a click.
+# The page of dawn9 report in a browser: no errors in its console, every picture is loaded, tables sort on a click.
 . "$(dirname "$0")/lib.sh"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || skips chromium "no browser here"
 command -v gnuplot >/dev/null || skips gnuplot "not installed"

@@ -1,5 +1,5 @@
-# dawn9 experiment --slurm on a real Slurm of one node, made here for the purpose (Debian: slurm-wlm, munge): an array
-# task for each run, a worker that is killed, and the same command for what is left.
+# dawn9 experiment --slurm on a real Slurm of one node, started by this test (Debian: slurm-wlm, munge): an array task
+# for each run, a worker that is killed, and the same command for the rest.
 . "$(dirname "$0")/lib.sh"
 for program in munged slurmctld slurmd sbatch scontrol; do
     command -v $program >/dev/null 2>&1 && continue

@@ -1,5 +1,5 @@
-# dawn9 train --tensorboard and --events: event files decoded by a reader of their own (tests/support/tfevents.py) hold
-# what events.jsonl, model.safetensors and data preview say; a resumed run goes on in a second file.
+# dawn9 train --tensorboard and --events: event files, decoded by the test's own reader (tests/support/tfevents.py),
+# agree with events.jsonl, model.safetensors and data preview; a resumed run continues in a second file.
 . "$(dirname "$0")/lib.sh"
 tiny | sed 's/train: {/train: {bias_lr_multiplier: 2, /' >tiny.yaml
 export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1

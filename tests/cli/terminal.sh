@@ -1,4 +1,4 @@
-# What a run shows on a terminal: one live line that never wraps, no codes where none belong, Ctrl-C once and twice.
+# A run on a terminal: one live line that never wraps, no escape codes elsewhere, Ctrl-C once and twice.
 . "$(dirname "$0")/lib.sh"
 { tiny | sed 's/synthetic_train: 128/synthetic_train: 512/'; } >shown.yaml
 { tiny | slower | sed 's/epochs: 2/epochs: 5000/'; echo 'eval: {every: 0}'; } >endless.yaml
