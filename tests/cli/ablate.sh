@@ -40,7 +40,7 @@ refuses 2 'bad.yaml:[0-9]+:[0-9]+ ablate.frozen_bn frozen_bn_scale' "$dawn9" abl
 
 refuses 2 '--lr train.lr.peak' "$dawn9" ablate tiny.yaml --lr abc
 
-# ---- what the page prints under "Again", pasted, makes the same figures ----
+# ---- the commands under "Again" on the page make the same page ----
 again() { # PAGE: its commands
     python3 -c 'import html, re, sys
 print(html.unescape(re.search("<h2>Reproduce</h2>.*?<pre>(.*?)</pre>", sys.stdin.read(), re.S).group(1)))' <"$1" >again.sh

@@ -1,7 +1,7 @@
 # Command-line arguments, help, and output that cannot be written.
 . "$(dirname "$0")/lib.sh"
 
-# ---- help is made from the tables: every command has it, and names its options ----
+# ---- every command has help that names its options ----
 accepts "$dawn9" --help
 for command in train eval verify bench compare data tricks config devices; do
     says "^  $command "
@@ -21,7 +21,7 @@ says '^usage: dawn9 COMMAND'
 accepts "$dawn9" --version
 says '^dawn9 [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+, ' '^backends .*reference$'
 
-# ---- misuse ----
+# ---- wrong arguments ----
 tiny >tiny.yaml
 refuses 2 'command' "$dawn9"
 refuses 2 '--hlep --help' "$dawn9" --hlep
@@ -84,7 +84,7 @@ accepts "$dawn9" config tiny.yaml --with celu:alpha=0.1 --without flip --seed 4 
 says '^  celu:' '^    alpha: 0.1 .*# --with' '^seed: 4 .*# --seed 4$'
 grep -q '^  flip:' "$out" && fail "--without flip left flip in"
 
-# ---- what only lists ----
+# ---- commands that only list ----
 accepts "$dawn9" tricks
 says '^ema  ' '^patch_whitening '
 accepts "$dawn9" tricks ema

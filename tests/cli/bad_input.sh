@@ -7,7 +7,7 @@ at_once() { # a FIFO without a writer and a device without an end would last for
 }
 accepts "$dawn9" train tiny.yaml --out run --set train.epochs=0.5 --quiet
 
-# ---- FIFOs and devices, wherever a file is read ----
+# ---- FIFOs and devices in place of files ----
 /usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=2 disc=2 || fail "the pictures could not be drawn"
 mkfifo pipe pipe.yaml pipe.png drawn/bars/x.png
 refuses 2 'pipe.yaml' at_once "$dawn9" config pipe.yaml
@@ -22,7 +22,7 @@ refuses 3 'pipe' at_once "$dawn9" export pipe model.onnx
 refuses 3 'pipe' at_once "$dawn9" train tiny.yaml --out never --plan pipe
 rm drawn/bars/x.png
 
-# ---- pictures: too large by their header, unless a key allows it; memory ----
+# ---- images that are too large by their header; memory ----
 /usr/bin/env python3 - <<'PYTHON' || fail "the pictures could not be made"
 import struct, zlib
 def png(path, side, rows):
@@ -54,7 +54,7 @@ assert most - least < 6 * 2000 * 2000 + 8e6, (least, most)  # twice the picture 
 assert bomb - least < 8e6, (least, bomb)                    # the header says two pixels by two
 PYTHON
 
-# ---- configurations: many keys cost no more than a few; what train refuses, config refuses in the same words ----
+# ---- configurations: time with many keys; config and train report the same errors ----
 /usr/bin/env python3 -c 'for i in range(100000): print("k%d: 1" % i)' >many.yaml
 refuses 2 'many.yaml:1025:1 1024' at_once "$dawn9" config many.yaml
 head -n 1000 many.yaml >thousand.yaml
@@ -109,7 +109,7 @@ for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predi
     refuses 3 'bad.safetensors dawn9.config' at_once "$dawn9" $command
 done
 
-# ---- what a file says is shown, never obeyed by the terminal ----
+# ---- control characters in files are shown as text ----
 obeyed() { LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@"; }
 classes='["\u001b[2J\nfirst", "b\u009b2J", "c", "d", "e", "f", "g", "h", "i", "j"]'
 /usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors dawn9.classes "$classes" || fail "no classes"
@@ -132,7 +132,7 @@ accepts "$dawn9" config odd.yaml
 obeyed "$out" && fail "config obeys what a file says"
 says '^title: "a.x1b\[2J.x9b"$'
 
-# ---- records that no run can have written ----
+# ---- impossible records ----
 impossible() { # SED PATTERN
     rm -rf lies && mkdir lies && cp -r run lies/one && cp -r run lies/two
     sed -i "$1" lies/one/result.json
@@ -149,7 +149,7 @@ impossible 's/"steps": [0-9]*/"steps": 0.5/' 'seed|count|epoch'
 impossible 's/"epoch": 1/"epoch": "last"/' 'seed|count|epoch'
 impossible 's/"timeline": \[/"timeline": [3, /' 'epochs timeline'
 
-# ---- a limit on the size of files is an error of write, not a signal ----
+# ---- a limit on the size of files is a write error, not a signal ----
 limited() { (ulimit -f 8 && "$dawn9" train tiny.yaml --out limited --quiet); }
 ends 6 'limited/.*' limited
 verdict

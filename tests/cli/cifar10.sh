@@ -16,7 +16,7 @@ accepts "$dawn9" verify --cases "$source/tests/golden/cases/patch_whitening.safe
 json "$out" 'd["failed"] == 0 and d["skipped"] == 0'
 json "$out" '{r["group"] for r in d["rows"] if r["compared"] > 0} >= {"whiten.covariance", "whiten.eigenvalues"}'
 
-# ---- one pixel of one picture is another: not trained on, unless one asks for it ----
+# ---- a changed pixel is rejected, unless checks are off ----
 mkdir changed && cp "$data"/*.bin changed/
 printf '\377' | dd of=changed/data_batch_4.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
 cmp -s "$data/data_batch_4.bin" changed/data_batch_4.bin && printf '\0' | dd of=changed/data_batch_4.bin bs=1 seek=1000000 conv=notrunc 2>/dev/null
@@ -27,7 +27,7 @@ accepts $train --data changed --no-check
 accepts $train --data "$data" --out right
 grep -q "^  check: on$" right/config.yaml || fail "the record does not say that the data were checked"
 
-# ---- what a fetch replaces, it names ----
+# ---- a fetch names the files that it replaces ----
 truncate -s 5 changed/test_batch.bin
 observe env DAWN9_DATA="$data" "$dawn9" data fetch --data changed --json
 [ $status = 0 ] && [ "$(cat "$err")" = 'dawn9: warning: changed/data_batch_4.bin: differs from the published file and is replaced

@@ -5,7 +5,7 @@ accepts "$dawn9" train tiny.yaml --out runs/a --quiet
 accepts "$dawn9" train tiny.yaml --out runs/b --quiet --seed 2 --set train.epochs=1 --without flip --with ema --precision f64
 accepts "$dawn9" train tiny.yaml --out runs/deep/c --quiet --set train.batch_size=64
 
-# ---- two runs: only what differs, and the whole outcome ----
+# ---- two runs: the differences, and all results ----
 accepts "$dawn9" compare runs/a runs/b
 says '^ +runs/a +runs/b$' '^  seed +1 +2$' '^  train.epochs +2 +1$' '^  tricks.ema.momentum +- +0.99$'
 says '^  tricks.flip.* +[a-z]+ +-$' '^  precision +f32 +f64$' '^  accuracy_tta +[0-9]+\.[0-9]{2} +[0-9]+\.[0-9]{2}$'
@@ -19,21 +19,21 @@ accepts "$dawn9" compare runs/a again
 for part in configuration machine rules; do says "^$part +the same\$"; done
 says '^  params_sha256 '
 
-# ---- JSON has the record's own values; a folder of runs stands for them, in the order of names ----
+# ---- JSON has the values of the records; a folder stands for its runs, in the order of names ----
 accepts "$dawn9" compare runs/ --json
 json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] == ["runs/a", "runs/b", "runs/deep/c"]'
 json "$out" 'd["configuration"]["train.batch_size"] == [32, 32, 64] and d["configuration"]["tricks.ema.momentum"] == [None, 0.99, None]'
 json "$out" 'd["outcome"]["accuracy"] == [json.load(open("runs/" + r + "/result.json"))["accuracy"] for r in ["a", "b", "deep/c"]]'
 json "$out" 'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" not in d["machine"]'
 
-# ---- the committed record is one too ----
+# ---- the committed record ----
 accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-seed1"
 says '^  accuracy_tta +[0-9.]+ +94.20$'
 
-# ---- what cannot be compared ----
+# ---- input that cannot be compared ----
 refuses 2 'runs/a' "$dawn9" compare runs/a
 
-# ---- configurations, beside each other and beside a run: what they say otherwise, and nothing that only a run has ----
+# ---- configurations compared with each other and with a run ----
 tiny >one.yaml
 sed 's/epochs: 2/epochs: 3/' one.yaml >two.yaml
 accepts "$dawn9" compare one.yaml two.yaml

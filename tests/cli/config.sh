@@ -48,7 +48,7 @@ refuses 2 '--with ema=3 NAME NAME:KEY=VALUE' $train tiny.yaml --with ema=3
 refuses 2 '--seed 9223372036854775807' $train tiny.yaml --seed 9223372036854775807
 refuses 2 '--precision f23' $train tiny.yaml --precision f23
 
-# ---- a key in the wrong place is told the right one ----
+# ---- a key in the wrong place ----
 refuses 2 'epochs train.epochs' $train tiny.yaml --set epochs=3
 refuses 2 'ema tricks.ema' $train tiny.yaml --set ema.every=3
 refuses 2 'train.seed seed' $train tiny.yaml --set train.seed=3
@@ -61,7 +61,7 @@ refuses 2 'experimnt.yaml experiment.yaml' "$dawn9" experiment experimnt.yaml
 refuses 2 'tinny.yaml tiny.yaml' "$dawn9" ablate tinny.yaml
 refuses 2 'empty' "$dawn9" ablate tiny.yaml --only crop,
 
-# ---- a file of that name where such files lie ----
+# ---- suggestions of files with the same name ----
 mkdir -p configs/ladder experiments && tiny >configs/small.yaml && cp experiment.yaml experiments/steps.yaml
 accepts "$dawn9" config small
 says '^title: small'
@@ -74,12 +74,12 @@ refuses 2 'runs/frist runs/first' "$dawn9" report runs/frist
 refuses 2 'runs/frist runs/first' "$dawn9" compare runs/first runs/frist
 refuses 3 'zzzzzz' "$dawn9" report zzzzzz
 
-# ---- what does not go together ----
+# ---- conflicting settings ----
 refuses 2 'ghost_batchnorm|ghost' $train tiny.yaml --with ghost_batchnorm:group_size=12
 refuses 2 'patch_whitening.*odd' $train tiny.yaml --with patch_whitening:size=4
 refuses 2 'train.batch_size 512 128' $train tiny.yaml --set train.batch_size=512
 
-# ---- what this machine or build lacks: the words say what there is ----
+# ---- backends and precisions that are missing here ----
 refuses 2 'referense reference' $train tiny.yaml --backend referense
 refuses 2 'f23 f32' $train tiny.yaml --precision f23
 "$dawn9" devices >"$out"

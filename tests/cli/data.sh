@@ -24,7 +24,7 @@ rm data/test_batch.bin
 refuses 3 'test_batch.bin' $train
 refuses 3 'nowhere' "$dawn9" train cifar.yaml --data nowhere
 
-# ---- data check: each file's state; 1 when one is not as published ----
+# ---- data check: the state of each file; status 1 if one is not as published ----
 refuses 1 'data_batch_1.bin|test_batch.bin' "$dawn9" data check --data data
 says '^path  data$' '^data_batch_1.bin +wrong SHA-1' '^test_batch.bin +missing'
 refuses 1 '.' "$dawn9" data check cifar10 --data data --json

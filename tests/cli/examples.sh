@@ -48,7 +48,7 @@ done
 [ $ran -ge 20 ] || fail "only $ran examples were run"
 [ -s my.yaml ] && [ -s sheet.png ] && [ -s runs/ablation/report.html ] || fail "an example has left no file"
 
-# ---- and the report of an ablation is what tricks/measured.def is made from ----
+# ---- tricks/measured.def is made from the report of an ablation ----
 accepts "$source/experiments/measured.py" runs/ablation
 [ "$(grep -cE '^D9_MEASURED\(crop, "ablation", D9_(LEFT_OUT|ADDED_TO_NONE), 0, NULL, 2, ' "$out")" = 2 ] || fail "no rows of crop: $(cat "$out")"
 verdict

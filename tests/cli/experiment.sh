@@ -11,7 +11,7 @@ arms:
   one: {without: [flip], baseline: both}
 YAML
 
-# ---- where a name is looked for, and what may be meant by one ----
+# ---- search for experiments by name, and suggestions ----
 mkdir -p experiments configs/plans && cp tiny.yaml configs/tiny-config.yaml && cp short.yaml experiments/plans.yaml && cp tiny.yaml experiments/tiny.yaml && : >experiments/steps.sh
 for name in plans plans.yaml experiments/plans; do
     accepts "$dawn9" experiment $name --dry-run --json
@@ -26,7 +26,7 @@ accepts "$dawn9" experiment short.yaml --dry-run --set 'model.channels=[4, 4, 8,
 says "^all arms --set 'model.channels=\[4, 4, 8, 8\]'\$"
 rm -r experiments configs
 
-# ---- looking before running ----
+# ---- dry run and status ----
 refuses 2 'none.yaml experiments/' "$dawn9" experiment none.yaml
 before=$(listing)
 accepts "$dawn9" experiment short.yaml --dry-run
@@ -67,20 +67,20 @@ accepts "$dawn9" experiment short.yaml
 says '^short: .* = 4 runs, 4 done before$'
 diff -r runs/short held >/dev/null || fail "a second pass changed the folder"
 
-# ---- more seeds: only those; fewer: nothing is lost ----
+# ---- more seeds run only the new ones; fewer lose nothing ----
 accepts "$dawn9" experiment short.yaml --seeds 3 --json
 json "$out" 'd["done"] == 6 and d["failed"] == 0 and [r["state"] for r in d["runs"]] == ["done"] * 6'
 cmp -s runs/short/runs/one/seed2/result.json held/runs/one/seed2/result.json || fail "a finished run was done again"
 accepts "$dawn9" experiment short.yaml --seeds 1 --quiet
 json runs/short/experiment.json 'sorted(d["seeds"]) == [1, 2, 3]'
 
-# ---- the last of a batch is the run alone ----
+# ---- the last run of a process equals a separate run ----
 accepts "$dawn9" experiment short.yaml --seeds 4 --quiet --out batch
 accepts "$dawn9" train tiny.yaml --without flip --seed 4 --quiet --out alone
 json alone/result.json 'd["params_sha256"] == json.load(open("batch/runs/one/seed4/result.json"))["params_sha256"]'
 json alone/result.json 'd["config_hash"] == json.load(open("batch/runs/one/seed4/result.json"))["config_hash"]'
 
-# ---- what is known so far; arms that are configured alike share their runs ----
+# ---- interim results; arms with identical configurations share runs ----
 cat >alike.yaml <<'YAML'
 config: tiny.yaml
 seeds: 3
@@ -106,7 +106,7 @@ json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["see
 
 ends 2 'keep' "$dawn9" experiment alike.yaml --out kept --set keep=model
 
-# ---- the commands of the tasks: packs of a seed of each arm, for any launcher ----
+# ---- commands of the tasks, for other launchers ----
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2 --threads 1 --quiet
 [ "$(grep -c -- "experiment short.yaml --out listed --pack 2 --threads 1 --quiet --shard [12]/2\$" "$out")" = 2 ] || fail "commands: $(cat "$out")"
 cp "$out" commands.sh
@@ -138,7 +138,7 @@ done
 accepts "$dawn9" experiment short.yaml --out devices --devices 0,1 --quiet
 says '^runs       4 of 4 done$'
 
-# ---- a changed configuration is another run; other people's folders ----
+# ---- changed configurations; folders that do not belong to the experiment ----
 rm -rf held && cp -rp runs/short held
 refuses 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
 sed 's/title: short/title: other/' short.yaml >other.yaml
@@ -148,7 +148,7 @@ diff -r runs/short held >/dev/null || fail "a refused experiment touched the fol
 echo '{"title":' >held/experiment.json
 refuses 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
 
-# ---- failures are the run's own: the others go on, and it is told at the end ----
+# ---- a failed run does not stop the others and is reported at the end ----
 sed 's/arms:/arms:\n  hot: {set: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}/' short.yaml >hot.yaml
 ends 5 '2 6 hot 1 image' "$dawn9" experiment hot.yaml --out hot
 says '^runs       4 of 6 done, 2 failed$' 'hot +seed 1 +failed: the logits of evaluation image 0 are not finite'
@@ -163,7 +163,7 @@ sed 's/tiny.yaml/nodata.yaml/' short.yaml >nodata-short.yaml
 ends 3 'nowhere' "$dawn9" experiment nodata-short.yaml --out nodata
 ends 3 'nowhere' "$dawn9" experiment nodata-short.yaml --out nodata --workers 2
 
-# ---- records that were cut short ----
+# ---- truncated records ----
 head -c 100 runs/short/runs/one/seed1/result.json >cut && mv cut runs/short/runs/one/seed1/result.json
 observe "$dawn9" experiment short.yaml --seeds 3
 [ $status = 0 ] && grep -q '^dawn9: warning: .*one/seed1/result.json: truncated; the run is repeated$' "$err" || fail "a damaged result: $(cat "$err")"

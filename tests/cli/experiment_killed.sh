@@ -58,7 +58,7 @@ wait $child || fail "the other one failed: $(cat first.txt)"
 hashes both >disturbed.txt
 cmp -s calm.txt disturbed.txt || fail "two at once ended with other numbers"
 
-# ---- a worker is killed: the other takes its run over; all of them: it is told ----
+# ---- a killed worker's run is taken over; if all are killed that is reported ----
 # Two runs that are long enough to be caught after their first epoch.
 sed '/checkpoint_every/d; s/title: six/title: two/; s/seeds: 3/seeds: 1/' six.yaml >two.yaml
 echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
@@ -104,7 +104,7 @@ accepts "$dawn9" experiment two.yaml --out orphans --quiet
 hashes orphans >disturbed.txt
 cmp -s calm1.txt disturbed.txt || fail "a killed command changed numbers"
 
-# ---- Ctrl-C reaches the workers, too: what the command hands on to them is not a second one ----
+# ---- Ctrl-C reaches the workers once ----
 typed() {
     setsid "$dawn9" experiment two.yaml --out typed --quiet --workers 2 &
     child=$!

@@ -54,7 +54,7 @@ for name in bottleneck vgg; do
     done
 done
 
-# ---- a file with torchvision's names and nothing else: the configuration says what it is ----
+# ---- a file with torchvision's names needs a configuration ----
 accepts $tensors bottleneck/model.safetensors foreign.safetensors +bn1.num_batches_tracked
 printf 'precision: f32\nbackend: cpu\nthreads: 2\nmodel: {name: resnet, depth: 50, width: 4, stem: cifar}\ndata: {dataset: folder, image_size: 20}\n' >foreign.yaml
 rm drawn/bars/05.png
@@ -78,13 +78,13 @@ for option in features=x.npy sheet=x.png; do
 done
 refuses 6 'no/where' "$dawn9" eval vgg --logits no/where
 
-# ---- a name that is not UTF-8 has its place in the list, too ----
+# ---- file names that are not UTF-8 ----
 mkdir names
 for name in first "$(printf 'other\377')" third; do cp drawn/bars/00.png "names/$name.png"; done
 accepts "$dawn9" predict vgg names --features names.safetensors
 accepts grep -aqF 'names/first.png\",\"names/other?.png\",\"names/third.png' names.safetensors
 
-# ---- what cannot be ----
+# ---- impossible requests ----
 refuses 2 '--features out.txt .npy .safetensors' "$dawn9" predict vgg drawn --features out.txt
 refuses 2 '--set --config' "$dawn9" predict vgg drawn --set model.hidden=3
 refuses 2 'out.npy --sheet --features' "$dawn9" predict vgg drawn --sheet out.npy --features out.npy

@@ -85,7 +85,7 @@ for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left 
 accepts sh "$script" records curve
 says '^curve: done before'
 
-# ---- each prediction beside its measurement ----
+# ---- predictions and measurements ----
 # The reference backend has no norm in two ways, and every other measurement is found: by stages, clocks, runs and benches.
 lines=$(($(wc -l <any.tsv) - 1))
 says_of() { grep -Eq -- "$2" "$1" || fail "$1 does not match '$2'"; }
@@ -144,7 +144,7 @@ observe sh "$script" nothing verify
 [ $status != 0 ] || fail "verified in no precision"
 export PRECISIONS=f32
 
-# ---- what fails ends it ----
+# ---- a failure ends the script ----
 printf 'raise SystemExit(3)\n' >peers/peer_a.py
 observe sh "$script" again build peers seeds
 [ $status = 3 ] || fail "a failing peer: status $status"

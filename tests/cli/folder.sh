@@ -13,18 +13,18 @@ train: {epochs: 12, batch_size: 12, lr: {knots: [0, 20%, end], values: [0, 0.2, 
 tricks: {crop: {pad: 1}, pool_before_activation: {}}
 YAML
 
-# ---- six kinds of PNG, any size: learned; a sixth of each class held out ----
+# ---- six kinds of PNG of any size; a sixth of each class is held out ----
 $pictures drawn bars=30 disc=30 stripes=30 || fail "the pictures could not be drawn"
 accepts "$dawn9" train small.yaml --data drawn --out run
 says '^accuracy   [0-9.]+%, on 15 test images'
 json run/result.json 'd["accuracy"] >= 80 and d["train_images"] == 75' 'd["classes"] == ["bars", "disc", "stripes"]'
 json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.5 for s in d["std"]) and len(d["std"]) == 3'
 
-# ---- the split and what is measured depend neither on the run's seed nor on the threads ----
+# ---- the split and the normalisation depend neither on the seed nor on the threads ----
 accepts "$dawn9" train small.yaml --data drawn --out again --threads 2 --seed 5 --set train.epochs=0.5
 json again/result.json 'all(d[k] == json.load(open("run/result.json"))[k] for k in ("mean", "std", "classes"))'
 
-# ---- a record keeps no absolute path: who wants the data again says where they are, and is told so ----
+# ---- a record has no absolute path: --data names the data again ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
 refuses 2 'data.path --data DIR' "$dawn9" eval far
 accepts "$dawn9" eval far --data "$PWD/drawn" --json
@@ -36,12 +36,12 @@ refuses 3 'drawn --data DIR' "$dawn9" eval ../run
 accepts "$dawn9" eval ../run --data ../drawn
 cd ..
 
-# ---- the configuration that is made for it takes any folder ----
+# ---- configs/folder.yaml accepts any folder ----
 accepts "$dawn9" train "$source/configs/folder.yaml" --data drawn --out given --set train.epochs=0.5 --set threads=1 \
     --set model.channels=[4,4,4,4] --set data.image_size=16
 json given/result.json 'd["config"]["train"]["batch_size"] <= d["train_images"] and len(d["classes"]) == 3'
 
-# ---- uneven and small classes: a line each; a split by hand is kept ----
+# ---- warnings about uneven and small classes; a manual split ----
 mkdir -p uneven/train uneven/test
 $pictures uneven/train bars=36 disc=20 stripes=6
 $pictures uneven/test bars=4 disc=4 stripes=4
@@ -51,7 +51,7 @@ grep -q '^dawn9: warning: uneven classes: bars has 6 times the training images o
 grep -q '^dawn9: warning: few images: 1 of 3 classes have fewer than 20 to train on (stripes 6)$' "$err" || fail "few"
 json uneven-run/result.json 'd["train_images"] == 62 and d["eval_images"] == 12'
 
-# ---- weights of the classes: where these are even they change no bit ----
+# ---- class weights change no bit if classes are even ----
 for weights in none balanced; do
     accepts "$dawn9" train small.yaml --data drawn --out even-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
     runs "$dawn9" train small.yaml --data uneven --out uneven-$weights --set train.epochs=0.5 --quiet --set train.class_weights=$weights
@@ -60,13 +60,13 @@ json even-balanced/result.json 'd["params_sha256"] == json.load(open("even-none/
 json uneven-balanced/result.json 'd["params_sha256"] != json.load(open("uneven-none/result.json"))["params_sha256"]'
 json uneven-none/result.json 'd["config_hash"] == json.load(open("uneven-run/result.json"))["config_hash"]'
 
-# ---- a class without an image to evaluate on; arrays are the owner's, too ----
+# ---- a class without test images, also in arrays ----
 rm -r uneven/test/stripes
 observe "$dawn9" train small.yaml --data uneven --out untested --set train.epochs=0.5 --quiet
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"
 grep -q '^dawn9: warning: no accuracy: 1 of 3 classes have no image to evaluate on (stripes 0)$' "$err" || fail "untested"
 
-# ---- a folder is what its name says, in YAML's marks, too; a broken link is a damaged picture ----
+# ---- names of folders with special characters; broken links ----
 cp -r drawn 'my #1: "data"'
 accepts "$dawn9" train small.yaml --data 'my #1: "data"' --out marks --set train.epochs=0.5 --quiet
 accepts "$dawn9" eval marks
@@ -75,7 +75,7 @@ refuses 3 'bars/link.png --skip-damaged' "$dawn9" eval marks
 observe "$dawn9" eval marks --skip-damaged
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a broken link: $(cat "$err")"
 
-# ---- many damaged pictures: the first are named, and the rest is not said to be; one stray file is one ----
+# ---- many damaged images; a stray file ----
 mkdir -p many/bars many/disc && cp drawn/bars/0[01].png many/bars/ && cp drawn/disc/0[01].png many/disc/ && echo >many/disc/notes.txt
 i=100 && while [ $i -lt 160 ]; do echo 'no picture' >many/bars/$i.png && i=$((i + 1)); done
 observe "$dawn9" train small.yaml --data many --out many-run
@@ -92,7 +92,7 @@ grep -q -- '--data DIR --seeds 1 --out runs/ablated$' ablated/report.html || fai
 accepts "$dawn9" report far
 grep -q 'config.yaml --out runs/again --data DIR$' far/report.html || fail "the page's command lacks the pictures"
 
-# ---- refused: one line, exit status 3, nothing written ----
+# ---- errors: one line, exit status 3, nothing written ----
 train="$dawn9 train small.yaml --out refused --data"
 mkdir -p empty one/bars hollow/bars hollow/disc flat
 cp drawn/bars/00.png one/bars/

@@ -16,7 +16,7 @@ one, other = read(sys.argv[1]), read(sys.argv[2])
 exec(sys.argv[3])
 PY
 
-# ---- weights and statistics come along ----
+# ---- weights and statistics are loaded ----
 accepts "$dawn9" train basic.yaml --out first --quiet --set seed=7
 accepts python3 "$source/tests/support/tensors.py" first/model.safetensors high.safetensors bn1.running_mean=100
 accepts python3 "$source/tests/support/tensors.py" first/model.safetensors low.safetensors bn1.running_mean=0
@@ -29,7 +29,7 @@ assert all(one[n] == other[n] for n in one if "running" not in n) and one["bn1.r
 accepts python3 compare.py low/model.safetensors high/model.safetensors '
 assert all(abs(b - a - 65.61) < 1e-3 for a, b in zip(one["bn1.running_mean"], other["bn1.running_mean"]))'
 
-# ---- a record names the file by its sum; where it lies is nobody's business ----
+# ---- a record names the file by its SHA-256, not by its path ----
 sum=$(sha256sum high.safetensors | cut -d ' ' -f 1)
 json high/result.json 'd["config"]["train"]["from"] == "sha256:'"$sum"'"'
 grep -q "^  from: \"sha256:$sum\"$" high/config.yaml || fail "the record does not name the weights by their sum"
@@ -42,7 +42,7 @@ refuses 2 'high/config.yaml train.from sha256' \
 refuses 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
 refuses 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
 
-# ---- a run's folder; a run that goes on from a checkpoint ----
+# ---- the folder of a run; a resumed run ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
 json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
 
@@ -51,7 +51,7 @@ accepts "$dawn9" train basic.yaml --runs 2 --out seeds --quiet
 refuses 2 'seeds/seed1/model.safetensors --out' \
     "$dawn9" train basic.yaml --runs 2 --out seeds --overwrite --set train.from=seeds/seed1
 
-# ---- a checkpoint has all weights: it goes on without the file that the run began with ----
+# ---- a checkpoint resumes without the file of initial weights ----
 stopped() { # EPOCHS OPTION...: once so many have been recorded
     epochs=$1
     shift
@@ -92,7 +92,7 @@ assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["
 observe "$dawn9" train folder.yaml --data drawn --out again --set "$still" --set train.from=tuned
 [ $status = 0 ] && ! grep -q 'initialised anew' "$err" || fail "the same classes: $(cat "$err")"
 
-# ---- what does not fit: the tensor, what is there, what would be right ----
+# ---- tensors that do not fit: name, shape and expected shape ----
 from() {
     observe python3 "$source/tests/support/tensors.py" first/model.safetensors wrong.safetensors "$3"
     refuses "$1" "$2" "$dawn9" train basic.yaml --out wrong --set train.from=wrong.safetensors

@@ -3,7 +3,7 @@
 export PATH="$(dirname "$dawn9"):$PATH"
 build=$(dirname "$dawn9")
 
-# ---- dawn9 help: commands, tricks, keys; the nearest to what is none ----
+# ---- dawn9 help: commands, tricks, keys, suggestions ----
 accepts "$dawn9" help
 cp "$out" "$scratch/help"
 accepts "$dawn9" --help
@@ -35,7 +35,7 @@ refuses 2 'train.momentum' "$dawn9" help train.momentm
 refuses 2 'argument' "$dawn9" help train extra
 refuses 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh
 
-# ---- help starts at once and maps no library of a vendor ----
+# ---- help is fast and loads no vendor library ----
 LD_DEBUG=files LD_DEBUG_OUTPUT="$scratch/loaded" "$dawn9" --help >"$out"
 cat "$scratch"/loaded.* >"$err"
 grep -q 'libyaml' "$err" || fail "what the loader maps was not seen"
@@ -70,7 +70,7 @@ done
 accepts "$dawn9" tricks flip_tta --json
 json "$out" 'd["options"] == []'
 
-# ---- measured effects: made from reports' tables, one row an arm that leaves out, adds or changes a trick and has an interval ----
+# ---- measured effects, from the tables of reports ----
 mkdir -p small/report other/report none/report
 printf '%s\t' arm baseline runs difference low high p | tee small/report/effects.tsv other/report/effects.tsv >none/report/effects.tsv
 printf 'p_holm\nwithout ema\tall tricks\t10\t-0.25\t-0.375\t-0.125\t0.001\t0.002\n' >>small/report/effects.tsv
@@ -90,7 +90,7 @@ says '^D9_MEASURED\(silu, "other", D9_ADDED, 0, "gelu", 3, -1\.0000, -2\.0000, 0
 grep -v '^D9_MEASURED' "$out" >head.def
 grep -v '^D9_MEASURED' "$source/tricks/measured.def" | cmp -s - head.def || fail "tricks/measured.def was not made by measured.py"
 
-# ---- the manual page: everything in it, and no warning ----
+# ---- the manual page is complete and has no warning ----
 accepts "$dawn9" help --man
 cmp -s "$out" "$build/man/dawn9.1" || fail "man/dawn9.1 in the build folder is not that of dawn9 help --man"
 cp "$out" dawn9.1
@@ -103,7 +103,7 @@ for word in 'dawn9 - train' '^COMMANDS' '   train CONFIG' '--without T' 'patch_w
 done
 grep -q '`' "$out" && fail "a backtick came through to the manual page"
 
-# ---- completion: what the program offers ----
+# ---- completion: words of the program ----
 offers() { # EXPECTED (names, space separated) WORD...
     expected=$1
     shift
@@ -198,7 +198,7 @@ PY
     'dawn9 train configs/|dawn9 train configs/a.yaml ' 'dawn9 train x --out=conf|dawn9 train x --out=configs/' \
     'dawn9 nothing |dawn9 nothing ' >"$out" 2>"$err") || fail "bash completion"
 
-# ---- zsh and fish, where they are ----
+# ---- zsh and fish, if they are installed ----
 for shell in zsh fish; do
     accepts "$dawn9" help --completion $shell
     cp "$out" shell/dawn9.$shell

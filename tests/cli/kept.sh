@@ -8,7 +8,7 @@ same() { # OURS COMMITTED
     cmp "$1" "$2" >"$err" 2>&1 || fail "not what its records give (meant so? experiments/keep.sh write): $2"
 }
 
-# ---- the archives are the ones that were measured, and packed the one way there is ----
+# ---- the archives have their digests and canonical packing ----
 accepts env -C "$results" sha256sum --check --quiet archives.sha256
 for archive in "$results"/*/*/records.tar.gz; do
     kept=$(dirname "$archive") name=$(basename "$(dirname "$archive")")
@@ -35,7 +35,7 @@ same first-trick/report/effects.tsv "$results/cpu/first-trick/report/effects.tsv
 python3 "$source/experiments/measured.py" ablate-small resnet18-small ablate-airbench-small >measured.def
 same measured.def "$source/tricks/measured.def"
 
-# ---- one run changed, and the tables tell ----
+# ---- a changed run changes the tables ----
 sed -E 's/^(  "accuracy_tta": [0-9])[0-9]*/\10/' ladder-small/runs/11-ema/seed3/result.json >changed
 cmp -s changed ladder-small/runs/11-ema/seed3/result.json && fail "no run was changed"
 mv changed ladder-small/runs/11-ema/seed3/result.json
@@ -66,7 +66,7 @@ accepts python3 "$source/experiments/speed.py" unpacked/recipes
 same "$out" "$results/speed/recipes/summary.txt"
 same unpacked/recipes/speed.tsv "$results/speed/recipes/speed.tsv"
 
-# ---- what was measured by a file's name is what that file says today ----
+# ---- configurations of measured runs are those of today's files ----
 hashes='import json, sys
 here = {arm["name"]: arm["config_hash"] for arm in json.load(open(sys.argv[1]))["arms"]}
 for name, path in (word.split("=", 1) for word in sys.argv[2:]):
@@ -96,7 +96,7 @@ for search in speed94-search fewest94-search; do
     runs_are_of search.json "unpacked/$search/runs"
 done
 
-# ---- and nothing that is committed is large ----
+# ---- no committed file is large ----
 if git -C "$source" rev-parse >/dev/null 2>&1; then
     (cd "$source" && git ls-files -z | xargs -0 sh -c 'find "$@" -maxdepth 0 -size +4096k' find) >large 2>"$err"
     [ ! -s large ] || fail "more than 4 MiB: $(cat large)"

@@ -9,7 +9,7 @@ on() { # BACKEND LEVEL OUT [OPTION...]
     "$dawn9" train levels.yaml --backend "$backend" --set backend_options.cpu_level="$level" --out "$folder" --quiet "$@"
 }
 
-# ---- f32 on each; one beyond this processor is refused with the best it has, and sse4.2 runs on every one that builds ----
+# ---- f32 at each level; a level that this processor lacks is an error ----
 ran=
 for level in plain v2 avx2 avx512 avx512-bf16 amx; do
     observe on cpu $level $level
@@ -69,7 +69,7 @@ for level in $peers; do
     follows onednn-$level 8 3e-2 plain
 done
 
-# ---- bf16 by our kernels on each, and by the library where it multiplies it ----
+# ---- bf16 with our kernels at each level, and with the library if it supports it ----
 half() { # BACKEND LEVEL
     accepts on "$1" "$2" "half-$1-$2" --precision bf16
     json "half-$1-$2/result.json" 'd["precision"] == "bf16"'
@@ -100,7 +100,7 @@ if [ "$peers" ]; then
     esac
 fi
 
-# ---- several runs in one process; a level that does not exist ----
+# ---- several runs in one process; an unknown level ----
 accepts on cpu v2 many --set train.epochs=1 --runs 2
 refuses 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v2 v3 v4 v4bf16' on cpu v5 x
 verdict

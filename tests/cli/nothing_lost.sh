@@ -39,7 +39,7 @@ same run
 accepts "$dawn9" train tiny.yaml --out run --seed 2 --overwrite --quiet
 json run/result.json 'd["seed"] == 2'
 
-# ---- a model without a run, and the configuration that is given ----
+# ---- a model without a run, and the given configuration, are not overwritten ----
 mkdir kept own && cp run/model.safetensors kept/ && { echo '# mine' && cat tiny.yaml; } >own/config.yaml
 cp -r kept kept.before && cp -r own own.before && ln -s own/config.yaml linked.yaml
 for resume in '' --resume; do
@@ -55,7 +55,7 @@ same own
 accepts "$dawn9" train run/config.yaml --out run --resume
 accepts "$dawn9" train tiny.yaml --out kept --overwrite --quiet
 
-# ---- what a killed process left half-written goes, what is another's stays ----
+# ---- partial files of a killed process are removed, other files stay ----
 for name in result.json.12.partial config.yaml.3.partial; do : >kept/$name; done
 for name in firefox.zip.partial firefox.zip.12.partial result.json.partial result.json.a.partial; do : >kept/$name; done
 observe "$dawn9" train tiny.yaml --out kept --overwrite --quiet
@@ -63,7 +63,7 @@ observe "$dawn9" train tiny.yaml --out kept --overwrite --quiet
     fail "of half-written files these stayed: $(cd kept && echo *.partial)"
 rm kept/*.partial
 
-# ---- a file that happens to be called lock ----
+# ---- a user's file named lock ----
 mkdir locked && echo 'to be kept' >locked/lock && echo 12 >number && cp number number.before
 cp -r locked locked.before
 ends 6 'locked/lock' "$dawn9" train tiny.yaml --out locked
@@ -74,7 +74,7 @@ same number
 rm locked/lock && echo 12 >locked/lock
 accepts "$dawn9" train tiny.yaml --out locked --quiet
 
-# ---- a run and an experiment in one folder; a title that is no name of a folder ----
+# ---- a run and an experiment in one folder; a title that cannot name a folder ----
 echo '{config: tiny.yaml, seeds: 1, set: {train.epochs: 1}, title: ..}' >dots.yaml
 accepts "$dawn9" experiment dots.yaml --out trials --quiet
 accepts "$dawn9" experiment dots.yaml --out trials --quiet
@@ -88,7 +88,7 @@ says ', into runs/-\.$'
 accepts "$dawn9" train tiny.yaml --set title=.. --set train.epochs=0.5 --runs 1 --quiet
 [ -f runs/-./seed1/result.json ] && [ ! -e seed1 ] || fail "a run of the title .. is not in runs/-."
 
-# ---- what a command reads is not what it writes ----
+# ---- an output that is also an input ----
 cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
 printf 'P6 1 1 255 abc' >picture.png
 for file in model read.yaml picture.png; do cp $file $file.before; done
@@ -104,13 +104,13 @@ refuses 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png -
 refuses 2 'read/model.safetensors --sheet' "$dawn9" predict read picture.png --sheet read/model.safetensors
 for kept in model read.yaml picture.png read; do same $kept; done
 
-# ---- several seeds: refused before the first is trained ----
+# ---- several seeds: errors come before training ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
 refuses 2 'many/seed6' "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out many --quiet --resume
 says '^seed 6: finished before, many/seed6$'
 
-# ---- two at once; a lock that a killed process left; a checkpoint that would go ----
+# ---- two at once; the lock of a killed process; a checkpoint that would be overwritten ----
 begin both "$dawn9" train long.yaml --out both --quiet
 ends 2 "both $child --out" "$dawn9" train long.yaml --out both
 ends 2 "$child" "$dawn9" train long.yaml --out both --overwrite
@@ -140,7 +140,7 @@ for try in 1 2 3; do # in the same moment: one trains, the other does not
     json race$try/result.json 'd["epochs"][-1]["epoch"] == 2'
 done
 
-# ---- SIGHUP is a reason to stop in good order, and none under nohup ----
+# ---- SIGHUP writes a checkpoint, and is ignored under nohup ----
 hung_up() {
     begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
     kill -HUP $child
@@ -173,7 +173,7 @@ kill -TERM $child
 wait $child
 [ $? = 143 ] || fail "the run under nohup did not end by SIGTERM"
 
-# ---- an evaluation is left at once, and made up for ----
+# ---- an evaluation is interrupted at once, and repeated after resuming ----
 "$dawn9" train evaluates.yaml --out left --set train.epochs=1 --quiet >"$out" 2>"$err" &
 child=$!
 until [ -s left/config.yaml ] || ! kill -0 $child; do sleep 0.02; done
@@ -184,7 +184,7 @@ code=$?
 [ $code = 130 ] && grep -Eq 'interrupted (before step [12]|after step 2) of 2: a checkpoint' "$err" || fail "an interrupted evaluation ended with $code"
 [ ! -s left/events.jsonl ] || fail "the evaluation was not left"
 
-# ---- a model that cannot be written: a checkpoint of the end is ----
+# ---- a model that cannot be written: a final checkpoint is ----
 blocked() {
     begin blocked "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet
     mkdir blocked/model.safetensors

@@ -41,7 +41,7 @@ accepts "$dawn9" predict run drawn/test --json --top 9
 cp "$out" lines.json
 /usr/bin/env python3 compare.py 2>"$err" || fail "predict and the record disagree"
 
-# ---- a picture's answer is its own, in a batch or alone, by file or folder; a link to nowhere near the run ----
+# ---- a prediction does not depend on the batch or the path ----
 mkdir elsewhere && cp run/model.safetensors elsewhere/my-model
 accepts "$dawn9" predict elsewhere/my-model drawn/test/disc/03.png --json --top 3
 grep -qxF "$(cat "$out")" lines.json || fail "alone the picture got another answer"
@@ -61,7 +61,7 @@ assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (240 + 12) +
     2>"$err" || fail "the sheet is not what it should be"
 refuses 6 'none/sheet.png' "$dawn9" predict run drawn/test/bars --sheet none/sheet.png
 
-# ---- the same picture as PNG and as WebP, with transparent pixels ----
+# ---- the same image as PNG and as WebP, with transparent pixels ----
 base64 -d >same.png <<'PICTURE'
 iVBORw0KGgoAAAANSUhEUgAAAAYAAAAGCAYAAADgzO9IAAAAcklEQVR4nA3MMRUEMQwDUcExgwOxjRkERBoxCAg3YhAQacxgQSwIXep5fwCYgc+J18Sh
 sN0oA/E54nXGIWNbUe5YBPJ15GHmNrOsXOycV/AwuJ0sk4vidHPcoO1QObVITUvDreeuuhy9mD3NHlY/7P75Dz/mT3WVYjQkAAAAAElFTkSuQmCC
@@ -78,7 +78,7 @@ else
     grep -q 'same.webp: a WebP image, but this build has no libwebp' "$err" || fail "WebP is refused without the reason: $(cat "$err")"
 fi
 
-# ---- what cannot be read: a line each, the others go on, status 3 ----
+# ---- unreadable files: one line each, the others are predicted, status 3 ----
 mkdir odd && cp drawn/test/bars/00.png drawn/test/bars/01.png odd/ && head -c 50 odd/00.png >odd/00a.png && mkdir nothing
 observe "$dawn9" predict run odd nothing gone.png --json
 [ $status = 3 ] || fail "status $status, 3 expected of broken pictures"
@@ -89,7 +89,7 @@ grep -q '^dawn9: warning: nothing: no .png, .jpg, .jpeg or .webp in it$' "$err" 
 refuses 3 'odd/00a.png' "$dawn9" predict run odd/00a.png
 refuses 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
 
-# ---- models that are none ----
+# ---- invalid models ----
 refuses 3 'drawn/model.safetensors' "$dawn9" predict drawn odd/00.png
 refuses 3 'run/predictions.safetensors dawn9.config' "$dawn9" predict run/predictions.safetensors odd/00.png
 refuses 2 'FILE' "$dawn9" predict run
@@ -106,13 +106,13 @@ says '^accuracy [0-9.]+%, on 21 test images$'
 mv drawn/train/disc drawn/train/ring && mv drawn/test/disc drawn/test/ring
 refuses 3 'run/model.safetensors 1 disc ring' "$dawn9" eval run --data drawn
 
-# ---- a model of the drawings that are built in sees pictures too ----
+# ---- a model of the synthetic set predicts images ----
 tiny >tiny.yaml
 accepts "$dawn9" train tiny.yaml --out tiny --set train.epochs=0.5 --quiet
 accepts "$dawn9" predict tiny odd/00.png --top 10
 says ' (disc|square|triangle|plus) '
 
-# ---- columns are counted in characters ----
+# ---- columns have widths in characters, not bytes ----
 mkdir -p wide && cp odd/00.png "wide/$(printf 'gr\303\266\303\237e.png')" && cp odd/00.png wide/zwei01.png
 accepts "$dawn9" predict tiny wide
 [ "$(python3 -c 'import re, sys; print(len({re.search("  [a-z]", line).start() for line in open(sys.argv[1], encoding="utf-8")}))' "$out")" = 1 ] ||

@@ -56,7 +56,7 @@ accepts "$dawn9" report exp --json
 json "$out" 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
 json "$out" 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
 
-# ---- a ladder: its steps' names stand once, its seconds are seconds ----
+# ---- a ladder ----
 cat >chain.py <<'PYTHON'
 import json, os
 record = json.load(open("exp/experiment.json"))
@@ -78,7 +78,7 @@ if command -v gnuplot >/dev/null; then
     grep -q '> *4000<' chain/report/ladder.svg || fail "the axis of seconds has none of 4321"
 fi
 
-# ---- runs that had other pictures ----
+# ---- runs with other images ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
 [ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"
@@ -86,14 +86,14 @@ sed -i "s/$digest/0123456789abcdef/" mixed/runs/full/seed2/result.json
 accepts "$dawn9" report mixed --json
 json "$out" 'd["problems"] == ["runs/full/seed2: evaluated on other images than runs/full/seed1"]'
 
-# ---- a seed trained twice is no second sample ----
+# ---- a seed trained twice is one sample ----
 mkdir twice
 for name in a b c; do cp -r exp/runs/full/seed1 twice/$name; done
 accepts "$dawn9" report twice --json
 json "$out" 'd["finished"] == 1 and [p.split(":")[0] for p in d["problems"]] == ["b", "c"]'
 json "$out" 'all("does not count: the same configuration and seed as a" in p for p in d["problems"])'
 
-# ---- a seed of other pictures is no copy; it is not pooled with the first, nor ranked against it ----
+# ---- the same seed with other images is neither pooled nor ranked with the first ----
 sed -i "s/$digest/0123456789abcdef/" twice/c/result.json
 accepts "$dawn9" report twice --json
 json "$out" 'd["finished"] == 2 and [a["runs"] for a in d["arms"]] == [1, 1]'
@@ -101,7 +101,7 @@ json "$out" '[p.split(" the ")[0] for p in d["problems"]] == ["b: does not count
 json "$out" 'd["verdict"].startswith("These runs were not all evaluated on the same images: their accuracies are not compared.")'
 grep -q '<h2>Not counted, or not comparable</h2>' twice/report.html || fail "the page calls what it counts not counted"
 
-# ---- images set aside are no test images, and the page says which it speaks of ----
+# ---- validation images are not test images, and the page says which were used ----
 mkdir aside
 accepts "$dawn9" train tiny.yaml --quiet --set data.validation=32 --out aside/some
 accepts "$dawn9" report aside
@@ -113,7 +113,7 @@ says '^note       Accuracies of 1 runs are of validation images, of the other 1 
 says '^verdict    These runs were not all evaluated on the same images'
 says '^missing    some: requests other data than none: '
 
-# ---- again: a relative path of data leads from where the run was begun, which the page does not know ----
+# ---- "Again" with a relative path of data ----
 again=$(sed -n '/<h2>Reproduce/,/<\/pre>/p' aside/report.html)
 case $again in *DIR*) fail "a folder of data where there is none: $again" ;; esac
 sed -i 's/"dataset": "synthetic"/&, "path": "arr"/' aside/none/result.json
@@ -123,7 +123,7 @@ grep -q '<p>With dawn9 at the commit of the table above, beside this folder; DIR
 grep -q 'dawn9 train aside/none/config.yaml --out runs/again/none --data DIR$' aside/report.html || fail "a path that leads nowhere"
 grep -q 'above, in the folder that these paths start from:</p>' exp/report.html || fail "the page does not say where its commands run"
 
-# ---- names of arms on a terminal: whole where there is room, and told apart where there is not ----
+# ---- names of arms on narrow terminals ----
 cat >grid.yaml <<'YAML'
 config: plain.yaml
 seeds: 1
@@ -140,7 +140,7 @@ for epochs in 0.5 1; do
     grep -q "2  a-name-.*\.\..*=$epochs  seed 1  " grid60.txt || fail "60 columns: no telling what $epochs is: $(cat grid60.txt)"
 done
 
-# ---- plots: SVG in the page, PNG beside it, and no page less without gnuplot ----
+# ---- plots: SVG in the page, PNG files; the page without gnuplot ----
 if command -v gnuplot >/dev/null; then
     for plot in forest accuracy curves confusion; do
         [ "$(head -c 4 exp/report/$plot.png | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
@@ -160,7 +160,7 @@ grep -q 'There are no plots: gnuplot is not installed' exp/report.html || fail "
 grep -q '<svg' exp/report.html && fail "a plot without gnuplot"
 grep -q 'id="table-effects"' exp/report.html || fail "no tables without gnuplot"
 
-# ---- runs that are not whole: a line each, the others count ----
+# ---- incomplete runs: one line each, the others count ----
 rm exp/runs/bare/seed1/result.json
 head -c 700 exp/runs/bare/seed2/result.json >cut && mv cut exp/runs/bare/seed2/result.json
 cp exp/runs/bare/seed3/result.json exp/runs/full/seed3/result.json

@@ -83,7 +83,7 @@ hashes() { (cd "$1" && grep -H params_sha256 runs/*/*/result.json); }
 accepts "$dawn9" experiment array.yaml --out "it's out" --slurm
 says "^no runs are left in it's out\$"
 
-# ---- a worker is killed: its run is stopped, the same command submits that alone ----
+# ---- a worker is killed: the same command submits only its run ----
 tiny | slower | sed 's/epochs: 2/epochs: 400/' >long.yaml
 printf 'title: killed\nseeds: 1\ncheckpoint_every: 1\narms: {short: {config: tiny.yaml}, long: {config: long.yaml}}\n' >killed.yaml
 accepts "$dawn9" experiment killed.yaml --slurm
@@ -111,7 +111,7 @@ says '^long +seed 1 +stopped$'
 grep -q 'interrupted: finished runs are kept' runs/killed/slurm/*_2.txt || fail "the task said: $(cat runs/killed/slurm/*_2.txt)"
 [ -f runs/killed/runs/long/seed1/checkpoint.safetensors ] || fail "no checkpoint"
 
-# ---- packs, a cap, and a task that comes again before its limit ----
+# ---- packs, a limit of tasks, and a task that is requeued before its time limit ----
 accepts "$dawn9" experiment array.yaml --out packed --slurm --pack 2 --tasks 1
 says '^submitted  job [0-9]+, 2 tasks \(1-2\)$'
 wait_for_jobs
@@ -135,7 +135,7 @@ says 'Restarts=1'
 scancel "$job"
 wait_for_jobs
 
-# ---- what cannot be submitted ----
+# ---- errors of submission ----
 observe "$dawn9" experiment killed.yaml --slurm --sbatch=--partition=none
 [ $status = 4 ] && grep -q '^dawn9: sbatch refused the job' "$err" || fail "status $status: $(cat "$err")"
 ends 4 'sbatch' env PATH=/nowhere "$dawn9" experiment killed.yaml --slurm

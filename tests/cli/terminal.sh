@@ -63,11 +63,11 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 [ "$(grep -Ec '^    [12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' "$screen")" = 2 ] || fail "the rows are not two"
 [ "$(widest '^(time|    )')" -lt 120 ] || fail "the clocks are $(widest '^(time|    )') columns wide"
 
-# ---- an evaluation moves it, too ----
+# ---- evaluations move the live line ----
 on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=40000 --out evaluated
 shows '^  1/2 .*  evaluating [0-9]+%'
 
-# ---- narrow: nothing that is drawn wraps, and it still says epoch, loss and time left ----
+# ---- narrow: no wrapping; epoch, loss and time left are shown ----
 for width in 40 24; do
     on_terminal $width 0 "$dawn9" train shown.yaml --out narrow$width
     [ "$(widest '^ +[12]/2')" -gt 0 ] || fail "no live line at $width columns"
@@ -98,7 +98,7 @@ accepts "$dawn9" train shown.yaml --out pipe
 if grep -q "$(printf '[\033\r]')" "$out"; then fail "codes in a pipe"; fi
 [ "$(sed -n 3p "$out" | cut -c1-6)" = '    1 ' ] || fail "more than header and rows in a pipe"
 
-# ---- Ctrl-C: once, a checkpoint and how to go on; twice, at once ----
+# ---- Ctrl-C: once writes a checkpoint, twice ends at once ----
 on_terminal 80 1 "$dawn9" train endless.yaml --out 'a run'
 [ $status = 130 ] || fail "status $status after Ctrl-C, 130 expected"
 shows 'stopping after the current batch'
@@ -124,7 +124,7 @@ on_terminal 80 0 "$dawn9" experiment long.yaml --out long
 shows '^ +1/2  an-arm-[a-z-]*\.\.[a-z-]+  seed 1 '
 [ "$(widest '^ +[12]/2  an-arm')" -lt 80 ] || fail "a finished run takes $(widest '^ +[12]/2  an-arm') of 80 columns"
 
-# ---- a test of rates ----
+# ---- the learning rate range test ----
 on_terminal 120 0 "$dawn9" train shown.yaml --find-lr --out rates
 shows '^reading data, choosing kernels \.\.\.'
 shows '^ *[0-9]+/120  lr [0-9.e+-]+  loss [0-9.]+  [0-9]:[0-9]{2} left'
@@ -133,7 +133,7 @@ on_terminal 24 0 "$dawn9" train shown.yaml --find-lr --out narrow-rates
 on_terminal 80 0 "$dawn9" train shown.yaml --find-lr --quiet --out quiet-rates
 hides '/120|reading'
 
-# ---- an experiment with two workers: one answer ----
+# ---- Ctrl-C on an experiment with two workers: one message ----
 cat >two.yaml <<'Y'
 title: two
 config: slow.yaml

@@ -24,7 +24,7 @@ json run/result.json 'all(abs(a["start"] + a["seconds"] - b["start"]) < 1e-3 for
 json run/submission.json 'd["framework"] == "dawn9" and d["model"] == "resnet9"'
 cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fail "the record names the machine"
 
-# ---- all four clocks; and one view alone has no column and no figure of its own ----
+# ---- all four clocks; no TTA column with a single view ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*dawnbench_seconds .*process_seconds [0-9.]+ \(everything\)$'
 says '^epoch  train loss  accuracy  images/s  seconds$' '^accuracy   [0-9.]+%, on 64 test images; '
@@ -149,7 +149,7 @@ echo x >file
 refuses 6 'file' "$dawn9" train tiny.yaml --out file/run
 refuses 6 '/proc' "$dawn9" train tiny.yaml --out /proc/none
 
-# ---- a loss that leaves the finite numbers: 5, and no result ----
+# ---- a non-finite loss: status 5 and no result ----
 hot='train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
 ends 5 'logits image [0-9]+' "$dawn9" train tiny.yaml --out last --quiet --set "$hot"
 [ ! -e last/result.json ] && [ ! -e last/model.safetensors ] || fail "logits that are no numbers have an accuracy"
@@ -179,7 +179,7 @@ accepts "$dawn9" train long.yaml --out straight --quiet
 json stopped/result.json 'd["resumed"] and "process_seconds" not in d'
 json stopped/result.json 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]'
 [ "$(cut -f1,3 stopped/epochs.tsv)" = "$(cut -f1,3 straight/epochs.tsv)" ] || fail "the resumed run's epochs are others"
-# ---- a page beside the run ----
+# ---- the live page of a run ----
 accepts "$dawn9" train tiny.yaml --seed 7 --html --out paged
 says '^page       paged/live.html'
 grep -q '<p>finished: accuracy [0-9.]*%, with TTA [0-9.]*%</p>' paged/live.html || fail "the page does not say how it ended"
@@ -194,7 +194,7 @@ accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --s
 grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
 refuses 2 '--html --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
 
-# ---- the best epoch's model, and an end by patience: by validation images alone ----
+# ---- keep: best and early stopping, by validation images only ----
 refuses 2 'keep data.validation' "$dawn9" train tiny.yaml --set keep=best --out best
 refuses 2 'eval.patience data.validation' "$dawn9" train tiny.yaml --set eval.patience=2 --out best
 refuses 2 'eval.patience eval.every 1' "$dawn9" train tiny.yaml --set eval.patience=2 --set eval.every=2 \

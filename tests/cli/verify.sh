@@ -10,7 +10,7 @@ accepts "$dawn9" verify --backend reference --precision f64 --threads 1 --json
 json "$out" 'd["cases"] == 1 and d["failed"] == 0 and d["passed"] >= 5'
 json "$out" 'all(r["error"] <= r["limit"] and r["compared"] > 0 for r in d["rows"] if not r["skipped"])'
 
-# ---- a case with one wrong number fails, and says where ----
+# ---- a case with one wrong number fails with its place ----
 /usr/bin/env python3 - "$DAWN9_CASES" wrong.safetensors <<'PY'
 import json, struct, sys
 data = bytearray(open(sys.argv[1], 'rb').read())
@@ -33,7 +33,7 @@ PY
 refuses 1 '' "$dawn9" verify --cases nan.safetensors --backend reference --precision f64 --threads 1
 says 'FAILED'
 
-# ---- files that are no cases ----
+# ---- files that are not cases ----
 refuses 3 'nowhere' "$dawn9" verify --cases nowhere
 mkdir empty
 refuses 3 'empty' "$dawn9" verify --cases empty

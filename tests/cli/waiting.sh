@@ -3,7 +3,7 @@
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml
 
-# ---- what the process that trains has in its environment, and what it is called ----
+# ---- environment and name of the training process ----
 trains() { # FOLDER, then the environment: looks at the run after its first epoch, and ends it
     folder=$1
     shift
@@ -34,14 +34,14 @@ waits spins GOMP_SPINCOUNT=1000
 trains blocks KMP_BLOCKTIME=1
 waits blocks KMP_BLOCKTIME=1
 
-# ---- the clock of the process runs from its first start, not from its second ----
+# ---- the process clock counts from the first start, not from the second ----
 began=$(date +%s%N)
 accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json
 wall=$((($(date +%s%N) - began) / 1000000)) # milliseconds
 json "$out" 'd["timeline"][0]["name"] == "process" and 0 < d["timeline"][0]["seconds"]'
 json "$out" "d[\"process_seconds\"] < $wall / 1000 + 0.01" # the kernel counts its start in hundredths
 
-# ---- who starts twice: what computes, and nothing else (glibc tells how often it initialised a program) ----
+# ---- only commands that compute start twice (glibc reports each initialisation) ----
 starts() { # COUNT [NAME=VALUE...] COMMAND...
     expected=$1
     shift
