@@ -1,7 +1,7 @@
 # Input that would hang, mislead or do harm is rejected at once, in one line, by every command that reads it.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-at_once() { # a FIFO without a writer and a device without an end would last for ever
+at_once() { # reading a FIFO without a writer, or an endless device, would never end
     command -v timeout >/dev/null && set -- timeout 20 "$@"
     "$@"
 }

@@ -9,13 +9,13 @@ cp "$out" fit.json
 json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1'
 json fit.json 'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and not d["rows"][0]["all_images"]'
 json fit.json 'd["rows"][0]["bytes"] == sum(d["rows"][0][k + "_bytes"] for k in ("state", "gradient", "activation", "data", "other"))'
-# One image more would not: a run of that batch asks for more bytes.
+# A batch with one more image does not fit.
 batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
 [ "$batch" -ge 1 ] || fail "no batch in fit.json"
 accepts "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
 says 'all training images$'
 
-# Each precision of the backend, unless one is asked for; half of them takes more images.
+# Lists each precision of the backend, unless one is requested; half precision fits more images.
 accepts "$dawn9" bench fit --config tiny.yaml --memory 4M --backend cpu --precision auto --json
 cp "$out" all.json
 accepts "$dawn9" devices --json
@@ -23,13 +23,13 @@ cp "$out" devices.json
 json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]'
 json all.json 'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
 
-# Without --memory: what the device may use. Ghost groups: a multiple. A folder: its images are not counted, nor read.
+# Without --memory: the memory of the device. Ghost groups need a multiple. Images of a folder are neither counted nor read.
 accepts "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 says 'a multiple of 16$'
 accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
 says "^images of a folder are not included"
 
-# Where no precision fits, what the narrowest needs.
+# If no precision fits, the error states the need of the smallest one.
 refuses 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
 refuses 2 '1 bf16' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
 refuses 2 '16 f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The CUDA backend on a machine without a GPU (or in a build without it): if it is named, dawn9 says in one line why not
-# and ends with 4; `auto` takes the next best; `devices` lists it.
+# The CUDA backend on a machine without a GPU, or in a build without it: dawn9 reports the reason in one line and ends with
+# status 4 if it is named; `auto` selects another backend; `devices` lists it.
 . "$(dirname "$0")/lib.sh"
 
 tiny >cuda.yaml

@@ -9,7 +9,7 @@ python3 "$2/docs/tricks/draw.py" "$drawn"
 for picture in "$drawn"/*.svg; do
     cmp "$picture" "$2/docs/tricks/${picture##*/}" || exit 1
 done
-# Every trick has a page, every option of it a row there.
+# Every trick has a page, with a row for each of its options.
 for trick in $(sed -n 's/^D9_TRICK(\(.*\))$/\1/p' "$2/tricks/tricks.def"); do
     page=$2/docs/tricks/$trick.md
     [ -f "$page" ] && grep -q "($trick.md)" "$2/docs/tricks/README.md" || { echo "FAILED: no page of $trick"; exit 1; }

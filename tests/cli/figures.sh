@@ -1,4 +1,4 @@
-# Every measured number of a page follows from a committed record, and none stands there without one (docs/figures.py).
+# Every measured number on a page follows from a committed record (docs/figures.py).
 # usage: sh figures.sh DAWN9 SOURCE
 set -eu
 python3 "$2/docs/figures.py" prove

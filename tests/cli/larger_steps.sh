@@ -12,7 +12,7 @@ accepts "$dawn9" bench step --config tiny.yaml --steps 40 --json
 json "$out" 'd["batch_size"] == 64 and d["images_per_second"] > 0'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["refused"] == 65' # two of them are an epoch of 128
-# 104 images are 13 ghost groups, which the 64 that hard_examples leaves do not fill alike; training would refuse them.
+# 104 images are 13 ghost groups, into which the 64 images that are trained on do not divide; training rejects that batch.
 narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8'
 # shellcheck disable=SC2086 # several words
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 8G --json
@@ -23,7 +23,7 @@ says '^f32 +96 .* training rejects 104$'
 # shellcheck disable=SC2086
 accepts "$dawn9" bench fit --config tiny.yaml $narrow --memory 4M --json
 json "$out" '64 < d["rows"][0]["batch_size"] < 96 and d["rows"][0]["refused"] is None and not d["rows"][0]["all_images"]'
-# No larger step comes where the change rounds to the run's end, there or with a larger batch, nor where it has no room.
+# There are no larger steps if the change rounds to the end of the run, with this or a larger batch, or if none fits.
 for change in '--epochs 1 --with batch_schedule:from=[0.9],batches=[2]' '--epochs 1 --with batch_schedule:from=[0.5],batches=[2]' \
     '--epochs 3 --with batch_schedule:from=[0.9],batches=[2]' '--epochs 3 --with batch_schedule:from=[0.95],batches=[4]'; do
     # shellcheck disable=SC2086
@@ -33,7 +33,7 @@ done
 # Behind batches of 43 to 64, which training rejects for their number of steps, larger ones are found.
 accepts "$dawn9" bench fit --config tiny.yaml --without hard_examples --with 'batch_schedule:from=[0.8],batches=[3]' --memory 8G --json
 json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"]'
-# An epoch's rate is that of its last step, which begins with its third batch; in the second epoch it is the last alone.
+# The learning rate of an epoch is that of its last step: here from its third batch on, in the second epoch the last batch.
 accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, end], values: [0.4, 0], at: start}' --out rate
 sed -n 's/.*"learning_rate":\([0-9.]*\).*/\1/p' rate/events.jsonl >rates.txt
 [ "$(tr '\n' ' ' <rates.txt)" = '0.3 0.05 ' ] || fail "rates of the epochs: $(cat rates.txt)"

@@ -24,7 +24,7 @@ for level in plain v2 avx2 avx512 avx512-bf16 amx; do
 done
 case $ran in *" plain v2"*) ;; *) fail "only$ran ran" ;; esac
 
-# The x86-64 levels are other words for them; v4bf16 is the one without tiles.
+# The x86-64 levels are other names of them; v4bf16 is the level without tiles.
 for pair in v3=avx2 v4=avx512 v4bf16=avx512-bf16; do
     case "$ran " in *" ${pair#*=} "*) ;; *) continue ;; esac
     accepts on cpu ${pair%=*} ${pair%=*} --set train.epochs=0.5
@@ -51,8 +51,8 @@ if [ "$peers" ]; then
     case $ran in *avx512*) uses auto avx512 ;; *avx2*) uses auto avx2; spares auto avx512 ;; esac
 fi
 
-# The losses but for rounding: of two steps, forward and backward, tightly; of all eight within what rounding alone does
-# here, since windows of max pools that nearly tie send gradients elsewhere (reference in f32 against f64: 1.1e-2).
+# The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
+# near-ties in max pools send gradients to other pixels (reference in f32 against f64: 1.1e-2).
 follows() { # RUN STEPS LIMIT PEER: the largest relative difference of its epochs' losses from those of PEER
     json "$1/result.json" "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4"
     json "$1/result.json" "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], json.load(open(\"$4/result.json\"))[\"epochs\"]))"

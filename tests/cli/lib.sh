@@ -1,5 +1,5 @@
-# What every command-line test begins with: . "$(dirname "$0")/lib.sh"
-# usage: sh NAME.sh DAWN9 SOURCE_DIR. Each check says one line when it fails; the script's exit is the verdict.
+# Included by every command-line test: . "$(dirname "$0")/lib.sh"
+# usage: sh NAME.sh DAWN9 SOURCE_DIR. A check that fails prints one line; the exit status of the script is the verdict.
 set -u
 dawn9=$1 source=$2
 case $dawn9 in /*) ;; *) dawn9=$PWD/$dawn9 ;; esac
@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/work" "$scratch/home" && cd "$scratch/work" || exit 1
 out=$scratch/out err=$scratch/err
 checks=0 failures=0
-# Nothing of the machine that runs the tests may be seen.
+# Hides settings and files of the machine that runs the tests.
 unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
 export HOME="$scratch/home" OMP_WAIT_POLICY=passive
 
@@ -18,17 +18,17 @@ fail() {
     sed 's/^/    stderr: /' "$err" | head -n 5
 }
 
-# skips REASON WHY...: ends a script that cannot run here. tests/run.sh reads the line, and lists the reasons CI accepts.
+# skips REASON WHY...: ends a script that cannot run here. tests/run.sh reads the line and lists the reasons CI accepts.
 skips() {
     reason=$1
     shift
     echo "skipped: $reason: $*"
     exit 77
 }
-# The backends of the CPU that are here: onednn where its library is.
+# The CPU backends of this build: onednn only if its library is installed.
 cpu_backends() { "$dawn9" devices | sed -n '/absent/d; s/^\(cpu\|onednn\) .*/\1/p'; }
 
-# until_written FILE PROCESS: waits for a file that a child writes, or for the child's end.
+# until_written FILE PROCESS: waits until a child has written the file or has ended.
 until_written() { until [ -s "$1" ] || ! kill -0 "$2" 2>/dev/null; do sleep 0.02; done; }
 
 listing() { find . | LC_ALL=C sort; }
@@ -47,7 +47,7 @@ accepts() {
     [ ! -s "$err" ] || fail "standard error is not empty: $*"
 }
 
-# runs COMMAND...: status 0, whatever it says on standard error.
+# runs COMMAND...: status 0, with any output on standard error.
 runs() {
     observe "$@"
     [ $status = 0 ] || fail "status $status, 0 expected: $*"
@@ -73,19 +73,19 @@ ends() {
     [ -z "$(find . -name '*.part*')" ] || fail "half-written files: $(find . -name '*.part*')"
 }
 
-# refuses STATUS WORDS COMMAND...: the same, and not one file more or less than before.
+# refuses STATUS WORDS COMMAND...: the same, and no file was added or removed.
 refuses() {
     before=$(listing)
     ends "$@"
     [ "$before" = "$(listing)" ] || fail "files appeared or went: $*"
 }
 
-# says PATTERN...: each is in standard output.
+# says PATTERN...: each pattern matches standard output.
 says() {
     for _pattern in "$@"; do grep -Eq -- "$_pattern" "$out" || fail "standard output does not match '$_pattern'"; done
 }
 
-# json FILE EXPRESSION...: a jq-free look at a JSON file; each expression is Python over `d`.
+# json FILE EXPRESSION...: checks a JSON file without jq; each expression is Python over `d`.
 json() {
     _file=$1
     shift
@@ -104,8 +104,8 @@ verdict() {
     exit
 }
 
-# A network small enough for plain loops on one thread: an epoch takes a tenth of a second, and behind slower() four times
-# as long: for runs that must last until they are interrupted.
+# A network small enough for plain loops on one thread: an epoch takes a tenth of a second, with slower() four times as
+# long, for runs that must last until they are interrupted.
 slower() { sed 's/image_size: 16/image_size: 32/'; }
 tiny() {
     cat <<'YAML'

@@ -15,7 +15,7 @@ begin() {
     until_written "$folder/events.jsonl" $child
     [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained: $(cat "$scratch/first.err")"
 }
-same() { # FOLDER: what it held is what it holds
+same() { # FOLDER: its contents are unchanged
     diff -r "$1" "$1.before" >"$err" 2>&1 || fail "$1 was touched"
 }
 
@@ -151,7 +151,7 @@ hung_up() {
 }
 ends 129 '[0-9]+ 4000 --resume' hung_up hung
 [ -f hung/checkpoint.safetensors ] || fail "SIGHUP left no checkpoint"
-# A terminal that is closed sends several, and so does who stops a service.
+# Closing a terminal or stopping a service sends several signals.
 several() {
     begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
     for signal in TERM HUP TERM; do kill -$signal $child 2>/dev/null; done
