@@ -6,11 +6,11 @@ usage: docs.py look|run|long SOURCE DAWN9 [PAGE...]    or: docs.py prove
 
 The words after a block's language say when it is executed:
 
-    run              in every test run; must be quick
-    long             only by tests/run.sh --long, together with the page's `run` blocks, in order
+    run              by `run`; must be quick
+    long             by `long`, together with the `run` blocks of the page, in order
     gpu              never here
     untested=WHY     never, for the given reason
-    small            (with long) also in every test run, with few images in configs/synthetic.yaml
+    small            (with long) also by `run`, with few images in configs/synthetic.yaml
     cifar10          (with long) only if CIFAR-10 is installed
     status=N         the expected exit status; default 0
     file=PATH        no commands: the block is written to this file of the copy, for later blocks
