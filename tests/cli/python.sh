@@ -71,7 +71,7 @@ refused(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine
 refused(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
 refused(ValueError, "the model takes", again.predict, images[:, :8])
 refused(ValueError, "must be uint8", again.predict, images / 255)
-refused(dawn9.Error, "two are the least", dawn9.train, "arrays.yaml", images, labels * 0)
+refused(dawn9.Error, "one class, must be at least 2", dawn9.train, "arrays.yaml", images, labels * 0)
 refused(ValueError, "label 1 is -1", dawn9.train, "arrays.yaml", images[:3], np.array([0, -1, 1]))
 refused(ValueError, "label 2 is 70000", dawn9.train, "arrays.yaml", images[:3], np.array([0, 1, 70000]))
 refused(ValueError, "no image has label 1, but one has 6", dawn9.train, "arrays.yaml", images, labels * 3)

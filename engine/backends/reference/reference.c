@@ -41,7 +41,8 @@ done:
 
 /* ---- inputs and outputs of an operation ---- */
 
-/* The memory of a value as doubles: its own, or an area of the workspace. NULL for whole numbers and an absent value.
+/* The memory of a value as doubles: its own, or an area of the workspace. NULL for arrays of integers and for absent
+ * values.
  */
 static d9_status open_value(const d9_reference_op *op, d9_value_id id, int area, double **doubles) {
     *doubles = NULL;
