@@ -1,5 +1,5 @@
-/* libdawn9 through dawn9.h alone, linked as a program of another project would; the engine's own loader gives images to
- * predict. */
+/* Tests libdawn9 only through dawn9.h, linked like a program of another project; images for predict come from the
+ * engine's own loader. */
 #include "dawn9.h"
 #include "data/dataset.h"
 #include "tests/support/runs.h"
@@ -43,7 +43,7 @@ static dawn9_config *parse(dawn9_context *context, const char *const *set) {
     return config;
 }
 
-/* ---- what a callback saw ---- */
+/* ---- callbacks ---- */
 
 typedef struct watched {
     int64_t calls, epochs, last_step, steps, stop_at;
@@ -86,11 +86,12 @@ TEST_WITH(dawn9_context *context, configurations, set_up, tear_down) {
     const char *const wrong[] = {"train.lr.knot=3", NULL};
     refused(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
             "knots");
-    ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* message gone */
+    ok(context,
+       dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* clears the message */
     dawn9_config_free(config);
 }
 
-/* The built-in set's test images, as the engine draws them. */
+/* The synthetic data set's test images. */
 static d9_dataset *test_images(d9_context *context) {
     d9_dataset *dataset;
     const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST};
@@ -105,7 +106,8 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Predictions of all at once, of a few, and one by one are the same, and as accurate as the model is said to be. */
+/* Predictions for all images at once, in small batches and one by one must be equal, with the accuracy of the
+ * record. */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
@@ -144,7 +146,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     run_path(folder, "saved.safetensors", path);
     const dawn9_train_options options = {.progress = watch, .user = &seen};
     ok(context, dawn9_train(context, config, &options, &result, &model));
-    dawn9_config_free(config); /* the model has its own */
+    dawn9_config_free(config); /* the model has its own copy */
     assert_ints(seen.calls, STEPS + 2, seen.epochs, 2, seen.last_step, STEPS, seen.steps, STEPS);
     assert_int_equal(seen.last.epoch, 2);
     assert_true(isfinite(seen.last_loss) && seen.last.train_loss > 0 && seen.last.images_per_second > 0);
@@ -204,10 +206,10 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     dawn9_config_free(config), run_folder_remove(folder);
 }
 
-/* With keep: best the model is that of the best epoch; also without a folder, and of a run that went on behind it. */
+/* With keep: best, the model is that of the best epoch, also without a folder and for a run that trained further. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     char folder[RUN_PATH_BYTES], saved[RUN_PATH_BYTES], kept[RUN_PATH_BYTES];
-    watched seen = {.stop_at = 22}; /* of 24 steps, 3 an epoch */
+    watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result;
     dawn9_evaluation best, resumed;
     dawn9_model *model;
@@ -263,7 +265,7 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model_free(model), run_folder_remove(folder);
 }
 
-/* Two contexts keep their messages apart. */
+/* Each context has its own message. */
 TEST(contexts_are_apart, set_up, tear_down) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;

@@ -1,9 +1,9 @@
-/* Every call that a command makes of the system fails once: the k-th allocation, open, read, write and so on. Then it
- * ends with a documented status, one line on standard error and no half-written file, or as if nothing had happened, in
- * what it prints, too; on a system that is well it then works (not tried anew for each allocation). Of each kind two
- * are tried; N by `test_commands_each_call N`; all by `test_commands_each_call all`, which takes minutes.
+/* Each system call of a command fails once: the k-th allocation, open, read, write and so on. The command must end with
+ * a documented status, one line on standard error and no partial file, or with the same output as without the failure.
+ * Afterwards it must work again (not tried for allocations). Two calls of each kind are tried; N with
+ * `test_commands_each_call N`; all, in minutes, with `test_commands_each_call all`.
  *
- * The command is main of engine/cli, in a child of this process; its system is replaced by the linker (--wrap). */
+ * The command is main of engine/cli in a child process; the linker (--wrap) replaces its system. */
 #include "core/listing.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
@@ -20,7 +20,7 @@ int dawn9_main(int count, char **words);
 const d9_system *__real_d9_system_default(void);
 const d9_system *__wrap_d9_system_default(void);
 
-static planted *shared; /* with the children */
+static planted *shared; /* with the child processes */
 static d9_system faulty;
 
 static int no_sync(void *user, int file) {
@@ -35,8 +35,8 @@ const d9_system *__wrap_d9_system_default(void) { return shared ? &faulty : __re
 enum { WORDS_MAX = 12 };
 typedef struct command {
     const char *words[WORDS_MAX];
-    const char *makes; /* a folder that is not there before it, or NULL */
-    bool varies;       /* what it prints: times, or what it could not read */
+    const char *makes; /* a folder that does not exist before, or NULL */
+    bool varies;       /* its output varies: times, or files that it could not read */
 } command;
 
 static void redirect(const char *name, int to) {
@@ -53,9 +53,9 @@ static int run(const command *c, each_call kind, int64_t victim) {
         char *words[WORDS_MAX + 1] = {"dawn9"};
         int count = 1;
         for (; c->words[count - 1]; count++) words[count] = (char *)c->words[count - 1];
-        static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS}; /* by cmocka, which would go on here */
+        static const int caught[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS}; /* cmocka catches these signals */
         for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) signal(caught[i], SIG_DFL);
-        setenv("OMP_WAIT_POLICY", "passive", 1); /* or the command would start this program anew to have it so */
+        setenv("OMP_WAIT_POLICY", "passive", 1); /* otherwise the command would restart this program */
         redirect("out", STDOUT_FILENO);
         redirect("err", STDERR_FILENO);
         exit(dawn9_main(count, words));
@@ -68,7 +68,7 @@ static int run(const command *c, each_call kind, int64_t victim) {
     return WEXITSTATUS(status);
 }
 
-/* Lines of the file that do not begin as a warning does. */
+/* Number of lines that are not warnings. */
 static int count_lines(const char *name, char last[1024]) {
     FILE *file = fopen(name, "r");
     char line[1024];
@@ -106,7 +106,7 @@ static bool same_files(const char *a, const char *b) {
     return letters[0] == letters[1];
 }
 
-/* `whole` has what the command prints when nothing fails. */
+/* The file `whole` has the command's output without a failure. */
 static void check(const command *c, each_call kind, int64_t k) {
     char what[128], line[1024] = "";
     snprintf(what, sizeof what, "dawn9 %s %s, %s %lld", c->words[0], c->words[1] ? c->words[1] : "",
@@ -119,17 +119,17 @@ static void check(const command *c, each_call kind, int64_t k) {
     if (status && strncmp(line, "dawn9: ", 7) != 0) fail_msg("%s: says %s", what, line);
     if (system("test -z \"$(find . -name '*.partial')\"") != 0) fail_msg("%s: a half-written file is left", what);
     if (status == 0 && !c->varies && !same_files("out", "whole")) fail_msg("%s: prints something else", what);
-    if (strcmp(c->words[0], "train") == 0) remove_made(c); /* which does not go on unasked */
+    if (strcmp(c->words[0], "train") == 0) remove_made(c); /* does not continue without an option */
     if (status && kind != CALL_allocate && run(c, kind, 0)) fail_msg("%s: afterwards it fails", what);
 }
 
 /* ---- all commands, all calls ---- */
 
-static int64_t some = TEST_SHARE > 1 ? 1 : 2; /* of each kind */
+static int64_t some = TEST_SHARE > 1 ? 1 : 2; /* calls tried per kind */
 
 static void check_each(const command *c) {
     char line[1024] = "";
-    for (int i = 0; i < 2; i++) { /* the second counts: what the first wrote may be there already */
+    for (int i = 0; i < 2; i++) { /* only the second run counts: files of the first may exist */
         remove_made(c);
         if (run(c, CALL_allocate, 0)) fail_msg("dawn9 %s: %s", c->words[0], (count_lines("err", line), line));
     }
@@ -141,7 +141,7 @@ static void check_each(const command *c) {
         for (int64_t k = 1; k <= counted.calls[kind]; k += step, tried++) check(c, (each_call)kind, k);
     }
     remove_made(c);
-    assert_int_equal(run(c, CALL_allocate, 0), 0); /* for those that come after it */
+    assert_int_equal(run(c, CALL_allocate, 0), 0); /* makes the files that later commands need */
     print_message("dawn9 %s %s: %lld calls failed\n", c->words[0], c->words[1] ? c->words[1] : "", (long long)tried);
 }
 

@@ -1,8 +1,8 @@
-/* config: what is refused, and what a file that says nothing means. */
+/* Configurations: errors, and defaults. */
 #include "config_testing.h"
 #include "backends/backend.h"
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static const struct {
     const char *yaml, *words;
@@ -141,7 +141,7 @@ TEST(test_defaults, reset) {
     d9_config_free(&context, config);
 }
 
-/* What lies at a bound lies within it. */
+/* Values at a bound are legal. */
 TEST(test_bounds, reset) {
     d9_config *config = parse("target: 100\nthreads: 4096\ntrain: {epochs: 0.001, momentum: 0.999999}\n", NULL);
     assert_true(config->target == 100 && config->train.epochs == 0.001 && config->train.momentum == 0.999999);
@@ -149,7 +149,7 @@ TEST(test_bounds, reset) {
     d9_config_free(&context, config);
 }
 
-/* Every default of every trick passes its own row's checks. */
+/* Each trick's defaults must pass the checks of its options. */
 TEST(test_every_trick_by_default, reset) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         d9_config *config = parse("{}", EDIT(WITH, d9_trick_at(i)->name));
@@ -182,7 +182,7 @@ static void assert_values(const char *yaml, const char *set, int count, const do
     d9_config_free(&context, config);
 }
 
-/* The shape stays: of the file, of the default where there is none. Values that are given later have their own peak. */
+/* --lr keeps the shape of the file's schedule, or of the default one. Values set later have their own peak. */
 TEST(test_schedule_peak, reset) {
     static const char own[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04]}}",
                       scaled[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5}}";

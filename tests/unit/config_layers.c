@@ -1,4 +1,4 @@
-/* config: what the command line adds, files that inherit, and memory that runs out. */
+/* Configurations: edits on the command line, inheritance, and lack of memory. */
 #include "config_testing.h"
 
 /* ---- edits ---- */
@@ -35,13 +35,13 @@ TEST(test_edits, reset) {
     d9_config_free(&context, config);
     edits.count = COUNT(items);
     config = parse(yaml, &edits);
-    assert_true(celu_alpha(config) == 0.5 && config->train.epochs == 4.5); /* the last word counts */
+    assert_true(celu_alpha(config) == 0.5 && config->train.epochs == 4.5); /* the last edit counts */
     assert_null(config->data.path);
     assert_int_equal(config->train.lr.count, 2);
     d9_config_free(&context, config);
 }
 
-/* However they are added, tricks come before keys. */
+/* Tricks are applied before keys, in any order of edits. */
 TEST(test_order_of_edits, reset) {
     static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
     static const char *const texts[] = {"a=1", "ema", "a=2", "flip"}, *const order[] = {"flip", "ema", "a=1", "a=2"};
@@ -119,15 +119,14 @@ TEST(test_inheritance, make_folder, remove_folder) {
     put("a.yaml", "base: b.yaml\ntrain: {batch_size: 64}\ntricks: {flip: on, cutout: off}\n");
     d9_config *config = load("a.yaml");
     assert_string_equal(config->title, "a");
-    assert_true(isnan(config->published.seconds)); /* c's figures are not a's */
+    assert_true(isnan(config->published.seconds)); /* published results are not inherited */
     assert_true(config->seed == 7 && config->train.epochs == 5 && config->train.batch_size == 64);
     assert_true(config->train.lr.knots[1].value == 1 && config->train.lr.values[1] == 2 && celu_alpha(config) == 0.1);
     assert_true(config->trick_on[d9_trick_index("flip")] && !config->trick_on[d9_trick_index("cutout")]);
     d9_config_free(&context, config);
 }
 
-/* There is one model in the list, so another one can only be refused; its inherited options must be gone by
- * then. */
+/* Naming a model drops the inherited options of another model, before they are checked. */
 TEST(test_other_model_drops_options, make_folder, remove_folder) {
     put("b.yaml", "model: {name: resnet9, logits_scale: 0.5}\n");
     put("a.yaml", "base: b.yaml\nmodel: {name: resnet9}\n");
@@ -135,7 +134,7 @@ TEST(test_other_model_drops_options, make_folder, remove_folder) {
     assert_non_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
     d9_config_free(&context, config);
     put("b.yaml", "model: {name: another, logits_scale: wrong}\n");
-    config = load("a.yaml"); /* nothing of b's model is left to be wrong */
+    config = load("a.yaml"); /* no option of b's model remains */
     assert_null(d9_tree_find(d9_tree_find(config->tree, "model"), "logits_scale"));
     d9_config_free(&context, config);
 }
@@ -151,9 +150,9 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("a.yaml", "a.yaml:1:7 base");
     put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
     put("sub/c.yaml", "base: ../b.yaml\n");
-    put("b.yaml", "base: sub/../a.yaml\n"); /* another name of the same file */
+    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of the same file */
     assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
-    put("b.yaml", "train: {epochs: 0}\n"); /* the place is where the value was said */
+    put("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
     assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");
     assert_int_equal(d9_file_write(&context, "b.yaml", "seed: 1\0", 8), D9_OK);
     assert_not_loaded("b.yaml", "b.yaml");
@@ -161,7 +160,7 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("b.yaml", "b.yaml:1:1 7");
 }
 
-/* ---- memory that runs out ---- */
+/* ---- lack of memory ---- */
 
 static int allocations_left;
 static int64_t live;

@@ -1,4 +1,4 @@
-/* config: the printout loads to the same configuration, says where each value is from, and is hashed. */
+/* Printed configurations: they load to the same configuration, name the origin of each value, and are hashed. */
 #include "config_testing.h"
 #include "core/hash.h"
 
@@ -70,7 +70,7 @@ TEST(test_print_origins, reset) {
     d9_text_free(&text), d9_config_free(&context, config);
 }
 
-/* What a command line says may hold a line break; the printout stays YAML, and stays the same configuration. */
+/* An edit may contain a newline; the printout must still be YAML of the same configuration. */
 TEST(test_print_origins_of_odd_words, reset) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
@@ -107,7 +107,7 @@ TEST(test_hash, reset) {
     }
 }
 
-/* The text that is hashed is documented (docs/records.md): records of every later version agree in it. */
+/* docs/records.md documents the text that is hashed; it must be the same in every later version. */
 TEST(test_hash_of_changes, reset) {
     static const struct {
         const char *yaml, *hashed;
@@ -130,7 +130,7 @@ TEST(test_hash_of_changes, reset) {
     }
 }
 
-/* A value is the default however it is written. */
+/* A value equals the default in any notation. */
 TEST(test_default_values, reset) {
     static const struct {
         const char *fallback, *same, *other;

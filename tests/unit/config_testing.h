@@ -1,5 +1,4 @@
-/* What the tests of configurations share: a context that is new for every test, and loading that must
- * succeed. */
+/* Shared by the tests of configurations: a new context for every test, and loading that must succeed. */
 #ifndef D9_TESTS_CONFIG_TESTING_H
 #define D9_TESTS_CONFIG_TESTING_H
 
@@ -21,7 +20,7 @@
 
 static d9_context context;
 
-/* Paths in the tests start at the source folder. */
+/* Paths in the tests are relative to the source folder. */
 static inline int reset(void **state) {
     (void)state;
     d9_context_init(&context);
@@ -49,7 +48,7 @@ static inline void assert_refused(const char *yaml, const d9_config_edits *edits
     d9_context_clear(&context);
 }
 
-/* Every file of configs/; the ladder begins at LADDER. */
+/* Files of configs/; the ladder begins at LADDER. */
 static const char *const config_files[] = {
     "configs/base.yaml",
     "configs/dawn94.yaml",

@@ -14,7 +14,7 @@ TEST(every_character_is_itself) {
         const d9_canvas canvas = {.pixels = drawn[c], .height = HEIGHT, .width = WIDTH};
         const char text[2] = {(char)c, 0};
         d9_font_draw(&canvas, 1, 1, 1, ink, text);
-        for (int i = 0; i < WIDTH * HEIGHT; i++) { /* inside its line and width, in the colour asked for */
+        for (int i = 0; i < WIDTH * HEIGHT; i++) { /* within its line and width, in the requested colour */
             const uint8_t *pixel = drawn[c] + 3 * i;
             const int x = i % WIDTH - 1, y = i / WIDTH - 1;
             if (!pixel[0]) continue;
@@ -35,7 +35,7 @@ TEST(an_accented_letter_is_drawn_without_its_accent) {
 TEST(drawing_stays_on_the_canvas) {
     const char *text = "Quickly, \xc3\xa9 {~}";
     for (int side = 1; side <= 40; side += 13) {
-        uint8_t *pixels = calloc((size_t)(side * side), 3); /* exactly as large, for the address sanitizer */
+        uint8_t *pixels = calloc((size_t)(side * side), 3); /* of exact size, for the address sanitizer */
         assert_non_null(pixels);
         const d9_canvas canvas = {.pixels = pixels, .height = side, .width = side};
         for (int at = -30; at <= 45; at += 5) d9_font_draw(&canvas, at, at / 2, 3, ink, text);
@@ -55,7 +55,7 @@ TEST(texts_are_shortened_to_fit) {
         assert_true(d9_font_width(fitted, 2) <= width);
         assert_string_equal(fitted + length - 2, "..");
         assert_memory_equal(fitted, text, length - 2);
-        if (length - 2 >= 3) assert_true(length - 2 != 4); /* not inside the two bytes of the accent */
+        if (length - 2 >= 3) assert_true(length - 2 != 4); /* not within the two bytes of an accented letter */
     }
     d9_font_fit(text, 1, 10000, tight, sizeof tight);
     assert_string_equal(tight, "caf\xc3\xa9..");
@@ -69,7 +69,7 @@ TEST(thumbnails_show_the_whole_picture) {
     uint8_t two[6] = {10, 20, 30, 200, 100, 50};
     d9_context context;
     d9_context_init(&context);
-    /* two pixels side by side become two squares of 96, in the middle between white bands */
+    /* two pixels become two squares of 96, between white bands */
     assert_int_equal(d9_thumbnail_make(&context, &(d9_image){2, 1, two}, thumbnail), D9_OK);
     for (int i = 0; i < SIDE * SIDE; i++) {
         const int x = i % SIDE, y = i / SIDE;
@@ -82,7 +82,8 @@ TEST(thumbnails_show_the_whole_picture) {
     assert_int_equal(d9_thumbnail_make(&context, &(d9_image){100, 400, large}, thumbnail), D9_OK);
     for (int i = 0; i < SIDE * SIDE; i++)
         assert_int_equal(thumbnail[3 * i], i % SIDE < 72 || i % SIDE >= 120 ? 255 : 77);
-    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){1, 10000, large}, thumbnail), D9_OK); /* no side is lost */
+    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){1, 10000, large}, thumbnail),
+                     D9_OK); /* no side becomes zero */
     assert_int_equal(thumbnail[3 * 95], 77);
 }
 

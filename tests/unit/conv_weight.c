@@ -1,6 +1,5 @@
-/* Our own weight gradient on AMX against sums in double: every row width, odd numbers of images, more threads than
- * images, groups cut short. Small integers, so that the sums are exact and must be equal. Without AMX it must fit
- * nowhere. */
+/* The weight gradient on AMX, compared with sums in double: every row width, odd numbers of images, more threads than
+ * images, partial groups. Small integers, so that sums are exact and must be equal. Without AMX it must fit nowhere. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
@@ -54,7 +53,7 @@ static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uin
     return sum;
 }
 
-/* All of a small gradient; of a large one every 37th element. */
+/* Compares all of a small gradient, every 37th element of a large one. */
 static void check(const d9_cpu_conv_shape *s, int threads) {
     const d9_cpu cpu = best(threads);
     const int64_t pixels = s->images * s->height * s->width, count = s->outputs * 9 * s->inputs;
@@ -64,7 +63,7 @@ static void check(const d9_cpu_conv_shape *s, int threads) {
     char *scratch = aligned_alloc(64, (size_t)bytes + GUARD);
     float *dw = malloc((size_t)(count + GUARD) * sizeof *dw);
     assert_true(scratch && dw);
-    memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaNs: what is read must have been written */
+    memset(scratch, 0xff, (size_t)bytes + GUARD); /* NaN shows reads of unwritten memory */
     memset(dw, 0xff, (size_t)(count + GUARD) * sizeof *dw);
     d9_cpu_conv_amx.run(&cpu, s, &(d9_cpu_conv_arrays){.x = x, .w = dw, .y = dy}, scratch);
     for (int64_t k = 0; k<count; k += count> 50000 ? 37 : 1) {
@@ -89,7 +88,7 @@ TEST(sums_are_exact) {
     static const int sizes[][5] = {
         {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
         {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
-        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups, the last cut short */
+        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups, the last one partial */
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int *n = sizes[i];

@@ -1,4 +1,4 @@
-/* core: the context, the arena, texts, hashes, and file helpers under planted faults. */
+/* core: context, arena, texts, hashes, and file helpers with planted failures. */
 #include "core/arena.h"
 #include "core/hash.h"
 #include "core/system.h"
@@ -14,10 +14,10 @@
 enum { OPENING, READING, WRITING, KINDS };
 
 typedef struct faults {
-    int allocations_left;     /* -1: endless */
-    int64_t disk_bytes_left;  /* -1: endless */
-    size_t most_at_once;      /* bytes a read or write moves; 0: all */
-    int interruptions[KINDS]; /* calls of each kind that end with EINTR first */
+    int allocations_left;     /* -1: unlimited */
+    int64_t disk_bytes_left;  /* -1: unlimited */
+    size_t most_at_once;      /* bytes moved by a read or write; 0: all */
+    int interruptions[KINDS]; /* number of calls of each kind that first fail with EINTR */
     bool sync, close, rename, truncate;
     int64_t live; /* allocations not released */
 } faults;
@@ -97,7 +97,7 @@ static int open_bench(void **state) {
     return mkdtemp(bench->folder) ? 0 : -1;
 }
 
-/* The number of entries of a folder; `remove_them` empties and removes it. */
+/* Number of entries of a folder; `remove_them` removes it with its contents. */
 static int entries(const char *folder, bool remove_them) {
     DIR *stream = opendir(folder);
     assert_non_null(stream);
@@ -134,7 +134,7 @@ static void assert_file(bench *bench, const char *path, const char *expected) {
     size_t size;
     assert_int_equal(d9_file_read(&bench->context, path, &bytes, &size), D9_OK);
     assert_int_equal(size, strlen(expected));
-    assert_string_equal((char *)bytes, expected); /* one zero byte follows the contents */
+    assert_string_equal((char *)bytes, expected); /* a zero byte follows the contents */
     d9_release(&bench->context, bytes);
 }
 
@@ -184,10 +184,10 @@ TEST_WITH(bench *bench, test_typed_memory, open_bench, close_bench) {
     for (int i = 0; i < 10; i++) assert_true(numbers[i] == 0);
     assert_int_equal(D9_ARENA_ALLOCATE(&bench->context, &arena, 3, &table), D9_OK);
     for (int i = 0; i < 3; i++) assert_null(table[i]);
-    table[2] = numbers; /* a type that is right in itself: read back as it was written */
+    table[2] = numbers; /* the table has its own type, so aliasing is legal */
     assert_ptr_equal(table[2], numbers);
 
-    assert_int_equal(D9_ALLOCATE(&bench->context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* 8 when it wraps */
+    assert_int_equal(D9_ALLOCATE(&bench->context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* 8 on overflow */
     assert_null(more);
     d9_context_clear(&bench->context);
     more = numbers;
@@ -269,7 +269,7 @@ TEST(test_nearest) {
         {"epoch", "epochs"}, {"batchsize", "batch_size"},
         {"alhpa", "alpha"},  {"Momentum", "momentum"},
         {"EMA", "ema"},      {"emma", "ema"},
-        {"mea", "ema"},      {"mae", NULL}, /* so short a word may have one edit: two neighbours exchanged, say */
+        {"mea", "ema"},      {"mae", NULL}, /* words this short may differ by one edit, such as a swap */
         {"x", NULL},         {"", NULL},
         {"dropout", NULL},   {"pool_before", "pool_before_activation"},
     };
@@ -326,14 +326,14 @@ TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
     assert_int_equal(d9_file_write(&bench->context, path, "old", 3), D9_OK);
     assert_int_equal(d9_file_write(&bench->context, path, "", 0), D9_OK);
     assert_file(bench, path, "");
-    bench->faults.most_at_once = 2; /* short reads and writes, interrupted */
+    bench->faults.most_at_once = 2; /* short and interrupted reads and writes */
     for (int kind = 0; kind < KINDS; kind++) bench->faults.interruptions[kind] = 3;
     assert_int_equal(d9_file_write(&bench->context, path, "hello world", 11), D9_OK);
     bench->faults.interruptions[OPENING] = 3;
     assert_file(bench, path, "hello world");
     for (int kind = 0; kind < KINDS; kind++) assert_int_equal(bench->faults.interruptions[kind], 0);
     assert_true(d9_file_exists(&bench->context, path));
-    assert_int_equal(d9_file_check_writable(&bench->context, path), D9_OK); /* a file that is there stays */
+    assert_int_equal(d9_file_check_writable(&bench->context, path), D9_OK); /* an existing file is kept */
     assert_int_equal(d9_file_check_writable(&bench->context, NULL), D9_OK);
     assert_file(bench, path, "hello world");
     assert_int_equal(d9_file_check_writable(&bench->context, in(bench, "b.txt")), D9_OK);
@@ -342,14 +342,14 @@ TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
 }
 
 TEST_WITH(bench *bench, test_file_without_a_size, open_bench, close_bench) {
-    uint8_t *bytes; /* stat promises 0 bytes of what the kernel makes up */
+    uint8_t *bytes; /* stat reports size 0 for /proc files */
     size_t size;
     assert_int_equal(d9_file_read(&bench->context, "/proc/self/status", &bytes, &size), D9_OK);
     assert_true(size > 100 && strncmp((char *)bytes, "Name:", 5) == 0 && bytes[size] == 0);
     d9_release(&bench->context, bytes);
 }
 
-/* Refused at once, where opening it would wait for a writer or reading it would never end. */
+/* Rejected at once: opening a FIFO would block, and reading a device would never end. */
 TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
@@ -370,10 +370,10 @@ TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     d9_release(&bench->context, bytes);
     assert_int_equal(d9_file_read_most(&bench->context, path, 2, &bytes, &size), D9_DATA);
     assert_words(bench->context.message, path);
-    assert_int_equal(truncate(path, D9_TEXT_MOST + 1), 0); /* takes no room on the disk */
+    assert_int_equal(truncate(path, D9_TEXT_MOST + 1), 0); /* a sparse file */
     d9_context_clear(&bench->context);
     assert_int_equal(d9_file_read(&bench->context, path, &bytes, &size), D9_DATA);
-    d9_context_clear(&bench->context); /* one that says it is empty is bounded as it is read */
+    d9_context_clear(&bench->context); /* a file that reports size 0 is limited while it is read */
     assert_int_equal(d9_file_read_most(&bench->context, "/proc/self/status", 100, &bytes, &size), D9_DATA);
     assert_null(bytes);
 }
@@ -398,7 +398,7 @@ TEST_WITH(bench *bench, test_file_write_leaves_nothing_behind, open_bench, close
 
 TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     const char *path = in(bench, "events");
-    bench->faults.disk_bytes_left = 2; /* the first record already does not fit: no file */
+    bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
     assert_int_equal(d9_file_append(&bench->context, path, "one\n", 4), D9_OUTPUT);
     assert_int_equal(entries(bench->folder, false), 0);
     bench->faults.disk_bytes_left = -1;
@@ -443,7 +443,7 @@ TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     assert_int_equal(second, -1);
     d9_lock_free(&bench->context, path, lock);
     assert_false(d9_file_exists(&bench->context, path) || d9_lock_is_held(&bench->context, path));
-    /* whoever opened the file before it was removed must not take it for the one that is there now */
+    /* a file opened before its removal is not the new lock */
     assert_int_equal(d9_lock_take(&bench->context, path, &lock), D9_OK);
     assert_ints(bench->system.lock(bench->system.user, stale, path), -1, errno, ESTALE);
     d9_lock_free(&bench->context, path, lock), close(stale);

@@ -1,6 +1,6 @@
-/* The CPU backend against the reference, with our convolutions first and with oneDNN's: every operation in f32 and
- * bf16, every way to convolve, fused rules against the same nodes unfused, plans followed, bad input. Whole networks
- * are compared rule by rule by verify. */
+/* The CPU backend compared with the reference, with our convolutions first and with oneDNN's: every operation in f32
+ * and bf16, every convolution algorithm, fused rules against unfused ones, saved plans, invalid input. verify compares
+ * whole networks rule by rule. */
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
 #include "tests/support/rival.h"
@@ -8,9 +8,9 @@
 
 typedef struct fixture {
     d9_context context;
-    const d9_backend *cpu; /* or onednn */
+    const d9_backend *cpu; /* cpu or onednn */
     bool bf16;
-    char library[128]; /* "oneDNN 2.6.3"; "": none is there */
+    char library[128]; /* "oneDNN 2.6.3"; "": not installed */
     rival r;
 } fixture;
 
@@ -31,7 +31,7 @@ static bool open_fixture(fixture *f, const char *backend) {
     return true;
 }
 
-/* ---- every operation, fused rules, bad input: as rival.h ---- */
+/* ---- operations, fused rules, invalid input: see rival.h ---- */
 
 static void check(fixture *f, d9_type type) {
     rival_every_operation(&f->r, &type, 1);
@@ -65,7 +65,8 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case c;
         op_case_make(&c, &f->context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
-        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions: the same twice */
+        const d9_backend_options *second =
+            is_conv(node->op) ? &one : &three; /* convolutions: repeatable with the same number */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
             rival_run(&c, f->cpu, &one, node->outputs[o], f->r.a);
@@ -76,7 +77,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
     }
 }
 
-/* A pool is taken with its convolution where nothing of it lies outside. */
+/* A pool is fused with its convolution only if its windows lie inside the image. */
 TEST(a_padded_pool_is_by_itself) {
     fixture *f = *state;
     static const d9_shape image = {4, {2, 8, 6, 64}}, weights = {4, {64, 3, 3, 64}};
@@ -128,21 +129,21 @@ static bool plan_fits(fixture *f, op_case *c, const char *text) {
     return fits;
 }
 
-/* Every way that the survey names, as the plan's line; returns how many. */
-static int survey(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
+/* Lists every algorithm of the convolution; returns their number. */
+static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
     int count;
     op_live live;
     op_open(&live, c, f->cpu, &unfused);
     const double began = d9_clock_now();
     op_ok(&f->context, f->cpu->benchmark(&f->context, live.plan, 0, rows, capacity, &count));
-    const double took = d9_clock_now() - began; /* each way was timed in it, once or more */
+    const double took = d9_clock_now() - began; /* includes at least one run of each */
     op_close(&live);
     for (int i = 0; i < count; i++)
         assert_true(rows[i].seconds < took && rows[i].bare_seconds < took && rows[i].bare_seconds > 0);
     return count;
 }
 
-/* Narrow channels, and such as Winograd takes. */
+/* With few channels, and with as many as Winograd needs. */
 TEST(every_way_convolves_alike) {
     enum { WAYS = 24 };
     fixture *f = *state;
@@ -154,7 +155,7 @@ TEST(every_way_convolves_alike) {
         const d9_type type = i & 1 ? D9_BF16 : D9_F32;
         if (type == D9_BF16 && !f->bf16) continue;
         make_conv(&c, &f->context, ops[i / 8], type, i & 4 ? 64 : 27, i & 2 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
-        const int count = survey(f, &c, rows, WAYS);
+        const int count = list_algorithms(f, &c, rows, WAYS);
         for (int r = 0; r < count; r++) {
             char text[256];
             const char *way = strchr(rows[r].choice, ' ') + 1;
@@ -166,13 +167,15 @@ TEST(every_way_convolves_alike) {
             winograd += strncmp(rows[r].choice, "onednn winograd", 15) == 0;
             own += strncmp(rows[r].choice, "own ", 4) == 0;
             amx += strcmp(rows[r].choice, "own amx") == 0;
-            if (!transformed || c.fill == OP_FILL_RANDOM) rival_compare(&f->r, &c, &options); /* its fractions round */
+            if (!transformed || c.fill == OP_FILL_RANDOM)
+                rival_compare(&f->r, &c, &options); /* Winograd's fractions are rounded */
         }
         op_case_free(&c);
     }
     if (own < (f->bf16 ? 24 : 12)) fail_msg("a convolution without a kernel of our own");
     if (!amx && f->bf16 && d9_cpu_has_amx_bf16()) fail_msg("AMX, but our own weight gradient was not tried");
-    if (*f->library && (!across || !blocked)) fail_msg("none with images side by side, or none in oneDNN's own layout");
+    if (*f->library && (!across || !blocked))
+        fail_msg("no algorithm with several images per call, or none in oneDNN's own layout");
     if (strncmp(f->library, "oneDNN 2.", 9) == 0 && !winograd && d9_cpu_loops_find("v4"))
         fail_msg("AVX-512, but no convolution by oneDNN's Winograd");
 }
@@ -189,9 +192,9 @@ TEST(a_plan_that_does_not_fit_is_refused) {
     op_case_free(&c);
 }
 
-/* ---- bad input ---- */
+/* ---- invalid input ---- */
 
-/* f64 and fp16 have no rule: the plan ends with the node's name. */
+/* f64 and fp16 have no rule: the error names the node. */
 TEST(other_precisions_are_refused_by_name) {
     fixture *f = *state;
     static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_F16, D9_F32}};

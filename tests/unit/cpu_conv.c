@@ -1,21 +1,21 @@
-/* Every convolution kernel of the CPU against a plain sum in double: all levels that run here, odd heights, widths and
- * channels, one to three threads with different caches, whose bits must be equal. Guards round outputs and scratch.
- * Small integers, which a kernel that only multiplies and adds must sum exactly, and numbers in [-1, 1), in f32 and in
- * bf16. A kernel may refuse a shape, but none may refuse them all. */
+/* Every convolution kernel of the CPU, compared with a plain sum in double: all levels that run here, odd sizes and
+ * channels, one to three threads with different caches, whose bits must be equal. Guard bytes surround outputs and
+ * scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and numbers in [-1,
+ * 1), in f32 and bf16. A kernel may reject a shape, but no shape may be rejected by all. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-/* Errors over the root mean square of the values: of their root mean square and of the largest. In bf16 without the
- * half unit in the last place that every output may be rounded by. */
+/* Errors relative to the root mean square of the values: root mean square, and largest error. In bf16 without the half
+ * unit in the last place by which every output may be rounded. */
 typedef struct tolerance {
     const char *kernel;
-    double rms[3], largest[3]; /* by pass */
+    double rms[3], largest[3]; /* per pass */
     bool exact;                /* on small integers */
 } tolerance;
 
-/* One and a half times the worst of some 40000 results (Zen 5, all levels). */
+/* One and a half times the largest of some 40000 results (Zen 5, all levels). */
 static const tolerance tolerances[] = {{"winograd", {3.2e-6, 2.3e-6, 2e-6}, {3.3e-5, 2.6e-5, 9e-6}, false},
                                        {"gemm", {1.2e-6, 1.2e-6, 1.2e-6}, {6e-6, 6e-6, 6e-6}, true}};
 static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
@@ -27,13 +27,13 @@ static const tolerance *tolerance_of(const char *kernel) {
     return NULL;
 }
 
-/* ---- arrays between guards ---- */
+/* ---- arrays with guard bytes ---- */
 
-enum { GUARD = 64 }; /* bytes; the arrays between them begin one element behind a cache line */
+enum { GUARD = 64 }; /* bytes; the arrays begin one element after a cache line */
 
 typedef struct guarded {
     unsigned char *all;
-    int64_t bytes, payload; /* of which without the shift */
+    int64_t bytes, payload; /* bytes without the shift */
     float *data;
 } guarded;
 
@@ -42,7 +42,7 @@ static guarded between_guards(int64_t bytes, int64_t shift) {
                  .bytes = bytes + shift,
                  .payload = bytes};
     assert_non_null(g.all);
-    memset(g.all, 0xff, (size_t)(bytes + shift + 2 * GUARD)); /* NaNs: what is read must have been written */
+    memset(g.all, 0xff, (size_t)(bytes + shift + 2 * GUARD)); /* NaN shows reads of unwritten memory */
     g.data = (float *)(void *)(g.all + GUARD + shift);
     return g;
 }
@@ -62,15 +62,15 @@ static void put(const guarded *g, d9_kernel_store store, int64_t i, float value)
         ((uint16_t *)(void *)g->data)[i] = d9_bf16_from_float(value);
 }
 
-/* ---- a case: three arrays, and for each pass what must come out ---- */
+/* ---- a case: three arrays, and the expected result of each pass ---- */
 
 typedef struct conv_case {
     d9_cpu_conv_shape shape;
     bool integers;
     int64_t counts[3]; /* x, w, y */
-    int64_t products;  /* as many in each pass */
+    int64_t products;  /* the same number in each pass */
     float *values[3];
-    guarded inputs[3]; /* as the shape stores them */
+    guarded inputs[3]; /* rounded to the shape's storage type */
     double *want[3];   /* y, dx, dw */
 } conv_case;
 
@@ -119,7 +119,7 @@ static void fill(conv_case *c, int i) {
     }
 }
 
-/* The same values in another type: they have to be exact there. */
+/* Stores the inputs in another type, in which they must be exact. */
 static void store_inputs(conv_case *c, d9_kernel_store store) {
     c->shape.store = store;
     for (int i = 0; i < 3; i++) {
@@ -165,7 +165,7 @@ static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, co
              s->pad, what, value);
 }
 
-/* Root mean square that sums of so many products have where they do not cancel by chance, as a few may. */
+/* Typical root mean square of sums of this many products; actual sums may cancel by chance. */
 static double typical_of(const conv_case *c, int64_t count) {
     return sqrt((double)c->products / (double)count) * (c->integers ? 4 : 1. / 3);
 }
@@ -194,7 +194,7 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
         squares += want * want;
         if (!(error <= largest)) largest = error;
     }
-    if (c->products == 0 && errors == 0) return; /* a data gradient that no tap reaches */
+    if (c->products == 0 && errors == 0) return; /* no input contributes to this data gradient */
     const double values = fmax(sqrt(squares / (double)count), typical_of(c, count) / 2);
     const double rms = sqrt(errors / (double)count) / values, most = largest / values;
     if (!(rms <= allowed->rms[pass])) say_failure(c, kernel, cpu, "root mean square of the errors", rms);
@@ -205,7 +205,7 @@ static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d
     const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape),
                   each = d9_kernel_store_bytes(store_of_output(&c->shape));
     const int out = array_of(c->shape.pass);
-    /* some on a cache line: only there a kernel may store past the caches */
+    /* aligned to a cache line, as streaming stores need */
     const int64_t shift = c->shape.height / 4 % 2 ? each : 0;
     guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * each, shift);
     d9_cpu_conv_arrays arrays = {.x = c->inputs[0].data, .w = c->inputs[1].data, .y = c->inputs[2].data};
@@ -219,8 +219,7 @@ static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d
 
 /* ---- pooled outputs ----
  *
- * A kernel that pools must give the bits of the same pass over the whole output, and the maxima that a plain search
- * finds there. */
+ * A kernel that pools must give the bits of the same pass without pooling, followed by a plain search for maxima. */
 
 typedef struct pooled {
     int64_t high, wide;
@@ -244,7 +243,7 @@ static void free_pooled(pooled *p) {
     free(p->maxima.all), free(p->places.all);
 }
 
-/* Element `channel` of the pixel `place` in a window of the output. */
+/* Index of `channel` of pixel `place` in a window of the output. */
 static int64_t pixel_of(const d9_cpu_conv_shape *s, const pooled *p, int64_t window, int place, int64_t channel) {
     const int64_t image = window / (p->high * p->wide), row = window / p->wide % p->high * 2 + place / 2,
                   column = window % p->wide * 2 + place % 2;
@@ -273,7 +272,7 @@ static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
             value[k] = stored(y, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
             if (value[k] > value[best]) best = k;
         }
-        if (*place_at(p, i) != best) say_failure(c, kernel, cpu, "another place of a maximum:", *place_at(p, i));
+        if (*place_at(p, i) != best) say_failure(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
         const float maximum = stored(&p->maxima, s->store, i);
         if (maximum != value[best]) say_failure(c, kernel, cpu, "another maximum:", (double)maximum);
     }
@@ -323,7 +322,7 @@ static void check_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
         check_pooled_backward(c, kernel, cpu);
 }
 
-/* How many results were compared. */
+/* Returns the number of results compared. */
 static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
     const d9_cpu cpus[] = {{.loops = loops, .threads = 1},
                            {.loops = loops, .threads = 2, .cache_bytes = {4 << 10, 32 << 10, 64 << 10}},
@@ -338,7 +337,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
         for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
             guarded other = run(c, kernel, &cpus[i]);
             if (memcmp(first.data, other.data, (size_t)first.payload) != 0)
-                say_failure(c, kernel, &cpus[i], "other bits than with threads:", 1);
+                say_failure(c, kernel, &cpus[i], "bits depend on the number of threads:", 1);
             free(other.all);
         }
         free(first.all);
@@ -357,7 +356,7 @@ static int check_levels(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kerne
     return compared;
 }
 
-/* Whether it may take any pass, in any type: else the plain sum need not be computed. */
+/* True if the kernel accepts any pass in any type; otherwise the plain sum is not needed. */
 static bool takes(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
     set_outputs(&shape);
@@ -372,7 +371,7 @@ static bool takes(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
 static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     int compared = 0;
     if (!takes(kernel, shape)) return 0;
-    for (int i = 0; i < 3; i++) { /* integers in both types, then each type on numbers rounded to it */
+    for (int i = 0; i < 3; i++) { /* integers in both types, then random numbers rounded to each type */
         shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
         conv_case c = new_case(shape, i == 0);
         compared += check_levels(&c, kernel, shape.store);
@@ -385,7 +384,7 @@ static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape)
 static const int64_t some_sizes[] = {1, 2, 4, 5, 8, 9, 17, 0},
                      many_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 0};
 
-/* Every height with every width; channels, padding and images go round beside them. */
+/* Combines every height with every width, cycling through channels, padding and images. */
 static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, int window, int stride) {
     static const int64_t channels[] = {1, 3, 16, 27, 32, 64, 65};
     int compared = 0, turn = window + stride;
@@ -405,7 +404,7 @@ static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, i
     return compared;
 }
 
-/* The state: heights and widths. */
+/* The state is the list of sizes. */
 TEST(every_kernel_is_right) {
     static const int windows[] = {1, 2, 3, 5, 7};
     static const d9_cpu_conv_shape large[] = {
@@ -422,11 +421,11 @@ TEST(every_kernel_is_right) {
                 compared += check_sizes(d9_cpu_conv_kernels[k], *state, windows[i], stride);
         for (size_t i = 0; i < sizeof large / sizeof *large; i++)
             compared += check_case(d9_cpu_conv_kernels[k], large[i]);
-        assert_true(compared > 0 || strcmp(d9_cpu_conv_kernels[k]->name, "amx") == 0); /* conv_weight.c has it */
+        assert_true(compared > 0 || strcmp(d9_cpu_conv_kernels[k]->name, "amx") == 0); /* tested by conv_weight.c */
     }
 }
 
-/* A second level that has not room for the tiles of one block: the block is the least then, and not none. */
+/* An L2 cache too small for one block of tiles: the block must get the minimum size, not 0. */
 TEST(no_cache_is_too_small) {
     const d9_cpu tiny = {.loops = d9_cpu_loops_find(NULL), .threads = 2, .cache_bytes = {4 << 10, 1 << 10, 64 << 10}};
     for (int i = 0; i < 6; i++) {
@@ -451,10 +450,10 @@ TEST(no_cache_is_too_small) {
     }
 }
 
-/* ---- maxima of what is no number ----
+/* ---- maxima with NaN and infinities ----
  *
- * Rows of infinities and NaNs in the image, so that windows hold none, some or four of either: maxima, their places and
- * the gradients have the bits of the pool by itself. */
+ * The image has rows of infinities and NaN, so that windows contain none, some or four of them: maxima, their positions
+ * and gradients must have the bits of the separate pool. */
 
 static void spoil(conv_case *c) {
     const d9_cpu_conv_shape *s = &c->shape;
@@ -524,7 +523,7 @@ TEST(maxima_of_no_numbers) {
         }
 }
 
-/* test_cpu_conv [many]: some heights and widths, or minutes of them. */
+/* test_cpu_conv [many]: some sizes, or several minutes of them. */
 int main(int count, char **arguments) {
     return test_run((void *)(uintptr_t)(count == 2 && strcmp(arguments[1], "many") == 0 ? many_sizes : some_sizes));
 }

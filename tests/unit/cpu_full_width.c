@@ -1,5 +1,5 @@
-/* One step of dawn94 at its full width and batch 16, first choices and fused rules, rule by rule against the
- * reference backend: the golden cases are narrow, and wide layers take other code. */
+/* One step of dawn94 at full width and batch 16, with default algorithms and fused rules, compared with the reference
+ * backend rule by rule: golden cases are narrow, and wide layers use other code. */
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

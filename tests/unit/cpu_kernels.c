@@ -1,6 +1,6 @@
-/* The CPU kernels against plain double loops, at every level this processor runs, f32 and bf16, odd sizes, one
- * thread and several. */
-#include "kernels/cpu/statistics.h" /* with a D9_REAL of its own */
+/* The CPU kernels, compared with plain loops in double, at every level that runs here, in f32 and bf16, for odd sizes,
+ * with one and several threads. */
+#include "kernels/cpu/statistics.h" /* has its own D9_REAL */
 #define D9_REAL double
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
@@ -11,10 +11,10 @@
 
 enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 };
 
-/* An array of values both ways: as a kernel stores them and as doubles. */
+/* An array of values as a kernel stores them and as doubles. */
 typedef struct array {
-    double *want; /* what it holds, or shall hold */
-    float *f32;   /* storage for either type */
+    double *want; /* contents, or expected contents */
+    float *f32;   /* storage for both types */
     d9_kernel_store store;
     int64_t count;
 } array;
@@ -26,7 +26,7 @@ typedef struct fixture {
     uint32_t seed;
 } fixture;
 
-typedef struct setting { /* what a check runs under */
+typedef struct setting { /* conditions of a check */
     d9_cpu cpu;
     d9_kernel_store store;
     bool integers;
@@ -70,7 +70,7 @@ static double next(fixture *f, bool integers) {
     return integers ? floor(x * 7) - 3 : 4 * x - 2;
 }
 
-/* Values in [-2, 2), or the integers -3 .. 3, as the type holds them. */
+/* Fills with values in [-2, 2), or integers -3 .. 3, rounded to the storage type. */
 static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool integers) {
     array *a = &f->a[i];
     assert_true(count <= MANY);
@@ -86,7 +86,7 @@ static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool
     return a;
 }
 
-/* An output of NaNs: what is not written shows. Two elements behind it are guards. */
+/* An output filled with NaN, which shows elements not written. Two guard elements follow it. */
 static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     array *a = &f->a[i];
     assert_true(count + 4 <= MANY);
@@ -97,8 +97,8 @@ static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     return a;
 }
 
-/* Relative L2 error of what was stored against `want`: in bf16 at most half a unit of its 8 bits. Where f32_limit is 0,
- * integers must be equal. Guards must be whole. */
+/* Checks the relative L2 error of the stored values: in bf16 at most half a unit of its 8 bits. With f32_limit 0,
+ * integers must be equal. Guards must be unchanged. */
 static void check(const array *a, const setting *s, const char *what, double f32_limit) {
     double error = 0, norm = 0;
     int64_t zeros = 0, wrong = 0;
@@ -118,8 +118,8 @@ static void check(const array *a, const setting *s, const char *what, double f32
                  (long long)wrong, (long long)a->count);
 }
 
-/* Calls a check for every level that runs here, both types, random and integer contents, 1 and 3 threads. The 3 have a
- * shared cache so small that outputs go past it and a norm takes its groups in several rounds. */
+/* Runs a check at every level that runs here, for both types, random and integer contents, 1 and 3 threads. With 3, the
+ * cache is so small that outputs bypass it and a norm processes its groups in several rounds. */
 static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
     int levels = 0;
     for (int l = 0; d9_cpu_level_at(l); l++) {
@@ -136,7 +136,7 @@ static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
     assert_true(levels > 0);
 }
 
-/* ---- element by element ---- */
+/* ---- elementwise ---- */
 
 static const int64_t counts[] = {1, 7, 65, 511, 513, 70001};
 #define FOR_COUNTS for (size_t z = 0; z < sizeof counts / sizeof *counts; z++)
@@ -159,7 +159,7 @@ static void elementwise(fixture *f, const setting *s) {
     }
 }
 
-/* Every rounding case: both neighbours of each tie, infinities, NaN. */
+/* All cases of rounding: both neighbours of each tie, infinities, NaN. */
 static void casts(fixture *f, const setting *s) {
     const int64_t n = 60000;
     float *from = f->a[0].f32;
@@ -194,9 +194,9 @@ static void activations(fixture *f, const setting *s) {
         }
 }
 
-/* Of every row, by its formula in double, which tests/unit/formulas.c compares with the books. */
+/* Compares each update rule with its formula in double, which tests/unit/formulas.c tests. */
 static void updates(fixture *f, const setting *s) {
-    if (s->store != D9_KERNEL_F32) return; /* master type alone */
+    if (s->store != D9_KERNEL_F32) return; /* only the master type */
     for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
         const int kept = way % (1 + D9_UPDATE_STATES), row = way / (1 + D9_UPDATE_STATES);
         const int64_t n = 40007;
@@ -207,7 +207,7 @@ static void updates(fixture *f, const setting *s) {
         float *kept_in[D9_UPDATE_STATES] = {NULL};
         for (int k = 0; k < D9_UPDATE_STATES; k++) {
             state[k] = fill(f, 2 + k, n, D9_KERNEL_F32, false);
-            for (int64_t i = 0; i < n && k > 0; i++) state[k]->f32[i] = fabsf(state[k]->f32[i]); /* squares */
+            for (int64_t i = 0; i < n && k > 0; i++) state[k]->f32[i] = fabsf(state[k]->f32[i]); /* squared gradients */
             for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->f32[i] : 0;
             memset(state[k]->f32 + n, 0xff, 16);
             if (k < kept) kept_in[k] = state[k]->f32;
@@ -234,7 +234,7 @@ typedef struct norm_sizes {
 static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1},   {65, 4, 27, 5},
                                    {8, 9, 65, 4}, {6, 70, 513, 3}, {4, 1, 65, 2}};
 
-/* Over the elements of (group, channel): calls for each flat index. */
+/* Iterates over the elements of (group, channel). */
 #define FOR_MEMBERS(n, g, c)                                                                                           \
     for (int64_t i_ = (g); i_ < (n)->images; i_ += (n)->groups)                                                        \
         for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;         \
@@ -244,7 +244,7 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
     array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_KERNEL_F32, false);
-    for (int64_t i = 0; i < count; i++) { /* a mean that dwarfs the spread */
+    for (int64_t i = 0; i < count; i++) { /* a mean much larger than the spread */
         x->want[i] = rounded(s->store, x->want[i] + offset);
         if (s->store == D9_KERNEL_F32)
             x->f32[i] = (float)x->want[i];
@@ -277,8 +277,8 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
             FOR_MEMBERS(n, g, c)
             y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
         }
-    const double cancelled = 1e-6 * (1 + fabs(offset));      /* x - mean in f32 loses what the mean outweighs */
-    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values, not to what they cancel to */
+    const double cancelled = 1e-6 * (1 + fabs(offset));      /* x - mean loses digits in f32 */
+    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values, not to their difference */
     check(inv_std, s, "norm inv_std", 1e-6);
     check(running, s, "norm running statistics", 1e-6);
     check(y, s, "norm", cancelled);
@@ -324,7 +324,7 @@ static void normalisation(fixture *f, const setting *s) {
 
 /* ---- pool and linear ---- */
 
-/* Element of place k of the window that makes output o, in the input; -1: it lies outside the image. */
+/* Index of element k of the window of output o; -1: outside the image. */
 static int64_t place_at(const d9_kernel_window *w, int64_t o, int64_t k) {
     const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
     const int64_t oy = o / w->channels / w->out_width % w->out_height,
@@ -497,13 +497,13 @@ static void strips(fixture *f, const setting *s) {
     assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
 }
 
-/* ---- fused is unfused, bit for bit, whatever the threads and the caches ---- */
+/* ---- fused equals unfused bit for bit, for any number of threads and cache sizes ---- */
 
 static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
-    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* the fused side runs on 2 threads */
+    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* the fused side uses 2 threads */
     array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
           *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->f32;
@@ -518,7 +518,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
     assert_memory_equal(fused->f32, y->f32, bytes);
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
-    memset(fused_sum->f32, 0, bytes); /* again without keeping act(norm(x)) */
+    memset(fused_sum->f32, 0, bytes); /* again without storing act(norm(x)) */
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_kernel_out){NULL, s->store});
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
 
@@ -538,10 +538,10 @@ static void fusion(fixture *f, const setting *s) {
     for (int id = 0; id < D9_ACT_COUNT; id++) fusion_of(f, s, (d9_kernel_act){id, 0.3f});
 }
 
-/* ---- how a norm is divided changes no bit ---- */
+/* ---- dividing a norm's work does not change bits ---- */
 
-/* norm -> act -> add and its way back. The arrays from `first` on take what they write, `shift` elements behind a cache
- * line; behind the statistics in `v` lie the gradients of scale and bias. */
+/* Runs norm -> act -> add and its gradient. Outputs go to the arrays from `first` on, `shift` elements after a cache
+ * line; `v` holds statistics, then the gradients of scale and bias. */
 static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, int64_t shift, int first, float *v) {
     const d9_kernel_store store = f->a[0].store;
     const int64_t count = n->images * n->pixels * n->channels, gc = n->groups * n->channels;
@@ -559,8 +559,8 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
                          &gradients);
 }
 
-/* One thread, whose caches hold everything, against groups of a thread's own, a few groups at a time, more threads than
- * groups, and stores past the caches, on a cache line and off it. */
+/* One thread, whose caches hold everything, compared with one group per thread, a few groups at a time, more threads
+ * than groups, and streaming stores, aligned and not. */
 static void divisions(fixture *f, const setting *s) {
     static const norm_sizes sizes[] = {{8, 20, 64, 4}, {12, 5, 16, 3}, {6, 7, 32, 1}, {36, 3, 8, 18}};
     if (s->integers || s->cpu.threads > 1) return;
@@ -614,7 +614,7 @@ TEST(levels_are_found_by_name) {
     }
 }
 
-/* A spread below zero, which rounding makes of none, is none. */
+/* A variance that rounding makes negative counts as zero. */
 TEST(test_statistics_without_spread) {
     float mean, inv_std, running_mean = 0, running_var = 1;
     const d9_kernel_norm_state kept = {.running_mean = &running_mean,
@@ -627,7 +627,7 @@ TEST(test_statistics_without_spread) {
     assert_true(made.inv_std == 2 && inv_std == 2 && mean == 8 && running_mean == 4 && running_var == 0.5f);
 }
 
-/* Of equal logits the first is the answer; the first step whose loss is no number stays. */
+/* Of equal logits the first is predicted; the first step with a non-finite loss is kept. */
 TEST(test_metrics) {
     const d9_kernel_loss shape = {.samples = 2, .classes = 3, .share = 1};
     const float logits[] = {1, 2, 2, 3, 3, 0}, loss[] = {1, INFINITY};
@@ -637,7 +637,7 @@ TEST(test_metrics) {
     assert_true(isinf(metrics[0]) && metrics[1] == 6 && metrics[2] == 6 && metrics[3] == 5);
 }
 
-/* Where no level is asked for it is the last that runs here: the fastest. */
+/* The default level is the last that runs here, the fastest. */
 TEST(the_fastest_level_is_taken) {
     const d9_cpu_loops *fastest = NULL;
     for (int i = 0; d9_cpu_level_at(i); i++) {

@@ -1,5 +1,5 @@
-/* The convolution of few inputs in closed form (kernels/cpu/moments.h) against convolution, normalisation and
- * activation one after the other in double: every level that runs here, patches of 1 to 27 numbers, odd sizes. */
+/* The closed form of a convolution with few inputs (kernels/cpu/moments.h), compared with convolution, batch norm and
+ * activation in double: every level that runs here, patches of 1 to 27 inputs, odd sizes. */
 
 #define D9_REAL double
 #include "kernels/cpu/moments.h"
@@ -9,7 +9,7 @@
 
 enum { GUARD = 16 };
 
-typedef struct bench { /* one shape's arrays */
+typedef struct bench { /* arrays of a shape */
     d9_cpu_moments shape;
     int64_t x_count, w_count, y_count, gc;
     float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *conv, *dw, *dscale, *dbias;
@@ -21,7 +21,7 @@ typedef struct bench { /* one shape's arrays */
 static float *floats(int64_t count) {
     float *made = aligned_alloc(64, (size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
     assert_non_null(made);
-    memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN: what is not written, and the guard behind */
+    memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN, for elements not written and for the guards */
     return made;
 }
 
@@ -82,9 +82,9 @@ static void destroy(bench *b) {
     free(b->scratch);
 }
 
-/* ---- one after the other, in double ---- */
+/* ---- separate operations in double ---- */
 
-/* Calls for every product of output element `at` of pixel (i, p) with its place in x and w. */
+/* Iterates over the products of output `at` of pixel (i, p), with indices into x and w. */
 #define FOR_TAPS(c, i, p, o, at_x, at_w)                                                                               \
     for (int64_t t = 0; t < (c)->kernel * (c)->kernel; t++)                                                            \
         for (int64_t h = (p) / (c)->out_width * (c)->stride + t / (c)->kernel - (c)->pad,                              \
@@ -141,7 +141,7 @@ static void compute(bench *b, d9_kernel_act act) {
         for (int64_t o = 0; o < c->outputs; o++) normalise(b, y, g, o, act);
 }
 
-/* ---- compared ---- */
+/* ---- comparison ---- */
 
 static void close_to(const float *got, const double *want, int64_t count, double limit, const char *what,
                      const char *level) {
@@ -243,7 +243,7 @@ TEST(test_equal_to_the_chain) {
     assert_true(levels > 0);
 }
 
-/* Evaluation is the same pass with the running statistics averaged over the groups. */
+/* Evaluation uses the running statistics averaged over the groups. */
 TEST(test_evaluation) {
     bench b;
     make(&b, shapes[0]);
@@ -268,7 +268,7 @@ TEST(test_evaluation) {
     destroy(&b);
 }
 
-/* The same bits whatever the number of threads. */
+/* Bits must not depend on the number of threads. */
 TEST(test_threads) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     float *y = NULL, *dw = NULL;

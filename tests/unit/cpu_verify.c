@@ -1,10 +1,9 @@
-/* verify on the CPU backend, with our convolutions first and with oneDNN's, in f32 and in bf16, with oneDNN's where the
- * machine computes it. Every golden case with ours; with oneDNN's one of each network, for the others differ in nothing
- * that it computes. */
+/* verify on the CPU backend, with our convolutions and with oneDNN's, in f32 and bf16 where available: every golden
+ * case with ours, one case per network with oneDNN's, because the others use the same oneDNN code. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-/* The backend and precision are there, or the running test is skipped. */
+/* Skips the running test unless backend and precision are available. */
 static void need(const char *backend, const char *precision) {
     d9_context context;
     d9_context_init(&context);

@@ -1,5 +1,5 @@
-/* The cache of tuned choices (engine/backends/cuda/choices.h): what is added comes back, processes do not overwrite
- * each other, and a damaged file is not believed. */
+/* The cache of tuned choices (engine/backends/cuda/choices.h): entries are found again, processes do not overwrite each
+ * other's, and damaged files are ignored. */
 #include "backends/cuda/choices.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -29,9 +29,9 @@ TEST(what_is_added_comes_back) {
     }
     op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
     op_ok(&context,
-          d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second one, which is later, has its own */
+          d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache, opened later, has its own */
     d9_cuda_choices_save(&context, first);
-    d9_cuda_choices_save(&context, second); /* beside what the first wrote */
+    d9_cuda_choices_save(&context, second); /* adds to what the first wrote */
     d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
     first = open_file(path);
     for (int i = 0; i < 100; i++) {
@@ -39,7 +39,7 @@ TEST(what_is_added_comes_back) {
         assert_string_equal(d9_cuda_choices_find(first, key, false), i == 1 ? "e7 k2=23" : "e1");
     }
     assert_null(d9_cuda_choices_find(first, "key 100", false));
-    assert_null(d9_cuda_choices_find(first, "key 1", true)); /* was read, and not added since */
+    assert_null(d9_cuda_choices_find(first, "key 1", true)); /* it was read, but not added */
     op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e2"));
     assert_string_equal(d9_cuda_choices_find(first, "key 1", true), "e2");
     d9_cuda_choices_close(&context, first);
@@ -71,7 +71,7 @@ TEST(a_damaged_file_is_not_believed) {
         warnings = 0;
         op_ok(&context, d9_file_write(&context, path, texts[i], strlen(texts[i])));
         d9_cuda_choices *choices = open_file(path);
-        if (d9_cuda_choices_find(choices, "a", false)) fail_msg("text %zu was believed", i);
+        if (d9_cuda_choices_find(choices, "a", false)) fail_msg("text %zu was accepted", i);
         assert_int_equal(warnings, 1);
         d9_cuda_choices_close(&context, choices);
     }
@@ -81,7 +81,7 @@ TEST(a_damaged_file_is_not_believed) {
     d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
 }
 
-/* A folder that cannot be made, a file that is none: the run goes on, and the context has no failure. */
+/* A folder that cannot be made, or a file that is not a cache: the run continues without an error. */
 TEST(what_cannot_be_kept_is_no_failure) {
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
     run_folder_make(folder);

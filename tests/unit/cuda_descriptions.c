@@ -1,9 +1,9 @@
-/* Convolutions as plain data (engine/backends/cuda/conv_description.h): dims, strides, types, ids, what is written.
- * cuDNN itself is asked in tests/cuda_backend/cudnn.c. */
+/* Convolutions as plain data (engine/backends/cuda/conv_description.h): dims, strides, types, ids, the output.
+ * tests/cuda_backend/cudnn.c tests them with cuDNN. */
 #include "backends/cuda/conv_description.h"
 #include "tests/support/test.h"
 
-/* 7 images of 5 x 6 x 3, 3 x 3 taps to 4 channels, stride 2, no padding. */
+/* 7 images of 5 x 6 x 3, a 3 x 3 kernel, 4 output channels, stride 2, no padding. */
 static d9_conv_geometry geometry(d9_conv_pass pass, d9_type type) {
     return (d9_conv_geometry){.pass = pass,
                               .x = {4, {7, 5, 6, 3}},
@@ -42,7 +42,7 @@ TEST(ids_differ) {
         for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
 }
 
-/* cuDNN writes a half gradient of the weights where the graph has f32. */
+/* cuDNN writes weight gradients in half precision where the graph has f32. */
 TEST(each_pass_writes_its_own) {
     static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
     for (int p = 0; p < 3; p++) {
@@ -53,7 +53,7 @@ TEST(each_pass_writes_its_own) {
     }
 }
 
-/* Permission to round is part of the question: what was chosen with it is never taken without. */
+/* Permission to round is part of the key: choices made with it must not be used without. */
 TEST(tf32_is_another_question) {
     for (int p = 0; p < 3; p++) {
         char text[2][D9_CONV_TEXT];

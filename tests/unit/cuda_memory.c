@@ -1,5 +1,5 @@
-/* Memory of the runs that the CUDA backend is for: dawn94's buffers at batch 512 in fp16 with CIFAR-10 on the device,
- * and beside them the largest scratch that a convolution may be given, fit 2.5 GiB. docs/gpu.md has the figures. */
+/* Memory of runs on the CUDA backend: dawn94's buffers at batch 512 in fp16, with CIFAR-10 on the device and the
+ * largest scratch of a convolution, fit in 2.5 GiB. docs/gpu.md has the figures. */
 #include "backends/cuda/conv_description.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
@@ -35,7 +35,7 @@ TEST(dawn94_fits_in_half_precision) {
     assert_true(needed("fp16", 512) <= 2.5 && needed("bf16", 512) <= 2.5 && needed("f32", 512) > needed("fp16", 512));
 }
 
-/* GiB with that scratch, to two digits, as the page says it. */
+/* GiB including that scratch, to two digits, as on the page. */
 TEST(the_figures_of_the_page) {
     static const struct figure {
         const char *precision;

@@ -1,5 +1,5 @@
-/* The sources of data: what is read, and how each kind of broken input is refused. Files are made in a
- * temporary folder; no CIFAR-10 is needed. */
+/* Data sources: reading, and the error for each kind of damaged input. Files are made in a temporary folder; CIFAR-10
+ * is not needed. */
 #include <sys/stat.h>
 
 #include "core/system.h"
@@ -47,7 +47,7 @@ static void write_file(fixture *f, const char *name, const void *bytes, size_t s
     assert_int_equal(d9_file_write(&f->context, path, bytes, size), D9_OK);
 }
 
-/* An image of one colour, so that its place in the dataset can be told from its pixels. */
+/* Writes an image of one colour, which identifies it in the data set. */
 static void write_picture(fixture *f, const char *name, int width, int height, uint8_t value) {
     char path[PATH_SIZE];
     uint8_t *pixels = malloc((size_t)(3 * width * height));
@@ -66,7 +66,7 @@ static d9_dataset *load(fixture *f, d9_dataset_options options) {
     return dataset;
 }
 
-/* Loading must fail with this status and a message that holds each of the words. */
+/* Loading must fail with this status and a message with these words. */
 static void refused(fixture *f, d9_dataset_options options, d9_status expected, const char *words) {
     d9_dataset *dataset;
     if (!options.path) options.path = f->folder;
@@ -79,7 +79,7 @@ static void refused(fixture *f, d9_dataset_options options, d9_status expected, 
 
 /* ---- CIFAR ---- */
 
-/* Record i of a batch: label i % classes, and pixels that name the record, plane and place. */
+/* Record i of a batch: label i % classes; pixels encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
 static uint8_t *make_records(int count, int label_bytes, int classes) {
@@ -98,7 +98,7 @@ static uint8_t *make_records(int count, int label_bytes, int classes) {
     return bytes;
 }
 
-/* The six files, all links to one. */
+/* Makes the six files as links to one. */
 static void link_cifar10(fixture *f, const uint8_t *bytes) {
     char first[PATH_SIZE], other[PATH_SIZE];
     int count;
@@ -131,11 +131,11 @@ TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear
     check_pixels(&dataset->train, 20017, 17);
     check_pixels(&dataset->test, 9999, 9999);
     for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
-    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_OK); /* nothing was asked for */
+    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_OK); /* no checksums were requested */
     d9_dataset_free(&f->context, dataset);
 
     dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
-    d9_dataset_free(&f->context, dataset); /* while it is being summed */
+    d9_dataset_free(&f->context, dataset); /* while checksums are still computed */
     dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
     assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_DATA);
     assert_words(f->context.message, "data_batch_1.bin");
@@ -181,7 +181,7 @@ TEST_WITH(fixture *f, missing_files_say_where_and_how, set_up, tear_down) {
     refused(f, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
     refused(f, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
 
-    /* $DAWN9_DATA first, its subfolder second, the cache folder last; the first that holds a file wins. */
+    /* search order: $DAWN9_DATA, its subfolder, the cache folder */
     snprintf(cache, sizeof cache, "%s/cache", f->folder);
     setenv("XDG_CACHE_HOME", cache, 1), setenv("DAWN9_DATA", f->folder, 1);
     make_folder(f, "cache/dawn9/cifar10");
@@ -247,7 +247,7 @@ TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
     d9_dataset_free(&f->context, a), d9_dataset_free(&f->context, b), d9_dataset_free(&f->context, c);
 }
 
-/* However small a class is, one of its images is a test image. */
+/* Each class has a test image, however small it is. */
 TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
     fill_classes(f, "", 2);
     d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
@@ -293,7 +293,7 @@ TEST_WITH(fixture *f, broken_folders_are_refused, set_up, tear_down) {
     write_file(f, "bee/2.jpg", "not an image", 12);
     refused(f, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
 
-    /* A whole PNG less its second half. */
+    /* The first half of a PNG. */
     uint8_t *bytes;
     size_t size;
     char path[PATH_SIZE];
@@ -308,7 +308,7 @@ TEST_WITH(fixture *f, broken_folders_are_refused, set_up, tear_down) {
     refused(f, options, D9_DATA, "bee/wings");
 }
 
-/* All damaged pictures are named; asked to, what is left is loaded as if the others had not been there. */
+/* All damaged images are named; with skip_damaged, the rest loads as if they did not exist. */
 TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
     fill_classes(f, "train/", 3);
@@ -319,7 +319,7 @@ TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
     write_file(f, "test/cow/00.PNG", "no", 2);
     d9_dataset *rest = load(f, options);
     assert_ints(rest->train.count, whole->train.count - 2, rest->test.count, whole->test.count - 1);
-    for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* each image is of one colour, 80 class + picture */
+    for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* each image has one colour, 80 class + picture */
         const uint8_t colour = whole->train.images[i * PIXELS * 3];
         if (colour == 0 || colour == 81) continue; /* ant/00 and bee/01 */
         assert_ints(rest->train.labels[j], colour / 80, rest->train.images[j++ * PIXELS * 3 + PIXELS], colour);
@@ -331,7 +331,7 @@ TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
 
 /* ---- arrays ---- */
 
-/* As numpy.save writes it: the header ends in a line's end at a multiple of 64 bytes. */
+/* Writes a file as numpy.save does: the header ends with a newline at a multiple of 64 bytes. */
 static void write_npy(fixture *f, const char *name, const char *head, const void *numbers, size_t size) {
     uint8_t bytes[8192] = "\x93NUMPY\x01\x00\x76\x00";
     memset(bytes + 10, ' ', 118);
@@ -345,7 +345,7 @@ static void write_npy(fixture *f, const char *name, const char *head, const void
 enum { ARRAY_SIDE = 5, ARRAY_IMAGES = 12 };
 #define NPY(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': (" shape "), }"
 
-/* Twelve images whose every byte differs from its neighbours', and labels 0, 1, 2, 0 and on as int64. */
+/* Twelve images in which neighbouring bytes differ, and labels 0, 1, 2, 0, ... as int64. */
 static void write_arrays(fixture *f, const char *prefix, uint8_t *images) {
     char name[64];
     int64_t labels[ARRAY_IMAGES];
@@ -362,10 +362,10 @@ static const d9_dataset_options array_options = {.name = "arrays", .image_size =
 TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
     write_arrays(f, "", images);
-    d9_dataset *part = load(f, array_options); /* no test set: a sixth */
+    d9_dataset *part = load(f, array_options); /* without a test set: a sixth */
     assert_ints(part->train.count, 10, part->test.count, 2);
     d9_dataset_free(&f->context, part);
-    d9_dataset_options tuned = array_options; /* and validation images that are not of it */
+    d9_dataset_options tuned = array_options; /* validation images are not test images */
     tuned.validation = 3;
     d9_dataset *set_aside = load(f, tuned);
     part = load(f, array_options);
@@ -383,7 +383,7 @@ TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
     assert_string_equal(whole->class_names[2], "2");
     d9_dataset_free(&f->context, whole);
 
-    write_npy(f, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey, labels in a byte each */
+    write_npy(f, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey images, labels of one byte */
     write_npy(f, "labels.npy", NPY("|u1", "3,"), grey, sizeof grey);
     d9_dataset *drawn = load(f, array_options);
     assert_int_equal(drawn->train.count, 3);
@@ -452,7 +452,7 @@ TEST_WITH(fixture *f, broken_arrays_are_refused, set_up, tear_down) {
     refused(f, array_options, D9_DATA, "images.npy");
 }
 
-/* The only image of class 2 is drawn into the test set by some seeds, and trained on with the others. */
+/* The only image of class 2 is in the test set for some seeds, and in the training set for others. */
 TEST_WITH(fixture *f, a_class_keeps_an_image_to_train_on, set_up, tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
     int trained = 0, others = 0;
@@ -491,7 +491,7 @@ TEST_WITH(fixture *f, synthetic_is_a_function_of_its_seed, set_up, tear_down) {
     d9_dataset_free(&f->context, a), d9_dataset_free(&f->context, b), d9_dataset_free(&f->context, c);
 }
 
-/* What is published or measured gives way to 0 and 255, and so a pixel is its byte over 255. */
+/* With normalize: unit, pixels are divided by 255, instead of using published or measured statistics. */
 TEST_WITH(fixture *f, pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) {
     d9_config *config = program_config(&f->context, "data: {dataset: synthetic, normalize: unit}\n");
     d9_dataset *dataset;
@@ -525,7 +525,8 @@ TEST_WITH(fixture *f, validation_replaces_the_test_set, set_up, tear_down) {
         assert_false(in_test && holds_image(&split->train, image));
     }
     assert_memory_equal(split->test.images, again->test.images, 60 * PIXELS * 3);
-    assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3, 60 * PIXELS * 3); /* drawn */
+    assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3,
+                            60 * PIXELS * 3); /* drawn at random */
     cut.validation = 200;
     refused(f, cut, D9_USAGE, "data.validation 200 0 199");
     d9_dataset_free(&f->context, whole), d9_dataset_free(&f->context, split), d9_dataset_free(&f->context, again);
@@ -533,7 +534,7 @@ TEST_WITH(fixture *f, validation_replaces_the_test_set, set_up, tear_down) {
 
 /* ---- order ---- */
 
-/* Of seed 1 in epoch 0. */
+/* Sort key for seed 1 in epoch 0. */
 static uint64_t order_key(int32_t sample) {
     return d9_philox_pair(d9_philox4x32_10(1, (uint32_t)sample, 0, D9_STREAM_ORDER, 0));
 }
@@ -555,7 +556,7 @@ TEST_WITH(fixture *f, order_is_a_permutation_of_its_own_each_epoch, set_up, tear
         int fixed = 0;
         assert_int_equal(d9_epoch_order(&f->context, 1, epoch, COUNT, other), D9_OK);
         for (int i = 0; i < COUNT; i++) fixed += first[i] == other[i];
-        assert_true(fixed < 10); /* one is expected of a random pair */
+        assert_true(fixed < 10); /* one is expected by chance */
     }
     assert_int_equal(d9_epoch_order(&f->context, 2, 0, COUNT, other), D9_OK);
     assert_memory_not_equal(first, other, sizeof first);

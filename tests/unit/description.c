@@ -1,9 +1,9 @@
-/* What a model file says about itself, and what it may not say. */
+/* Metadata of model files, and invalid metadata. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "exchange/description.h"
 
-/* The configuration a model carries is the run's; names and normalisation are the dataset's. */
+/* A model contains the run's configuration, and names and normalisation of the data set. */
 TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES], hash[65], carried_hash[65];
     d9_session session;

@@ -1,4 +1,4 @@
-/* Experiments: files and their refusals, arms, grids and ablations, and what experiment.json says of them. */
+/* Experiments: files and their errors, arms, grids, ablations, and experiment.json. */
 #include "core/system.h"
 #include "core/listing.h"
 #include "experiment/experiment.h"
@@ -35,7 +35,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    d9_context_init(&context); /* the system that a test planted is gone */
+    d9_context_init(&context); /* resets a system that a test replaced */
     d9_folder_remove(&context, folder);
     return 0;
 }
@@ -52,7 +52,7 @@ static d9_experiment *load(const char *yaml) {
     return experiment;
 }
 
-/* Either those that all arms share or those of the arm alone, each followed by a semicolon. */
+/* Checks the edits shared by all arms or only the arm's own, each followed by a semicolon. */
 static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
     d9_text text;
     d9_text_init(&context, &text);
@@ -115,7 +115,8 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
     assert_true(a->config->train.momentum == 0.8 && b->config->train.momentum == 0.8);
     assert_int_equal(b->config->train.batch_size, 16);
     assert_false(a->config->trick_on[d9_trick_index("ema")]);
-    assert_edits(a, false, "--without ema;--set train.epochs=2;--set 'model.channels=[8, 8, 8, 8]';"); /* for a shell */
+    assert_edits(a, false,
+                 "--without ema;--set train.epochs=2;--set 'model.channels=[8, 8, 8, 8]';"); /* quoted for a shell */
     assert_edits(a, true, "--set train.momentum=0.8;");
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++)
@@ -152,7 +153,7 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 TEST(test_refusals_name_the_place, setup, teardown) {
     refuse("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
@@ -261,7 +262,7 @@ TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
     assert_null(json_object_get(b, "published"));
     assert_non_null(json_object_get(json_array_get(json_object_get(record, "arms"), 0), "published"));
     assert_string_equal(json_string_value(json_object_get(run, "folder")), "runs/b/seed2");
-    assert_int_equal(run_folder_count(out, ""), 1); /* no lock stays */
+    assert_int_equal(run_folder_count(out, ""), 1); /* the lock file is removed */
     json_decref(record), d9_experiment_free(&context, experiment);
 }
 
@@ -273,8 +274,8 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     assert_int_equal(d9_experiment_open(&context, experiment, out), D9_OK);
     d9_experiment_free(&context, experiment);
 
-    experiment =
-        load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n"); /* more of it */
+    experiment = load(
+        "title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n"); /* a larger experiment */
     assert_int_equal(d9_experiment_open(&context, experiment, out), D9_OK);
     json_t *record = read_record(out);
     assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
@@ -313,7 +314,7 @@ TEST(test_a_lock_has_one_holder, setup, teardown) {
     assert_false(d9_lock_is_held(&context, path));
     assert_int_equal(d9_lock_take(&context, path, &first), D9_OK);
     assert_true(first >= 0);
-    assert_int_equal(d9_lock_take(&context, path, &second), D9_OK); /* flock sees two opens as two holders */
+    assert_int_equal(d9_lock_take(&context, path, &second), D9_OK); /* flock treats two opens as two holders */
     assert_int_equal(second, -1);
     assert_true(d9_lock_is_held(&context, path));
     d9_lock_free(&context, path, first);
@@ -350,7 +351,7 @@ static int always_taken(void *user, int file, const char *path) {
     return -1;
 }
 
-/* Another process takes the lock between the look at the run and the training. */
+/* Another process takes the lock after the state was read and before training. */
 TEST(test_a_lock_taken_meanwhile_is_another_ones_run, setup, teardown) {
     d9_system system = *d9_system_default();
     const d9_run_options options = {0};
@@ -391,10 +392,10 @@ TEST(test_a_run_is_done_once, setup, teardown) {
 
     assert_int_equal(d9_directory_make(&context, run_path(out, "runs/tiny/seed2", path)), D9_OK);
     run_path(out, "runs/tiny/seed2/lock", path);
-    assert_int_equal(d9_lock_take(&context, path, &lock), D9_OK); /* somebody is at it */
+    assert_int_equal(d9_lock_take(&context, path, &lock), D9_OK); /* another process trains it */
     seen = do_run(experiment, out, 1, &trained);
     assert_true(!trained && seen.kind == D9_RUN_RUNNING);
-    context.system->close(context.system->user, lock); /* killed: the file stays, the lock does not */
+    context.system->close(context.system->user, lock); /* as if killed: the file stays, the lock is released */
     assert_int_equal(d9_run_read_state(&context, experiment, out, 1, &seen), D9_OK);
     assert_int_equal(seen.kind, D9_RUN_STOPPED);
     write_text("out/runs/tiny/seed2/result.json.123.partial", "{");
@@ -419,7 +420,8 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teard
     assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     d9_context_clear(&context);
     write_text("out/runs/tiny/seed1/result.json", "{\"config_ha");
-    assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained), D9_USAGE); /* by config.yaml */
+    assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained),
+                     D9_USAGE); /* rejected by config.yaml */
     assert_false(trained);
     d9_context_clear(&context);
     seen = do_run(experiment, out, 0, &trained);

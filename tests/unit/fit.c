@@ -1,7 +1,7 @@
-/* The largest batch that fits, against a network whose bytes are counted by hand: image (8, 8, 3) -> linear -> 10.
+/* The largest batch that fits, for a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10.
  *
- * With rules of one node the scratch of a step of n images is, each rounded up to 64: draws (16n, gone when the image
- * is made; labels and losses come to lie there), the image (192n), logits and their gradient (40n each). */
+ * With rules of one node, the scratch of a step of n images is, each rounded up to 64: draws (16n, freed after the
+ * image is made; labels and losses reuse it), the image (192n), logits and their gradient (40n each). */
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 #include "train/fit.h"
@@ -26,10 +26,10 @@ static d9_config *config_of(const char *more) {
 
 static int64_t up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int64_t activations(int64_t n) { return up(32 * n) + up(768 * n) + 2 * up(40 * n); }
-static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* the order of whole batches */
+static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* order: whole batches only */
 
-/* Weights of 1920 elements and a velocity; their gradients; and the rest: draws and order of evaluation, the table,
- * four metrics, logits. */
+/* Weights of 1920 elements and their momentum; gradients; and the rest: draws and order of evaluation, the table, four
+ * metrics, logits. */
 static int64_t by_hand(int64_t n) {
     return 2 * 7680 + 7680 + activations(n) + data(n) + 32 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
 }
@@ -64,7 +64,8 @@ TEST(hand_counted) {
     d9_config_free(&context, config);
 }
 
-/* Ghost groups: only multiples are batches. Half precision: fewer bytes. What training refuses is refused. */
+/* Ghost groups allow only multiples as batches. Half precision needs fewer bytes. Batches that training rejects are
+ * rejected. */
 TEST(units) {
     d9_context_init(&context);
     d9_fit found, half;

@@ -1,4 +1,4 @@
-/* Formulas: float against double, slopes against finite differences, special values, rounding over every pattern. */
+/* Formulas: float against double, derivatives against finite differences, special values, rounding of all patterns. */
 #include <float.h>
 
 #define D9_REAL float
@@ -26,7 +26,7 @@
 
 /* ---- exponentials ---- */
 
-/* Error in units of the last place of a float near `want`. */
+/* Error in units in the last place of a float near `want`. */
 static double ulps(float got, double want) {
     int exponent;
     if (isinf((float)want)) return isinf(got) && (got > 0) == (want > 0) ? 0 : INFINITY;
@@ -133,8 +133,8 @@ TEST(every_pattern_survives) {
         }
 }
 
-/* Between two neighbours the midpoint goes to the even one, and the floats beside it to the nearer; in double, even
- * a part in 2^52 off the middle decides. The step above the largest finite number leads to infinity. */
+/* Midpoints round to even, and floats beside a midpoint to the nearer value; in double, 2^-52 beside it decides. Values
+ * above the largest finite number by half a step round to infinity. */
 TEST(every_gap_rounds_to_nearest_even) {
     for (int k = 0; k < 2; k++)
         for (uint16_t h = 0; h < kinds[k].infinity; h++) {
@@ -147,7 +147,7 @@ TEST(every_gap_rounds_to_nearest_even) {
             assert_ints(kinds[k].narrow_double(middle), even, kinds[k].narrow_double(nextafter(middle, INFINITY)), up);
             assert_int_equal(kinds[k].narrow_double(nextafter(middle, 0)), h);
             assert_int_equal(kinds[k].narrow_double(-nextafter(middle, INFINITY)), 0x8000 | up);
-            if ((double)near != middle) continue; /* half of bfloat16's least step is no float */
+            if ((double)near != middle) continue; /* half of bfloat16's smallest step is not a float */
             assert_ints(kinds[k].narrow(near), even, kinds[k].narrow(nextafterf(near, INFINITY)), up);
             assert_ints(kinds[k].narrow(nextafterf(near, 0)), h, kinds[k].narrow(-near), 0x8000 | even);
         }
@@ -162,7 +162,7 @@ TEST(overflow_is_infinite) {
 
 /* ---- loss, norm, updates ---- */
 
-/* -log p by the long way. */
+/* -log p computed step by step. */
 static double long_loss(const double *z, int classes, int label, double s) {
     double sum = 0, uniform = 0;
     for (int k = 0; k < classes; k++) sum += exp(z[k]);
@@ -205,8 +205,8 @@ TEST(norm_pieces) {
     NEAR(d9_norm_running_double(2, 5, 0.1), 2.3, 1e-15);
 }
 
-/* Ten steps as algorithm 1 of Kingma and Ba writes them, with beta instead of its complement: gradients of a sum over
- * four, which is why they are a fourth of that. */
+/* Ten steps written as in algorithm 1 of Kingma and Ba, with beta instead of 1 - beta. Gradients are sums over four
+ * samples, so the algorithm uses a fourth of them. */
 static void adam_by_the_book(int row) {
     const double b1 = 0.9, b2 = 0.999, decay = 0.5, rate = 0.01, epsilon = 0.25;
     double w = 2, p = 0, q = 0, book = 2, m = 0, v = 0;
@@ -231,13 +231,14 @@ TEST(adam_and_adamw) {
     adam_by_the_book(D9_UPDATE_ADAMW);
 }
 
-/* The squares of gradients are averaged, but never to less than nothing; what had no gradient stays where it is. */
+/* Averaged squares of gradients are never negative; weights without gradients do not change. */
 TEST(adam_at_the_edges) {
     const d9_update_terms_float terms = {0.5f, 0, 1, {0.1f, 0.001f}, {0.1f, 0.001f, 1e-8f}};
     float w = 3, p = 0, q = 0;
     d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
     assert_true(w == 3 && p == 0 && q == 0);
-    d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q); /* the first step is the rate, whatever the size */
+    d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p,
+                        &q); /* the first step is the learning rate, for any gradient */
     NEAR((double)w, 3.5, 1e-3);
     for (int t = 0; t < 100000; t++) {
         d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
@@ -253,7 +254,7 @@ TEST(updates_by_hand) {
     d9_update_one_double(D9_UPDATE_SGD_PAGE, 3, &terms, &w, &v, &none);
     NEAR(v, 0.0125, 1e-15);
     NEAR(w, 2 - 0.4375 + 0.01125, 1e-15);
-    d9_update_one_double(D9_UPDATE_SGD_TORCH, 3, &terms, &tw, &tv, &none); /* at a constant rate the same update */
+    d9_update_one_double(D9_UPDATE_SGD_TORCH, 3, &terms, &tw, &tv, &none); /* equal at a constant learning rate */
     NEAR(tw, w, 1e-15);
     NEAR(-0.125 * tv, v, 1e-14);
     w = 2, v = 0.5; /* v = 0.9 * 0.5 + 3 + 1/4 * 2 = 3.95; w = 2 - v / 8 */
@@ -271,7 +272,8 @@ TEST(reflection_repeats_no_edge) {
     assert_int_equal(d9_augment_row(0, 4, 4, 32), 0); /* the centred crop changes nothing */
     assert_ints(d9_augment_column(0, 4, 1, 4, 32, 32), 31, d9_augment_column(31, 8, 0, 4, 32, 32), 27);
     assert_int_equal(d9_augment_column(0, 8, 1, 4, 32, 32), 27); /* mirrored after the crop */
-    assert_int_equal(d9_augment_column(0, 12, 0, 4, 24, 32), 8); /* a crop of 24 of them, the last that needs no pad, */
+    assert_int_equal(d9_augment_column(0, 12, 0, 4, 24, 32),
+                     8); /* a crop of width 24 at the last position without padding */
     assert_int_equal(d9_augment_column(0, 12, 1, 4, 24, 32), 31); /* and its other end */
 }
 
@@ -296,7 +298,7 @@ TEST(draws_cover_their_ranges) {
         3, 8,  32,
         8, 32, {[D9_AUGMENT_CROP] = {4}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {5}}};
     check_ranges(&rule, (const int[5]){9, 9, 2, 4, 28});
-    rule.out_height = 6, rule.out_width = 24; /* smaller crops have more places, and the square in them fewer */
+    rule.out_height = 6, rule.out_width = 24; /* smaller crops have more positions, and their cutout fewer */
     check_ranges(&rule, (const int[5]){11, 17, 2, 2, 20});
     rule.number[D9_AUGMENT_CROP][0] = 0, rule.out_height = 8;
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
@@ -331,13 +333,13 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
         }
         products += u[0] * u[1];
     }
-    for (int i = 0; i < 2; i++) { /* of a uniform number in [-1, 1]; five standard deviations */
+    for (int i = 0; i < 2; i++) { /* uniform in [-1, 1]; five standard deviations */
         assert_true(least[i] >= -1 && least[i] < -0.999 && most[i] <= 1 && most[i] > 0.999);
         NEAR(sum[i] / SAMPLES, 0, 5 * sqrt(1.0 / 3 / SAMPLES));
         NEAR(squares[i] / SAMPLES, 1.0 / 3, 5 * sqrt(4.0 / 45 / SAMPLES));
     }
-    NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* neither of the two says anything of the other, */
-    NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* nor one epoch of the next */
+    NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* both draws are independent */
+    NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* and independent of the next epoch's */
     rule.number[D9_AUGMENT_JITTER][1] = 0;
     d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
     assert_true(drawn_number(&draws, D9_DRAW_CONTRAST) == 1);
@@ -347,7 +349,7 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
 }
 
 TEST(jitter_adds_and_then_multiplies) {
-    const int32_t quarter = d9_augment_spread(UINT32_C(0xffffff00), 0, 0.25f), /* the greatest word: u = 1 - 2^-23 */
+    const int32_t quarter = d9_augment_spread(UINT32_C(0xffffff00), 0, 0.25f), /* the largest word: u = 1 - 2^-23 */
         half = d9_augment_spread(0, 1, 0.5f), middle = d9_augment_spread(UINT32_C(0x80000000), 1, 0.5f);
     NEAR((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
     assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);
@@ -360,7 +362,7 @@ TEST(alternating_mirror_turns_over) {
     int mirrored = 0;
     for (uint32_t sample = 0; sample < 4000; sample++) {
         const int first = d9_augment_mirror(&rule, sample, 0);
-        /* the first epoch mirrors whom random flips mirror in theirs */
+        /* the first epoch mirrors the same images as random flips do */
         assert_int_equal(first, d9_augment_mirror(&random, sample, 0));
         mirrored += first;
         for (uint32_t epoch = 1; epoch < 5; epoch++)
@@ -369,7 +371,7 @@ TEST(alternating_mirror_turns_over) {
     assert_in_range(mirrored, 1850, 2150);
 }
 
-/* Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)), and a fourth central moment of 3 / (16 (2a + 1) (2a + 3)). */
+/* Beta(a, a) has mean 1/2, variance 1 / (4 (2a + 1)), and fourth central moment 3 / (16 (2a + 1) (2a + 3)). */
 TEST(shares_of_mixup_are_beta) {
     static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
     enum { DRAWS = 200000 };

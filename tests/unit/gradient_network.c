@@ -1,10 +1,10 @@
-/* The gradients of whole small networks against finite differences, in f64 on the reference backend, through the
- * program that training builds: resnet9 with the tricks of Page's recipe, and every other network narrow.
+/* Gradients of whole small networks, compared with finite differences, in f64 on the reference backend, in the program
+ * that training builds: resnet9 with the tricks of Page's recipe, and every other network with few channels.
  *
  *   (L(w + h) - L(w - h)) / 2h   against   the GRADIENT buffer,   L the loss summed over the batch
  *
- * CELU is smooth enough; max pooling is not, so an entry whose step changes the winner of any pool window is passed
- * over. Those are counted, and must be few. Dropout drops the same in both, because the step is the same. */
+ * CELU is smooth enough; max pooling is not, so entries that change the maximum of a window are skipped. They are
+ * counted and must be few. Both sides use the same step number, hence the same dropout mask. */
 #include "graph/edit.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/programs.h"
@@ -17,8 +17,8 @@ static const double step_size = 1e-5, tolerance = 1e-6;
 #define SMOOTH "celu: {alpha: 0.3}"
 static const struct row {
     const char *model, *tricks; /* NULL: program_many_tricks */
-    int side, entries;          /* of each tensor */
-    int tensors;                /* with a gradient */
+    int side, entries;          /* compared per tensor */
+    int tensors;                /* number of tensors with a gradient */
 } rows[] = {
     /* convolutions, norm biases, head; scales and whitening are frozen */
     {"name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5", NULL, 32, 12, 8 + 8 + 1},
@@ -27,9 +27,9 @@ static const struct row {
     {"name: vgg, channels: [3, 4], hidden: 6", SMOOTH ", pool_before_activation: {position: before_act}", 8, 12, 12},
     /* strided shortcuts; the head's mean is over 2x2 */
     {"name: resnet, width: 2, zero_init_residual: off", SMOOTH, 16, 4, 20 + 2 * 20 + 2},
-    /* 7x7 by 2, a padded pool of overlapping windows, bottlenecks */
+    /* 7x7 with stride 2, a padded pool with overlapping windows, bottlenecks */
     {"name: resnet, depth: 50, width: 2, stem: imagenet, zero_init_residual: off", SMOOTH, 33, 2, 53 + 2 * 53 + 2},
-    /* concatenation, mean pools that leave a row out */
+    /* concatenation, mean pools that omit a row */
     {"name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]", SMOOTH, 10, 6, 17 + 2 * 18 + 2},
     /* a first layer of 2x2 with a bias, residual groups; the head's maximum is over 2x2 */
     {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},
@@ -44,7 +44,7 @@ typedef struct network {
     d9_graph forward; /* the training list from the first trainable convolution to the loss */
     d9_plan *plan;
     double *state, *gradient;
-    int32_t *winners, *reference; /* of every pool window */
+    int32_t *winners, *reference; /* maximum of each pool window */
     int64_t winner_count;
 } network;
 
@@ -54,7 +54,7 @@ static void read_value(network *self, d9_value_id id, double *values) {
     OK(d9_session_read_value(&self->session, &self->forward.values[id], values));
 }
 
-/* Index of the maximum of each window of each pool. */
+/* Finds the index of the maximum of each window of each pool. */
 static void find_winners(network *self, int32_t *winners) {
     int64_t w = 0;
     for (d9_node_id n = d9_edit_next(&self->forward, D9_OP_POOL, 0); n != D9_NONE;
@@ -83,7 +83,7 @@ static void find_winners(network *self, int32_t *winners) {
     assert_int_equal(w, self->winner_count);
 }
 
-/* The summed loss with the state as it stands in `self->state`. */
+/* The summed loss for the state in `self->state`. */
 static double loss(network *self) {
     double values[BATCH], sum = 0;
     OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
@@ -93,15 +93,15 @@ static double loss(network *self) {
     return sum;
 }
 
-/* The convolution that reads the image, or what whitening makes of it. */
+/* The convolution that reads the image, or the whitened image. */
 static d9_node_id first_trained(const d9_graph *graph) {
     d9_node_id n = d9_edit_next(graph, D9_OP_CONV, 0);
     while (!graph->values[graph->nodes[n].inputs[1]].trainable) n = d9_edit_next(graph, D9_OP_CONV, n + 1);
     return n;
 }
 
-/* One training step leaves the gradient; then the state is as it was before. Biases and running statistics are
- * moved off their defaults, where a wrong sign could hide. */
+/* Runs a training step for the gradient, then restores the state. Biases and running statistics are changed from their
+ * defaults, which could hide a wrong sign. */
 static void begin(network *self, const struct row *row) {
     char yaml[1024];
     const d9_dataset_options dataset = {
@@ -137,8 +137,7 @@ static void begin(network *self, const struct row *row) {
     OK(d9_graph_copy(&self->context, &program->train, &self->forward));
     self->forward.node_count = d9_edit_next(&self->forward, D9_OP_METRICS, 0);
     for (d9_node_id n = first_trained(&self->forward); n > 0; n--)
-        d9_graph_remove_node(&self->forward,
-                             0); /* batch and whitening: every value keeps its place, and theirs does not change */
+        d9_graph_remove_node(&self->forward, 0); /* batch and whitening; values keep their offsets */
     OK(self->session.backend->plan(&self->context, self->session.device, program, &self->forward, &self->plan));
     for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE;
          p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
@@ -154,7 +153,7 @@ static void end(network *self) {
     free(self->reference);
 }
 
-/* Loss at one entry moved by `h`; false when a pool's winner changed. */
+/* Loss with one entry changed by `h`; false if a pool's maximum changed. */
 static bool moved_loss(network *self, int64_t entry, double h, double *sum) {
     double kept = self->state[entry];
     self->state[entry] = kept + h;
@@ -169,7 +168,7 @@ typedef struct tally {
     double worst;
 } tally;
 
-/* Several entries of one parameter, spread over it. */
+/* Compares several entries of a parameter, spread over it. */
 static void check_parameter(network *self, const d9_value *value, tally *all) {
     int64_t count = d9_shape_count(&value->shape), first = value->offset / 8;
     double size = 0;
@@ -227,7 +226,7 @@ static void test_every_network_has_a_row(void **state) {
     program_check_networks(&rows[0].model, ROWS, sizeof *rows);
 }
 
-/* The comparison sees an error of one part in ten thousand. */
+/* The comparison must notice an error of one part in ten thousand. */
 static void test_a_wrong_gradient_shows(void **state) {
     network n, *self = &n;
     (void)state;

@@ -1,6 +1,5 @@
-/* Gradients of the reference backend in f64 against finite differences, operation by operation. The objective
- * is r . y with a fixed random r: the plain sum of outputs would hide the gradient of batch norm, which is
- * zero. */
+/* Gradients of the reference backend in f64, compared with finite differences for each operation. The objective is r .
+ * y with a fixed random r, because the plain sum of outputs has gradient zero through batch norm. */
 #include "core/system.h"
 #include "graph/op.h"
 #include "kernels/formulas/philox.h"
@@ -48,7 +47,7 @@ static double objective(op_live *live, d9_value_id y, double *room) {
     return sum;
 }
 
-/* Moves element by element of forward value x; `gradient` holds what the backward operation said. */
+/* Changes value x element by element; `gradient` is the backward operation's result. */
 static void check_gradient(fixture *f, op_case *forward, d9_value_id x, const double *gradient) {
     const double h = 1e-5;
     op_case c = *forward;
@@ -78,21 +77,21 @@ static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_s
     return id;
 }
 
-/* A backward node over values that hold what the forward case holds; dy is r. `wanted` outputs take the
- * shapes of the forward inputs `of`. Runs it and checks each output by finite differences. */
+/* Builds a backward node with the forward case's values and dy = r. `wanted` outputs have the shapes of the forward
+ * inputs `of`. Runs it and checks each output by finite differences. */
 static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_value_id *kept, int kept_count,
                            const int *of, int wanted) {
     const d9_node *node = &forward->graph->nodes[0];
     op_case c;
     op_live live;
     d9_node backward = {.op = op, .as = node->as, .input_count = kept_count, .output_count = wanted};
-    if (op == D9_OP_SLICE) /* of what a concatenation put behind its first input */
+    if (op == D9_OP_SLICE) /* gradient of a concatenation: `of` is its first or second input */
         backward.as.slice.offset = of[0] ? forward->graph->values[node->inputs[0]].shape.d[3] : 0;
-    op_live first; /* the forward node's own outputs are inputs of some backward nodes */
+    op_live first; /* the forward node's outputs are inputs of some backward nodes */
     op_open(&first, forward, &d9_backend_reference, NULL);
     op_step(&first, 0);
     op_case_begin(&c, forward->context, "backward", D9_F64, D9_F64, OP_FILL_RANDOM);
-    c.program.seed = forward->program.seed; /* what dropout keeps */
+    c.program.seed = forward->program.seed; /* the same dropout mask */
     snprintf(c.name, sizeof c.name, "%s of %.60s", d9_op_name(op), forward->name);
     for (int i = 0; i < kept_count; i++) {
         const d9_value *like = &forward->graph->values[kept[i] == D9_NONE ? node->outputs[0] : kept[i]];
@@ -124,7 +123,7 @@ static int64_t work_of(const op_case *c) {
     return inputs * op_count(c, c->graph->nodes[0].outputs[0]);
 }
 
-/* Every forward case that is small enough to move element by element. */
+/* Every forward case that is small enough to be changed element by element. */
 TEST(gradients_are_derivatives) {
     fixture *f = *state;
     int checked[D9_OP_COUNT] = {0};
@@ -151,9 +150,9 @@ TEST(gradients_are_derivatives) {
                            (int[]){0}, 1);
         } else if (n->op == D9_OP_MEAN_POOL && small) {
             check_backward(f, &c, D9_OP_MEAN_POOL_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
-        } else if (n->op == D9_OP_BIAS && small) { /* the other input's gradient is dy itself */
+        } else if (n->op == D9_OP_BIAS && small) { /* the gradient of the other input is dy */
             check_backward(f, &c, D9_OP_BIAS_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){1}, 1);
-        } else if (n->op == D9_OP_DROPOUT && small) { /* the same step, so the same elements */
+        } else if (n->op == D9_OP_DROPOUT && small) { /* the same step, hence the same mask */
             check_backward(f, &c, D9_OP_DROPOUT, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else if (n->op == D9_OP_CONCAT && small) {
             for (int side = 0; side < 2; side++)
@@ -167,7 +166,7 @@ TEST(gradients_are_derivatives) {
     }
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT && checked[D9_OP_MEAN_POOL] >= 2);
-    /* An addition and a cast hand dy on; the loss has a test of its own. */
+    /* An addition and a cast pass dy on; the loss has its own test. */
     for (int op = 0; op < D9_OP_COUNT; op++)
         if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&
             op != D9_OP_LOSS)
@@ -184,7 +183,7 @@ static void run_once(op_case *c, double *doubles) {
     op_close(&live);
 }
 
-/* The loss's gradient is that of the plain sum of losses. */
+/* The loss's gradient is that of the sum of losses. */
 TEST(loss_gradient_is_of_the_sum) {
     fixture *f = *state;
     for (int i = 0; i < op_spec_count(); i++) {

@@ -1,4 +1,4 @@
-/* The graph: building and editing, and what each misfit is told. The passes over it are in graph_passes.c. */
+/* The graph: building and editing, and the error for each invalid node. graph_passes.c tests the passes. */
 #include "graph/edit.h"
 #include "exchange/exchange.h"
 #include "graph/op.h"
@@ -28,7 +28,7 @@ static int tear_down(void **state) {
 
 #define OK(call) op_ok(&f->context, call)
 
-/* conv a, norm b, act c, pool d, linear e: the stack most tests edit */
+/* conv a, norm b, act c, pool d, linear e: used by most tests */
 typedef struct stack {
     d9_value_id a, b, c, d, e;
 } stack;
@@ -102,13 +102,13 @@ TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
     assert_shape(f, y, (d9_shape){4, {6, 1, 1, 4}});
     OK(d9_graph_pool(&f->context, &f->graph, "overlapping", f->image, (d9_pool_attributes){3, 3, 0}, &y));
     f->graph.nodes[f->graph.node_count - 1].as.pool.stride = 2;
-    OK(d9_graph_infer(&f->context, &f->graph)); /* from 0, 2 and 4; the one from 6 is no whole window */
+    OK(d9_graph_infer(&f->context, &f->graph)); /* windows at 0, 2 and 4; the one at 6 would be partial */
     assert_shape(f, y, (d9_shape){4, {6, 3, 3, 3}});
 }
 
-/* ---- at the boundary ---- */
+/* ---- layouts of model files ---- */
 
-/* Outside the columns of a linear layer that reads images count (C, H, W), here (H, W, C). */
+/* In files, the columns of a linear layer that reads images are ordered (C, H, W), here (H, W, C). */
 TEST_WITH(fixture *f, test_columns_are_turned_at_the_boundary, set_up, tear_down) {
     d9_value_id y;
     double outside[60], inside[60];
@@ -145,7 +145,7 @@ TEST_WITH(fixture *f, test_copy_is_another_graph, set_up, tear_down) {
     d9_graph_free(&f->context, &copy);
 }
 
-/* A graph of more nodes than its first allocation holds. */
+/* A graph with more nodes than its first allocation. */
 TEST_WITH(fixture *f, test_grows, set_up, tear_down) {
     d9_value_id y = f->image;
     char role[16];
@@ -176,7 +176,7 @@ TEST_WITH(fixture *f, test_consumers, set_up, tear_down) {
     stack s = build_stack(f);
     assert_ints(d9_graph_consumers(&f->graph, s.a, &first), 1, first, 1);
     OK(d9_graph_add(&f->context, &f->graph, "twice", s.a, s.a, &y));
-    assert_int_equal(d9_graph_consumers(&f->graph, s.a, &first), 3); /* both slots of the addition */
+    assert_int_equal(d9_graph_consumers(&f->graph, s.a, &first), 3); /* both inputs of the addition */
     assert_ints(first, 1, d9_graph_consumers(&f->graph, y, NULL), 0);
 }
 
@@ -196,12 +196,12 @@ TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up, tear_down)
     d9_node_id nodes[3];
     d9_value_id y;
     stack s = build_stack(f);
-    OK(d9_graph_scale(&f->context, &f->graph, "side", s.c, 2, &y)); /* the act's output has two readers now */
+    OK(d9_graph_scale(&f->context, &f->graph, "side", s.c, 2, &y)); /* the act's output now has two readers */
     assert_false(d9_edit_chain(&f->graph, norm_act_pool, 3, 0, nodes));
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 2, 0, nodes));
 }
 
-/* The next chain is found behind one that breaks; a value that enters by another slot is no chain. */
+/* The search continues after a broken chain; a value that is the second input does not form a chain. */
 TEST_WITH(fixture *f, test_chain_looks_further, set_up, tear_down) {
     d9_node_id nodes[2];
     d9_value_id x, y, z;
@@ -210,8 +210,7 @@ TEST_WITH(fixture *f, test_chain_looks_further, set_up, tear_down) {
     OK(d9_graph_add(&f->context, &f->graph, "sum", x, y, &z));
     assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 0, nodes));
     assert_int_equal(nodes[0], 0);
-    assert_false(
-        d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" enters slot 1 */
+    assert_false(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_ADD}, 2, 1, nodes)); /* "two" is input 1 */
     OK(d9_graph_act(&f->context, &f->graph, "three", z, &x));
     OK(d9_graph_pool(&f->context, &f->graph, "four", x, (d9_pool_attributes){2, 2, 0}, &y));
     assert_true(d9_edit_chain(&f->graph, (const d9_op[]){D9_OP_ACT, D9_OP_POOL}, 2, 0, nodes));
@@ -241,7 +240,7 @@ TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up, tear_d
     assert_shape(f, s.e, (d9_shape){2, {6, 10}});
 }
 
-/* Twice the same swap is none. */
+/* Swapping twice restores the graph. */
 TEST_WITH(fixture *f, test_swap_undoes_itself, set_up, tear_down) {
     d9_text before, after;
     build_stack(f);
@@ -258,7 +257,7 @@ TEST_WITH(fixture *f, test_swap_undoes_itself, set_up, tear_down) {
     d9_text_free(&before), d9_text_free(&after);
 }
 
-/* Every reader of the pair's end follows, the logits among them. */
+/* All readers of the pair's output change, including the logits. */
 TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&f->context, &f->graph, "head", f->image, 10, &x));
@@ -282,7 +281,7 @@ TEST_WITH(fixture *f, test_insert, set_up, tear_down) {
     OK(d9_graph_pool(&f->context, &f->graph, "side", s.a, (d9_pool_attributes){8, 8, 0}, &y));
     d9_node half = {.op = D9_OP_SCALE, .role = "half", .as.scale = {0.5}};
     OK(d9_edit_insert(&f->context, &f->graph, s.a, &half, &id));
-    assert_int_equal(id, 1); /* right behind the node that makes the value */
+    assert_int_equal(id, 1); /* directly after the node that writes the value */
     d9_value_id out = f->graph.nodes[id].outputs[0];
     assert_string_equal(f->graph.values[out].name, "half.out");
     assert_shape(f, out, (d9_shape){4, {6, 8, 8, 5}});
@@ -314,7 +313,7 @@ TEST_WITH(fixture *f, test_remove, set_up, tear_down) {
     assert_ints(f->graph.values[s.d].producer, 2, f->graph.values[s.a].producer, 0);
 }
 
-/* ---- misfits ---- */
+/* ---- invalid nodes ---- */
 
 TEST_WITH(fixture *f, test_conv_that_does_not_fit, set_up, tear_down) {
     build_stack(f);
@@ -350,7 +349,7 @@ TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
     assert_fails(f, d9_graph_add(&f->context, &f->graph, "sum", s.a, s.d, &y), "sum");
 }
 
-/* And the node, which is there already, is taken away again. */
+/* Also removes the node that was already added. */
 static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     assert_fails(f, status, words);
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);

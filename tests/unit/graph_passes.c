@@ -1,5 +1,5 @@
-/* The passes over a graph: types, backward nodes, the evaluation list, the scratch plan. Judged on resnet9 with
- * many tricks. */
+/* The passes over a graph: types, backward nodes, the evaluation list, the scratch layout, tested on resnet9 with many
+ * tricks. */
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"
@@ -16,7 +16,7 @@ static int set_up(void **state) {
 
 #define OK(call) op_ok(&context, call)
 
-/* resnet9 at 32x32 and batch 8; `tricks` as in YAML */
+/* resnet9 at 32x32 with batch 8; `tricks` as YAML */
 static void make(const char *tricks, const char *precision, bool keep_all, d9_program *program) {
     static const char frame[] = "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
                                 "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n";
@@ -27,7 +27,7 @@ static void make(const char *tricks, const char *precision, bool keep_all, d9_pr
     program_make(&context, config, &extent, precision, keep_all, program);
     program_check_graph(&program->train);
     program_check_graph(&program->eval);
-    d9_config_free(&context, config); /* nothing below asks the configuration again */
+    d9_config_free(&context, config); /* no longer needed */
 }
 
 static d9_type type_of(const d9_graph *graph, const char *name) {
@@ -62,7 +62,7 @@ static void check_half(const char *precision, d9_type half) {
           "head.weight.grad", "table", "state[weights]", "velocity[biases]", "average");
     TYPES(g, D9_I32, "labels", "order", "draws");
     TYPES(g, D9_F64, "metrics");
-    /* a gradient has the type of what it is the gradient of */
+    /* a gradient has the type of its value */
     for (int v = 0; v < g->value_count; v++) {
         const char *dot = strstr(g->values[v].name, ".grad");
         char of[D9_NAME_SIZE];
@@ -122,11 +122,10 @@ TEST(test_plain_gradients, set_up) {
     assert_false(has_gradient(g, "image"));
     assert_true(has_gradient(g, "stem.conv.out"));
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_WEIGHT, true), 8);
-    assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_DATA, true), 7); /* all but the stem's, into the image */
+    assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_DATA, true), 7); /* all but the stem's */
     assert_ints(program_count(g, D9_OP_NORM_BACKWARD, true), 8, program_count(g, D9_OP_POOL_BACKWARD, true), 4);
     assert_int_equal(program_count(g, D9_OP_LOSS_BACKWARD, true), 1);
-    for (int v = 0; v < g->value_count;
-         v++) /* each parameter's gradient is written once, like its parameter in shape */
+    for (int v = 0; v < g->value_count; v++) /* each parameter's gradient is written once and has its shape */
         if (g->values[v].kind == D9_VALUE_PARAMETER) {
             d9_value_id gradient = d9_gradient_of(g, v);
             assert_true(gradient != D9_NONE);
@@ -155,7 +154,7 @@ TEST(test_frozen_parts_get_no_gradient, set_up) {
     d9_program_free(&context, &program);
 }
 
-/* A residual's trunk is read twice: one sum of two contributions for each, and it is that sum which goes on. */
+/* A residual's input has two readers: its gradient is the sum of two contributions, which is used further. */
 TEST(test_residuals_accumulate, set_up) {
     d9_program program;
     make("", "f32", false, &program);
@@ -183,7 +182,7 @@ TEST(test_three_readers_need_two_sums, set_up) {
     OK(d9_graph_act(&context, &graph, "b", x, &b));
     OK(d9_graph_add(&context, &graph, "ab", a, b, &sum));
     OK(d9_graph_add(&context, &graph, "abx", sum, x, &sum));
-    OK(d9_graph_add(&context, &graph, "twice", sum, sum, &sum)); /* one value in both slots */
+    OK(d9_graph_add(&context, &graph, "twice", sum, sum, &sum)); /* one value as both inputs */
     OK(d9_graph_linear(&context, &graph, "head", sum, 10, &x));
     OK(d9_graph_loss(&context, &graph, x));
     OK(d9_gradient_append(&context, &graph, false));
@@ -218,12 +217,12 @@ TEST(test_evaluation_list, set_up) {
     assert_int_equal(program_count(e, D9_OP_METRICS, false), 0);
     assert_int_equal(e->nodes[0].op, D9_OP_AUGMENT);
     assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] ==
-                0); /* the training's crop and cutout are not the test's */
+                0); /* training's crop and cutout do not apply */
     assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
     assert_int_equal(e->values[e->logits].buffer, D9_BUFFER_LOGITS);
     assert_int_equal(e->loss, D9_NONE);
     int compared = 0;
-    for (int v = 0; v < e->value_count; v++) { /* the average, read where the training list keeps the state */
+    for (int v = 0; v < e->value_count; v++) { /* the average, where the training list keeps the state */
         const d9_value *value = &e->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
         assert_int_equal(value->buffer, d9_accumulator_find(&program.accumulators, "average"));
@@ -238,14 +237,14 @@ TEST(test_evaluation_list, set_up) {
     d9_program_free(&context, &program);
 }
 
-/* ---- the scratch plan ---- */
+/* ---- scratch layout ---- */
 
 typedef struct span {
     int64_t begin, end;
     d9_node_id born, last;
 } span;
 
-/* Where and when each scratch value lives, by looking at every node. */
+/* Finds offset and lifetime of each scratch value by scanning all nodes. */
 static int find_spans(const d9_graph *graph, span *spans) {
     int count = 0;
     for (int v = 0; v < graph->value_count; v++) {
@@ -267,8 +266,8 @@ static int find_spans(const d9_graph *graph, span *spans) {
     return count;
 }
 
-/* Pairs that live at once and share a byte; all values live at once where every one is kept, else each for as many
- * nodes more as the longest rule has besides the one that reads it. */
+/* Counts pairs of values that overlap in memory while both are alive. With `keep_all` all values are alive; otherwise
+ * each lives for as many more nodes as the longest rule spans. */
 static int64_t count_clashes(const d9_graph *graph, bool keep_all, int longest_rule, int64_t scratch_bytes,
                              int *values) {
     static span spans[1024];
@@ -299,14 +298,14 @@ TEST(test_live_values_do_not_overlap, set_up) {
         assert_true(values > 80 && eval_values > 30);
         assert_int_equal(count_clashes(&kept.train, true, 1, all, &values), 0);
         assert_int_equal(count_clashes(&kept.eval, true, 1, all, &eval_values), 0);
-        assert_true(bytes < all * 7 / 10); /* and it does save */
+        assert_true(bytes < all * 7 / 10); /* memory is saved */
         print_message("%s: %lld bytes of scratch for %d values, %lld if all were kept\n", precisions[p],
                       (long long)bytes, values, (long long)all);
         for (int longest = 1; longest < D9_MAX_RULE_NODES; longest++) {
             op_ok(&context, d9_memory_plan(&context, &shared.train, false, longest, &bytes));
             assert_int_equal(count_clashes(&shared.train, false, longest, bytes, &values), 0);
         }
-        /* the judge finds a planted clash */
+        /* a planted overlap is found */
         d9_value_id conv = d9_graph_find_value(&shared.train, "stem.conv.out");
         shared.train.values[conv].offset = shared.train.values[shared.train.image].offset;
         assert_true(count_clashes(&shared.train, true, 1, bytes, &values) > 0);
@@ -314,7 +313,7 @@ TEST(test_live_values_do_not_overlap, set_up) {
     }
 }
 
-/* What is read after the step is not written over: here a value that another one covers otherwise. */
+/* A value read after the step must not be overwritten: here one that another value otherwise reuses. */
 TEST(test_features_outlive_the_step, set_up) {
     d9_program program;
     int64_t bytes;

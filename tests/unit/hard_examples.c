@@ -1,4 +1,4 @@
-/* hard_examples: a small network beside the network ranks a step's images, and the hardest alone are learned from. */
+/* hard_examples: a second, small network ranks a step's images, and the network trains on the hardest. */
 #include "core/system.h"
 #include "exchange/model.h"
 #include "graph/edit.h"
@@ -17,7 +17,7 @@ static int set_up(void **state) {
 
 enum { BATCH = 8 };
 
-/* 12 steps of 8 images, 16 x 16, four an epoch. */
+/* 12 steps of 8 images of 16 x 16, four steps per epoch. */
 static d9_config *configure(const char *backend, const char *tricks) {
     char yaml[1024];
     snprintf(yaml, sizeof yaml,
@@ -74,7 +74,7 @@ TEST(test_two_networks_in_one_list, set_up) {
         assert_int_equal(node->when.every, learns ? 3 : 0);
         lessons += learns, looks += looks_on;
     }
-    assert_true(looks > 15 && lessons > 40); /* forward; forward, backward, updates */
+    assert_true(looks > 15 && lessons > 40); /* forward only; forward, backward, updates */
     const d9_node *own = &train->nodes[program_find(train, D9_OP_UPDATE, "update.weights")],
                   *small = &train->nodes[program_find(train, D9_OP_UPDATE, "update.proxy.weights")];
     for (int64_t s = 0; s < 12; s++)
@@ -83,7 +83,7 @@ TEST(test_two_networks_in_one_list, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* The labels that the network learns are those of the images with the largest losses, and so are the images. */
+/* The network trains on the images with the largest losses, and on their labels. */
 TEST(test_the_hardest_are_chosen, set_up) {
     static const char *const backends[] = {"reference", "cpu"};
     for (int b = 0; b < 2; b++)
@@ -105,14 +105,14 @@ TEST(test_the_hardest_are_chosen, set_up) {
                 int i = 0, before = 0;
                 while (taken[i] != ranked[place]) i++;
                 for (int j = 0; j < BATCH; j++) before += losses[j] > losses[i];
-                assert_int_equal(before, place); /* no two are alike */
+                assert_int_equal(before, place); /* no two losses are equal */
                 if (place < BATCH / 2) assert_int_equal(labels[place], session.dataset->train.labels[ranked[place]]);
             }
             d9_session_close(&session), d9_config_free(&context, config);
         }
 }
 
-/* The network's parameters after some steps, by their order in the evaluation list. */
+/* Parameters of the network after some steps, in the order of the evaluation list. */
 static double *network_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
     d9_session session;
     d9_config *config = configure(backend, tricks);
@@ -137,7 +137,7 @@ static double distance(const double *a, const double *b, int64_t count) {
     return most;
 }
 
-/* Where none is left out the images come in another order, and that is all. */
+/* If no image is left out, only their order changes. */
 TEST(test_none_left_out, set_up) {
     int64_t count;
     double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
@@ -181,7 +181,7 @@ TEST(test_the_small_one_learns_in_its_time, set_up) {
     free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-/* A decoupled rate is an image's, however many of them are learned from: 5, 3 of 5, and 5 of 10. */
+/* A decoupled learning rate is per image, of the images that are trained on: 5, 3 of 5, and 5 of 10. */
 TEST(test_rates_for_an_image, set_up) {
     static const char *const tricks[] = {
         "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
@@ -202,8 +202,7 @@ TEST(test_rates_for_an_image, set_up) {
     }
 }
 
-/* What an average holds follows from the steps in which the group moved; filters return to their norm in such a step.
- */
+/* A group's average depends on the steps in which it moved; filters are renormalised in such a step. */
 TEST(test_lessons_are_counted, set_up) {
     d9_program program;
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
@@ -220,12 +219,12 @@ TEST(test_lessons_are_counted, set_up) {
     program_make(&context, config, &extent, "f32", false, &program);
     node =
         &program.train.nodes[program_find(&program.train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
-    for (int64_t s = 0; s < 12; s++) /* four steps behind the last, or later */
+    for (int64_t s = 0; s < 12; s++) /* four or more steps after the last */
         assert_true(d9_coefficient_at(&program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* A freeze that this small network has too few convolutions for leaves no trace in it. */
+/* A freeze that the small network is too shallow for must not affect it. */
 TEST(test_a_refused_trick_leaves_no_trace, set_up) {
     d9_program program;
     d9_config *config =
@@ -254,7 +253,7 @@ static double all_operations(const char *settings, const char *tricks) {
     return operations;
 }
 
-/* Larger steps have as many lessons as those of a larger batch. */
+/* Larger steps train the small network as often as a larger batch does. */
 TEST(test_operations_of_larger_steps, set_up) {
     const double large = all_operations("batch_size: 16", "hard_examples: {widths: [2, 3, 4], every: 1}"),
                  twice = all_operations("batch_size: 8", "hard_examples: {widths: [2, 3, 4], every: 2}, "
@@ -262,7 +261,8 @@ TEST(test_operations_of_larger_steps, set_up) {
     assert_true(large > 0 && fabs(twice / large - 1) < 1e-12);
 }
 
-/* All images are looked at in each step; in every third the small network learns from a half; so does the network. */
+/* All images are ranked in each step; the network trains on half of them, and so does the small network in every third
+ * step. */
 TEST(test_operations, set_up) {
     d9_program program, whole;
     d9_config *config = configure("auto", plain), *without = configure("auto", "crop: {pad: 2}");
@@ -278,8 +278,8 @@ TEST(test_operations, set_up) {
                                                 : &own) += operations;
     }
     assert_true(fabs(own / d9_graph_operations(&whole.train, 0, whole.train.node_count) - 0.5) < 1e-12);
-    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* not into the image */
-    const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* from each step on */
+    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* without the image's gradient */
+    const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after each step */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;
         assert_true(fabs(d9_train_operations(&program, done) / left - 1) < 1e-12);
@@ -294,7 +294,7 @@ static int occurrences(const uint8_t *bytes, size_t size, const char *word) {
     return count;
 }
 
-/* What is kept of a run is the network, and loads into one that has no small network beside it. */
+/* The saved model contains only the network, and loads into a network without hard_examples. */
 TEST(test_the_model_is_the_network, set_up) {
     d9_session session;
     d9_config *config = configure("cpu", plain);
@@ -322,7 +322,7 @@ TEST(test_what_does_not_fit, set_up) {
     refuse("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
 }
 
-/* Weights, filters and biases in 17 parts, which freeze makes, and the first bias; all of it twice. */
+/* Weights, filters and biases in 17 parts made by freeze, and the first bias; all of it twice. */
 TEST(test_there_is_room_for_all_groups, set_up) {
     d9_program program;
     d9_config *config = program_config(

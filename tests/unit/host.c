@@ -1,12 +1,12 @@
-/* The host executor with a toy backend, and the table of backends. The toy has rules for scale and add, a fused
- * scale+add, and records what was prepared and released. */
+/* The host executor with a toy backend, and the table of backends. The toy has rules for scale, add and fused
+ * scale+add, and counts prepared and released sites. */
 #include "backends/host/host.h"
 #include "backends/host/shapes.h"
 #include "core/system.h"
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* ---- the toy: f32 vectors, one thread ---- */
+/* ---- toy backend: f32 vectors, one thread ---- */
 
 typedef struct toy {
     int prepared, released;
@@ -26,7 +26,7 @@ static void toy_describe(const void *backend, d9_device_info *info) {
     snprintf(info->isa, sizeof info->isa, "toy");
 }
 
-/* "first" unless a forced plan wants "second"; anything else is not to be had. */
+/* The choice is "first" unless a forced plan names "second"; others are invalid. */
 static d9_status prepare(d9_context *context, d9_site *site) {
     ((toy *)site->backend)->prepared++;
     if (site->nodes[0]->as.scale.factor == 13) return d9_fail(context, D9_DEVICE, "thirteen");
@@ -57,7 +57,7 @@ static d9_status run_add(d9_context *context, const d9_site *site, int64_t step)
         data(site, n->outputs[0])[i] = data(site, n->inputs[0])[i] + data(site, n->inputs[1])[i];
     return D9_OK;
 }
-/* factor * x + b, without the value between */
+/* factor * x + b, without storing the intermediate value */
 static d9_status run_fused(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *s = site->nodes[0], *a = site->nodes[1];
     (void)context, (void)step;
@@ -67,7 +67,7 @@ static d9_status run_fused(d9_context *context, const d9_site *site, int64_t ste
     return D9_OK;
 }
 
-/* The same, for a rule that answers for the value between: it writes it where somebody else wants it. */
+/* The same for a rule that writes the intermediate value if it has another reader. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
 static d9_status run_writing(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status = D9_OK;
@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-/* Says whether its output is wanted; and an addition that does without its inputs. */
+/* Its choice shows whether its output has a reader; and an addition that ignores its inputs. */
 static d9_status prepare_asking(d9_context *context, d9_site *site) {
     (void)context;
     snprintf(site->choice, sizeof site->choice,
@@ -89,7 +89,7 @@ static bool recomputes_all(const d9_site *site, d9_value_id value) {
     return true;
 }
 
-/* One way, timed at one second. */
+/* A single algorithm, timed at one second. */
 static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     (void)context, (void)site;
     *count = capacity > 0;
@@ -151,7 +151,7 @@ static d9_status open_sparing(d9_context *context, const d9_backend_options *opt
 static const d9_backend plain = TABLE(open_plain), writing = TABLE(open_writing), asking = TABLE(open_asking),
                         sparing = TABLE(open_sparing);
 
-/* ---- the case: x -scale 2-> y, y + b -> z, and a second reader of y where it is asked for ---- */
+/* ---- case: x -scale 2-> y, y + b -> z, and optionally a second reader of y ---- */
 
 enum { LENGTH = 5 };
 
@@ -199,7 +199,7 @@ static void make_chain(chain *t, bool second_reader) {
     if (second_reader) op_node(&t->c, &reader);
 }
 
-/* Runs step 0; z must be 2x + b, and w = 4x where it is computed. Gives the plan's text. */
+/* Runs step 0: z must be 2x + b, and w, if computed, 4x. Checks the plan's text. */
 static void expect_plan(chain *t, const d9_backend *backend, const d9_backend_options *options, const char *text) {
     double z[LENGTH], w[LENGTH];
     const double *x = t->c.content[t->x], *b = t->c.content[t->b];
@@ -272,12 +272,12 @@ TEST(different_times_and_shared_bytes_stop_a_rule) {
         expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     }
     t.c.graph->nodes[0].when = t.c.graph->nodes[1].when = (d9_when){.every = 2};
-    t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* x is dead when z is made, one node at a time */
+    t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* x is dead when z is written */
     expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     op_case_free(&t.c);
 }
 
-/* What is added to the second node's output by the third: twice the output itself is no addition of something else. */
+/* The value that the third node adds to the second's output; adding the output to itself has no addend. */
 TEST(the_addend_of_a_chain) {
     enum { Y = 7, OTHER = 3 };
     static const struct {
@@ -311,7 +311,7 @@ TEST(nodes_run_when_they_are_due) {
 
 /* ---- failures ---- */
 
-/* Plans with the given options and expects this failure; every prepared site must have been released. */
+/* Planning with these options must fail in this way, and release every prepared site. */
 static void expect_failure(chain *t, const d9_backend_options *options, d9_status want, const char *words) {
     d9_device *device;
     d9_plan *plan;
@@ -385,7 +385,7 @@ TEST(reading_and_writing_stay_inside) {
     op_case_free(&t.c);
 }
 
-/* ---- memory that runs out, at every allocation in turn ---- */
+/* ---- lack of memory at each allocation in turn ---- */
 
 typedef struct stingy {
     int left;

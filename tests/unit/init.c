@@ -1,4 +1,4 @@
-/* Initial parameters: their distribution, and that each depends on seed and name alone. */
+/* Initial parameters: their distribution, and that each depends only on seed and name. */
 #include "graph/init.h"
 #include "record/safetensors.h"
 #include "tests/support/programs.h"
@@ -11,7 +11,7 @@ static d9_context context;
 static uint8_t images[IMAGES * SIDE * SIDE * 3];
 static double table[3 * 256];
 
-/* A program and the state it starts from. */
+/* A program and its initial state. */
 typedef struct start {
     d9_config *config;
     d9_program program;
@@ -74,7 +74,7 @@ static bool same(const start *a, const start *b, const char *name) {
     return count == other && memcmp(x, y, (size_t)count * sizeof *x) == 0;
 }
 
-/* Uniform in +-1/sqrt(fan-in): bounded, and mean, variance and ends as they should be within five deviations. */
+/* Uniform in +-1/sqrt(fan-in): bounded; mean, variance and extremes within five standard deviations. */
 TEST(test_weights_are_uniform, set_up) {
     start s = begin("", 1);
     static const struct {
@@ -97,7 +97,7 @@ TEST(test_weights_are_uniform, set_up) {
         }
         double n = (double)count, deviation = a / sqrt(3);
         assert_true(low > -a && high < a);
-        assert_true(low < -a * (1 - 20 / n) && high > a * (1 - 20 / n)); /* missed with probability exp(-10) */
+        assert_true(low < -a * (1 - 20 / n) && high > a * (1 - 20 / n)); /* fails with probability exp(-10) */
         assert_true(fabs(sum / n) <= 5 * deviation / sqrt(n));
         assert_true(fabs(squares / n - a * a / 3) <= 5 * a * a * sqrt(4.0 / 45) / sqrt(n));
     }
@@ -109,7 +109,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* No draw is used twice: among so many of 2^32 values one pair or two may be equal by chance. */
+/* No draw may be used twice; among so many of 2^32 values, one or two pairs may be equal by chance. */
 TEST(test_weights_are_drawn_once, set_up) {
     start s = begin("", 1);
     static const char *const names[] = {"stem.conv.weight", "layer3.res1.conv.weight", "head.weight"};
@@ -126,8 +126,8 @@ TEST(test_weights_are_drawn_once, set_up) {
     end(&s);
 }
 
-/* Mean, variance, fourth moment, and the product of the two that one draw makes are those of a normal distribution
- * within five deviations; another stream draws others, a shorter tensor the same. */
+/* Mean, variance, fourth moment, and product of the two numbers of a draw must be those of a normal distribution within
+ * five standard deviations. Another stream has other draws; a shorter tensor has the same ones. */
 TEST(test_normal_weights_are_normal, set_up) {
     enum { COUNT = 200001 };
     const d9_initializer init = {.name = "normal", .fill = d9_init_normal, .a = 0.5};
@@ -172,7 +172,7 @@ TEST(test_norms_and_statistics, set_up) {
     end(&s);
 }
 
-/* No two weights are drawn from the same numbers: their ratio would be a constant. */
+/* Two weights made from the same draws would have a constant ratio. */
 TEST(test_streams_differ, set_up) {
     start s = begin("", 1);
     const d9_graph *g = &s.program.train;
@@ -198,7 +198,7 @@ TEST(test_seed_and_name_alone, set_up) {
     start plain = begin("", 1), again = begin("", 1), other = begin("", 2), edited = begin(program_many_tricks, 1);
     assert_true(same(&plain, &again, "stem.conv.weight"));
     assert_false(same(&plain, &other, "stem.conv.weight"));
-    for (int i = 0; i < 4; i++) { /* what tricks do elsewhere moves no draw */
+    for (int i = 0; i < 4; i++) { /* tricks elsewhere change no draw */
         assert_true(same(&plain, &edited, untouched[i]));
         assert_false(same(&plain, &other, untouched[i]));
     }
@@ -208,7 +208,7 @@ TEST(test_seed_and_name_alone, set_up) {
     end(&edited);
 }
 
-/* Whitening is timed by itself, so it is filled by itself; it takes no draw at all. */
+/* Whitening filters are computed in their own timed segment and use no draws. */
 TEST(test_segments, set_up) {
     start one = begin("patch_whitening: {images: 8}", 1), two = begin("patch_whitening: {images: 8}", 2);
     assert_true(same(&one, &two, "stem.whiten.weight"));
@@ -231,7 +231,7 @@ TEST(test_segments, set_up) {
     end(&two);
 }
 
-/* At zero, or anywhere up to the spread from it; another seed's is another. */
+/* Zero, or uniform up to the spread; depends on the seed. */
 TEST(test_bias_spread, set_up) {
     start zero = begin("whitening_bias: {images: 8}", 1),
           one = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
@@ -249,7 +249,7 @@ TEST(test_bias_spread, set_up) {
     end(&two);
 }
 
-/* The first filters copy a channel each; the others are those of the run without the trick. */
+/* The first filters copy one channel each; the others are as without the trick. */
 TEST(test_dirac, set_up) {
     start with = begin("dirac_init: {}", 1), without = begin("", 1);
     static const struct {
@@ -272,7 +272,7 @@ TEST(test_dirac, set_up) {
     end(&without);
 }
 
-/* The filters of patch_whitening, then their negatives; the bias starts at zero. */
+/* The filters of patch_whitening and their negatives; the bias starts at zero. */
 TEST(test_negated_whitening, set_up) {
     start both = begin("whitening_bias: {size: 3, epsilon: 0.01, images: 8}", 1),
           plain = begin("patch_whitening: {size: 3, epsilon: 0.01, images: 8}", 1);
@@ -287,7 +287,7 @@ TEST(test_negated_whitening, set_up) {
     end(&plain);
 }
 
-/* ---- what PyTorch makes in float64: tests/golden/generate_initialisers.py ---- */
+/* ---- PyTorch's values in float64: tests/golden/generate_initialisers.py ---- */
 
 enum { GOLDEN_IMAGES = 12 };
 
@@ -298,7 +298,7 @@ static const d9_tensor *golden(const d9_safetensors *file, const char *name, int
     return tensor;
 }
 
-/* (3, 256): what becomes of a byte, with the file's mean and deviation of each channel. */
+/* (3, 256): normalised value of each byte, with the file's mean and standard deviation per channel. */
 static void golden_table(const d9_safetensors *file, double *values) {
     double mean[3], std[3];
     assert_int_equal(sscanf(d9_safetensors_metadata(file, "mean"), "[%lf, %lf, %lf]", &mean[0], &mean[1], &mean[2]), 3);

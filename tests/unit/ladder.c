@@ -1,7 +1,7 @@
-/* configs/ladder/ beside the table that was published of its steps (`published.source` of each file). */
+/* configs/ladder/, compared with the published table of its steps (`published.source` of each file). */
 #include "config_testing.h"
 
-/* ---- the ladder, beside the published table ---- */
+/* ---- the published table ---- */
 
 enum {
     CROP = 1,
@@ -71,7 +71,7 @@ static const step table[LADDER_COUNT] = {
 
 static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-/* What every step has in common, and the one setting of each trick that never changes. */
+/* Settings common to all steps, and options of tricks that never change. */
 static void write_constants(d9_text *text, int tricks) {
     static const struct {
         int bit;
@@ -140,7 +140,7 @@ TEST(test_ladder, reset) {
     }
 }
 
-/* Each file of the ladder names the one before it. */
+/* Each file of the ladder inherits from the previous one. */
 TEST(test_ladder_is_a_chain, reset) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
@@ -154,7 +154,7 @@ TEST(test_ladder_is_a_chain, reset) {
     }
 }
 
-/* The second step moved work from the CPU to the GPU; here it always is where the network is. */
+/* The second step moved work from the CPU to the GPU; here it is always on the network's device. */
 TEST(test_ladder_ends_at_dawn94, reset) {
     char hashes[5][65];
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",

@@ -1,4 +1,4 @@
-/* Default threads and the memory limit, on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
+/* Default threads and memory limits on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
 #include "backends/host/machine.h"
 #include "core/system.h"
 #include "core/listing.h"
@@ -10,14 +10,14 @@ typedef struct file {
     const char *path, *text;
 } file;
 
-/* A machine of `cores` cores with `siblings` hyperthreads each: thread t of core c is processor c + t * cores, or, when
+/* A machine with `cores` cores of `siblings` hyperthreads: thread t of core c is processor c + t * cores or, if
  * `neighbours`, c * siblings + t. */
 typedef struct tree {
     const char *what;
     int cores, siblings;
     bool neighbours;
     const char *allowed; /* "0-3,8"; NULL: all */
-    const char *group;   /* /proc/self/cgroup; NULL: no such file */
+    const char *group;   /* /proc/self/cgroup; NULL: missing */
     file files[MAX_FILES];
     int threads;     /* expected */
     double gibibyte; /* expected limit; 0: none */
@@ -91,7 +91,7 @@ static const tree trees[] = {
      .threads = 4},
 };
 
-/* ---- fabricating ---- */
+/* ---- fabricating trees ---- */
 
 static void put(const char *root, const char *path, const char *text) {
     d9_context context;
@@ -176,14 +176,14 @@ TEST(the_processor_is_named) {
     put(root, "proc/cpuinfo",
         "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
-    put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* of no number */
+    put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no number */
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
     d9_folder_remove(&context, root);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
-/* As sysfs has them: a line each, sizes in K. */
+/* In sysfs' format: one line each, sizes in K. */
 TEST(the_caches_are_read) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},

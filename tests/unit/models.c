@@ -1,5 +1,5 @@
-/* The networks as graphs: parameters counted, names, shapes, the order of their nodes, and what each says to bad
- * options. Their gradients are in gradient_network.c. */
+/* The networks as graphs: number of parameters, names, shapes, order of nodes, and errors for invalid options.
+ * gradient_network.c tests their gradients. */
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
@@ -61,8 +61,8 @@ static int64_t parameters(const d9_graph *graph) {
     return count;
 }
 
-/* torchvision 0.14 has these numbers for 1000 classes; those of 10 classes follow from the stem and the head.
- * Those of the other networks are the sums over their layers. */
+/* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for 10 classes follow from stem and head. For
+ * other networks: sums over their layers. */
 TEST(parameters_are_counted, set_up) {
     static const struct {
         const char *model;
@@ -109,7 +109,7 @@ TEST(resnet_has_torchvisions_names, set_up) {
     assert_shape(&b, "fc.weight", (d9_shape){2, {1000, 2048}});
     assert_shape(&b, "fc.bias", (d9_shape){1, {1000}});
     assert_int_equal(d9_graph_find_value(&b.graph, "layer1.1.downsample.0.weight"), D9_NONE);
-    /* sides; the stride is on the 3x3, as torchvision has it */
+    /* sides; the 3x3 has the stride, as in torchvision */
     assert_shape(&b, "conv1.out", (d9_shape){4, {2, 112, 112, 64}});
     assert_shape(&b, "maxpool.out", (d9_shape){4, {2, 56, 56, 64}});
     assert_shape(&b, "layer2.0.conv1.out", (d9_shape){4, {2, 56, 56, 128}});
@@ -153,7 +153,7 @@ TEST(vgg_has_weights_and_biases_side_by_side, set_up) {
     drop(&b);
 }
 
-/* Every name of a program in half precision, gradients and casts with it, has its place in D9_NAME_SIZE. */
+/* Every name in a half-precision program, including gradients and casts, must fit in D9_NAME_SIZE. */
 TEST(names_fit, set_up) {
     static const char *const models[] = {"name: densenet, growth: 4", "name: resnet, depth: 152, width: 4",
                                          "name: vgg"};
@@ -166,7 +166,7 @@ TEST(names_fit, set_up) {
         program_make(&context, config, &extent, "bf16", false, &program);
         program_check_graph(&program.train);
         for (int v = 0; v < program.train.value_count; v++)
-            assert_true(strlen(program.train.values[v].name) < D9_NAME_SIZE - 1); /* none is cut short */
+            assert_true(strlen(program.train.values[v].name) < D9_NAME_SIZE - 1); /* none is truncated */
         d9_program_free(&context, &program), d9_config_free(&context, config);
     }
 }
@@ -184,7 +184,7 @@ static const d9_op *ops(const built *b, const char *first, int count) {
     return found;
 }
 
-/* Every add follows its norm and goes before its act; it reads the norm first and the shortcut second. */
+/* Every add follows its norm and precedes its act; its inputs are the norm and the shortcut, in this order. */
 TEST(norm_add_and_act_are_neighbours, set_up) {
     static const char *const depths[] = {"name: resnet, depth: 34, width: 4", "name: resnet, depth: 50, width: 4"};
     for (int m = 0; m < 2; m++) {
@@ -222,7 +222,7 @@ TEST(blocks_are_in_order, set_up) {
 
 /* ---- options ---- */
 
-/* Off is absent, and only what was asked stays in evaluation. */
+/* Without dropout there is no node; evaluation has dropout only if requested. */
 TEST(dropout_is_where_it_is_asked_for, set_up) {
     static const struct {
         const char *model;
@@ -304,14 +304,14 @@ TEST(the_stem_follows_the_image, set_up) {
     }
 }
 
-/* Keller Jordan's order, and norms as quick and as bare as his. */
+/* Keller Jordan's order, and his batch norm without scale and with the same momentum. */
 TEST(airbench_pools_ahead_of_its_norms, set_up) {
     static const char *const roles[] = {"whiten.conv",  "whiten.conv.bias", "whiten.act",  "group1.conv1",
                                         "group1.pool",  "group1.norm1",     "group1.act1", "group1.conv2",
                                         "group1.norm2", "group1.add",       "group1.act2"};
     built b = build("name: airbench, residual: on", 32, 10);
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) assert_string_equal(b.graph.nodes[i].role, roles[i]);
-    assert_int_equal(b.graph.nodes[9].inputs[0], b.graph.nodes[6].outputs[0]); /* the sum is of what the pool left */
+    assert_int_equal(b.graph.nodes[9].inputs[0], b.graph.nodes[6].outputs[0]); /* the addend is the pooled value */
     assert_true(b.graph.nodes[5].as.norm.epsilon == 1e-12 && b.graph.nodes[5].as.norm.momentum == 0.4);
     assert_shape(&b, "whiten.conv.out", (d9_shape){4, {2, 31, 31, 24}});
     assert_shape(&b, "group3.act2.out", (d9_shape){4, {2, 3, 3, 256}});
@@ -320,7 +320,7 @@ TEST(airbench_pools_ahead_of_its_norms, set_up) {
     drop(&b);
 }
 
-/* A first group that is deeper than the others: the sum is behind its last norm. */
+/* A first group deeper than the others: the addition follows its last norm. */
 TEST(airbench_has_a_deeper_first_group, set_up) {
     static const char *const roles[] = {"group1.act1",  "group1.conv2", "group1.norm2", "group1.act2",  "group1.conv3",
                                         "group1.norm3", "group1.add",   "group1.act3",  "group2.conv1", "group2.pool",
@@ -331,12 +331,12 @@ TEST(airbench_has_a_deeper_first_group, set_up) {
     drop(&b);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 TEST(bad_options_are_named, set_up) {
     static const struct {
         const char *model;
-        int64_t side; /* 0: the configuration refuses */
+        int64_t side; /* 0: rejected with the configuration */
         const char *words;
     } rows[] = {
         {"name: vgg, dropout: [0.25, 1, 0.5]", 0, "model.dropout[1] 1 0 0.999999"},
@@ -369,7 +369,7 @@ TEST(bad_options_are_named, set_up) {
     }
 }
 
-/* The smallest images that are not refused. */
+/* The smallest images that are accepted. */
 TEST(the_smallest_images_fit, set_up) {
     static const struct {
         const char *model;

@@ -1,5 +1,5 @@
-/* Groups as data: a second update beside the usual one. The head moves by SGD without momentum, with nothing kept, a
- * schedule of its own and only from epoch 1 to epoch 2; everything else as configured. */
+/* Parameter groups as data: a second update rule beside the usual one. The head uses SGD without momentum or state,
+ * with its own schedule, only from epoch 1 to epoch 2; everything else as configured. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "tricks/trick.h"
@@ -14,7 +14,7 @@ static d9_context context;
 
 static const double head_rate = 0.05;
 
-/* Before the others, so that it selects first. */
+/* Runs before other tricks, so that its selection comes first. */
 static d9_status add_head(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
     (void)options;
     assert_true(d9_graph_find_value(graph, "head.weight") != D9_NONE);
@@ -61,7 +61,7 @@ static d9_status select_nothing(d9_context *unused, const void *options, const d
 
 /* ---- sessions ---- */
 
-/* SGD has the head of the test's trick. */
+/* SGD sessions use the test's trick for the head. */
 static void open_session(const d9_config *config, d9_session *session) {
     const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
@@ -75,7 +75,7 @@ static void step(d9_session *session, int64_t at) {
     op_ok(&context, d9_session_step(session, at));
 }
 
-/* One parameter's elements in a buffer that is laid out as the state or as the gradients. */
+/* Reads a parameter's elements from a buffer with the layout of the state or of the gradients. */
 static void read_parameter(d9_session *session, const char *name, d9_buffer buffer, float *values, int64_t *count) {
     const d9_graph *graph = &session->program.train;
     const d9_value *value = &graph->values[d9_graph_find_value(graph, name)];
@@ -90,7 +90,7 @@ static void check_near(double got, double want, const char *what, int64_t at) {
         fail_msg("%s, step %lld: %.9g, must be %.9g", what, (long long)at, got, want);
 }
 
-/* The step just done, recomputed from the gradients that it left. `velocity` NULL: none is kept. */
+/* Recomputes the last step from its gradients. `velocity` NULL: no momentum. */
 static void check_update(d9_session *session, const char *name, int64_t at, double rate, double momentum,
                          const float *before, const float *velocity) {
     const d9_config *config = session->config;
@@ -129,7 +129,7 @@ static void check_two_updates(const char *backend) {
             for (int64_t i = 0; i < count; i++) moved += after[i] != head[i];
         } else
             assert_memory_equal(after, head, (size_t)count * sizeof *head);
-        read_parameter(&session, "head.weight", kept, velocity, &count); /* its range of what the others keep */
+        read_parameter(&session, "head.weight", kept, velocity, &count); /* its range is unused */
         for (int64_t i = 0; i < count; i++) assert_true(velocity[i] == 0);
     }
     assert_true(moved > 0);
@@ -150,8 +150,8 @@ static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
     return config;
 }
 
-/* Each step recomputed from the gradients that it left, by the sums over all steps that the averages stand for.
- * `times`: of the rate; the decay is divided by it. */
+/* Recomputes each step from its gradients, with sums over all steps in place of the averages. `times` multiplies the
+ * learning rate and divides the decay. */
 static void check_adam(const char *backend, d9_optimizer optimizer, const char *name, double times) {
     d9_config *config = adam_config(backend, optimizer);
     const double b1 = config->train.momentum, b2 = config->train.beta2, decay = config->train.weight_decay / times;
@@ -196,7 +196,7 @@ TEST(adam_in_every_step) {
 
 /* ---- stopped and resumed ---- */
 
-/* Everything that must be as if nothing had happened, as bytes. */
+/* Reads all buffers that resuming must restore, as bytes. */
 static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     const int64_t *each = session->program.buffer_bytes;
     *size = each[D9_BUFFER_STATE] + each[D9_BUFFER_METRICS];
@@ -221,7 +221,7 @@ static void check_resume(d9_config *config) {
     open_session(config, &whole);
     for (int64_t at = 0; at < whole.program.steps; at++) {
         const d9_progress_state here = {at, rows, at / whole.program.steps_per_epoch};
-        if (at == 7) op_ok(&context, d9_checkpoint_write(&whole, path, &here)); /* while the head moves */
+        if (at == 7) op_ok(&context, d9_checkpoint_write(&whole, path, &here)); /* while the head is updated */
         step(&whole, at);
     }
     read_all(&whole, &wanted, &size);
@@ -260,8 +260,8 @@ TEST(muon_resumes_in_the_middle) {
     check_resume(muon_config("cpu", "f32"));
 }
 
-/* Every third step the filters begin at the norm sqrt(outputs), whatever they were; the decay and an orthogonal step of
- * known length are all that moves them from there. */
+/* Every third step starts with filters of norm sqrt(outputs); only the decay and an orthogonal update of known length
+ * change them. */
 TEST(muon_moves_filters_by_its_rate) {
     d9_config *config = muon_config("cpu", "f32");
     d9_session session;
@@ -279,14 +279,14 @@ TEST(muon_moves_filters_by_its_rate) {
         for (int64_t i = 0; i < count; i++) norm += (double)before[i] * before[i];
         const double keep = (at % 3 == 2 ? sqrt(6 / norm) : 1) * (1 - 0.1 * rate);
         for (int64_t i = 0; i < count; i++) moved += pow(after[i] - keep * before[i], 2);
-        /* six singular values, each between 0.3 and 1.3 unless the gradient has none there */
+        /* six singular values, each between 0.3 and 1.3 unless the gradient lacks it */
         const double each = sqrt(moved / 6) / rate;
         if (!(each > 0.3 && each < 1.3)) fail_msg("step %lld moved by %g of its rate", (long long)at, each);
     }
     d9_session_close(&session), d9_config_free(&context, config);
 }
 
-/* Its rate is train.lr's with another peak; what it decays is not the batch's business. */
+/* Muon's learning rate is train.lr with another peak; its decay does not depend on the batch. */
 TEST(muon_follows_the_schedule) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\n"
                                                  "model: {name: resnet9, channels: [4, 6, 8, 10]}\n"
@@ -307,7 +307,7 @@ TEST(muon_follows_the_schedule) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* Of 12 steps: intervals of 2 while a sixth of the steps done is below 1, then of 3. */
+/* In 12 steps: an interval of 2 while a sixth of the steps done is below 1, then of 3. */
 TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     d9_config *config = program_config(
@@ -325,15 +325,15 @@ TEST(muon_renormalises_less_often) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* Both averages come from the checkpoint, the step's corrections from its number. */
+/* Both averages come from the checkpoint, the bias correction from the step number. */
 TEST(adam_resumes_in_the_middle) {
     check_resume(adam_config("reference", D9_OPTIMIZER_ADAM));
     check_resume(adam_config("cpu", D9_OPTIMIZER_ADAMW));
 }
 
-/* ---- what is selected, and what is refused ---- */
+/* ---- selection and errors ---- */
 
-/* Tricks that change the first group, or the tail, by one line each. */
+/* Defines tricks that change the first group, or the tail, in one line. */
 #define CHANGE(name, ...)                                                                                              \
     static d9_status name(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {         \
         (void)unused, (void)options, (void)graph;                                                                      \
@@ -389,7 +389,7 @@ static void refused(const d9_trick *trick, const char *words) {
     d9_context_clear(&context);
 }
 
-/* A group counts its own steps: what it averages starts at zero in its first. */
+/* A group counts its own steps: its averages start at zero in its first step. */
 static d9_status begin_late(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {
     (void)unused, (void)options, (void)graph;
     d9_group_set_update(&groups->group[1], D9_UPDATE_ADAMW);
@@ -407,7 +407,7 @@ TEST(corrections_count_the_group_s_own_steps) {
     assert_true(biases->share.constant == 0.125 && biases->decay.constant == 5e-4);
     for (int64_t s = 4; s < program.steps; s++) {
         check_near(d9_coefficient_at(&program, &biases->correction[0], s), 1 - pow(0.75, (double)s - 3), "first", s);
-        assert_true(d9_coefficient_at(&program, &biases->correction[1], s) == 1); /* nothing old is kept */
+        assert_true(d9_coefficient_at(&program, &biases->correction[1], s) == 1); /* beta is 0 */
     }
     d9_program_free(&context, &program);
 }
@@ -443,7 +443,7 @@ TEST(selectors) {
     assert_false(d9_selector_takes(&(d9_selector){.rank = 2}, &value));
     assert_false(d9_selector_takes(&(d9_selector){.role = "layer2.*"}, &value));
     const d9_groups groups = {2, {{.selects.rank = 4}, {.selects.kinds = 1u << D9_WEIGHT}}};
-    assert_int_equal(d9_groups_find(&groups, &value), 0); /* the first that takes it */
+    assert_int_equal(d9_groups_find(&groups, &value), 0); /* the first that matches */
     assert_int_equal(d9_groups_find(&(d9_groups){1, {{.selects.rank = 1}}}, &value), D9_NONE);
 }
 

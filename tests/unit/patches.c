@@ -1,5 +1,5 @@
-/* Patch statistics and Jacobi's eigenvectors, against naive double loops and the definition of an eigenvector; then
- * the filters that patch_whitening makes of them: they whiten. */
+/* Patch statistics and Jacobi's eigenvectors, compared with naive loops in double and the definition of eigenvectors;
+ * and the filters of patch_whitening, which must whiten. */
 #include "kernels/formulas/philox.h"
 #include "step/patches.h"
 #include "tests/support/programs.h"
@@ -14,7 +14,7 @@ static double table[CHANNELS * 256];
 
 static uint32_t word(uint32_t i, uint32_t stream) { return d9_philox4x32_10(11, i, stream, 0, 0).v[0]; }
 
-/* Neighbours are alike, as in pictures: else the covariance would be nearly diagonal. */
+/* Neighbouring pixels are similar, as in photos; otherwise the covariance would be nearly diagonal. */
 static int set_up(void **state) {
     static const double mean[CHANNELS] = {125.31, 122.95, 113.87}, deviation[CHANNELS] = {62.99, 62.09, 66.70};
     (void)state;
@@ -38,7 +38,7 @@ static double pixel(int64_t image, int y, int x, int c) {
     return table[c * 256 + images[((image * HEIGHT + y) * WIDTH + x) * CHANNELS + c]];
 }
 
-/* Sum over all patches of p p^T / (patches - 1), entry by entry: the definition. */
+/* The definition: the sum over all patches of p p^T / (patches - 1), element by element. */
 static void naive_covariance(int64_t count, int size, double *covariance) {
     int d = CHANNELS * size * size, patches = 0;
     double patch[MAX_D];
@@ -72,7 +72,7 @@ TEST(test_covariance, set_up) {
 
 TEST(test_threads_change_no_bit, set_up) {
     static double one[27 * 27], many[27 * 27];
-    static const int threads[] = {0, 2, 3, 4}; /* 0: as many as there are */
+    static const int threads[] = {0, 2, 3, 4}; /* 0: as many as available */
     d9_init_site s = site();
     s.threads = 1;
     op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, one));
@@ -83,7 +83,7 @@ TEST(test_threads_change_no_bit, set_up) {
     }
 }
 
-/* White images: the largest sums there are, far beyond 32 bits over the runs of one large image. */
+/* White images have the largest sums, beyond 32 bits for the runs of a large image. */
 TEST(test_large_sums, set_up) {
     enum { SIDE = 300 };
     uint8_t *white = malloc(SIDE * SIDE);
@@ -147,7 +147,7 @@ TEST(test_random_matrices, set_up) {
         }
 }
 
-/* Eigenvalues that come several times, vanish, or differ by fifteen orders of magnitude. */
+/* Eigenvalues that are repeated, zero, or differ by fifteen orders of magnitude. */
 TEST(test_degenerate_spectra, set_up) {
     enum { D = 27 };
     static double matrix[D * D], u[D];
@@ -174,8 +174,7 @@ TEST(test_matrix_that_is_not_finite, set_up) {
 
 /* ---- the filters ---- */
 
-/* F C F^T, C being the covariance of the patches that the filters were made of, is diagonal with
- * lambda / (lambda + epsilon) on the diagonal. */
+/* F C F^T, with C the covariance of the patches used, is diagonal with lambda / (lambda + epsilon) on the diagonal. */
 TEST(test_filters_whiten, set_up) {
     enum { D = 27, COUNT = 40 };
     static double covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
@@ -206,7 +205,7 @@ TEST(test_filters_whiten, set_up) {
     op_ok(&context, d9_patch_covariance(&context, &s, COUNT, 3, covariance));
     memcpy(copy, covariance, sizeof copy);
     op_ok(&context, d9_symmetric_eigen(&context, copy, D, eigenvalues, vectors));
-    assert_true(eigenvalues[0] > 1 && eigenvalues[D - 1] < 0.1); /* a spectrum that needs whitening */
+    assert_true(eigenvalues[0] > 1 && eigenvalues[D - 1] < 0.1); /* the spectrum is far from white */
     for (int i = 0; i < D; i++)
         for (int j = 0; j < D; j++) {
             double sum = 0;

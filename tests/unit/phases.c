@@ -1,6 +1,6 @@
-/* Phases, lists of their own over the same state: smaller images at first (progressive), several batches a step
- * (batch_schedule), no gradients of what no longer learns (freeze, whitening_bias); the backends alike in them, and the
- * time that is left. */
+/* Phases, each with its own node list for the same state: smaller images at first (progressive), several batches per
+ * step (batch_schedule), no gradients of frozen parameters (freeze, whitening_bias); backends must agree in all phases;
+ * and the predicted time. */
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "tests/support/programs.h"
@@ -15,7 +15,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* 3 epochs of 32 images, 16 x 16. `settings`: of training. */
+/* 3 epochs of 32 images of 16 x 16. `settings`: keys of train. */
 static d9_config *configure_as(const char *model, const char *backend, const char *settings, const char *tricks) {
     char yaml[1024];
     const int length = snprintf(yaml, sizeof yaml,
@@ -48,7 +48,7 @@ TEST(test_two_lists_over_one_state, set_up) {
     const d9_graph *early = &program.phase[0].list, *train = &program.train;
     program_check_graph(early);
     assert_ints(program.steps, 12, program.phase_count, 1);
-    assert_int_equal(program.phase[0].until, 4); /* of 3.6 */
+    assert_int_equal(program.phase[0].until, 4); /* 3.6 rounded */
     assert_true(d9_program_list(&program, 3) == early && d9_program_list(&program, 4) == train);
     assert_int_equal(d9_program_usual_step(&program), 4);
     const d9_shape *small = &early->values[early->image].shape, *whole = &train->values[train->image].shape;
@@ -66,7 +66,7 @@ TEST(test_two_lists_over_one_state, set_up) {
                     d9_shape_equal(&train->values[same].shape, &value->shape));
         shared++;
     }
-    assert_true(shared > 40); /* parameters, gradients, statistics, the data set, averages */
+    assert_true(shared > 40); /* parameters, gradients, statistics, data set, averages */
     for (d9_op op = D9_OP_UPDATE; op <= D9_OP_COPY; op++)
         for (d9_node_id n = d9_edit_next(train, op, 0), m = d9_edit_next(early, op, 0); n != D9_NONE || m != D9_NONE;
              n = d9_edit_next(train, op, n + 1), m = d9_edit_next(early, op, m + 1)) {
@@ -110,7 +110,7 @@ static double *train_session(d9_session *session, int64_t steps, int64_t *count)
     return state;
 }
 
-/* The state after `steps` steps; `config` goes. */
+/* The state after `steps` steps. Frees `config`. */
 static double *train_config(d9_config *config, int64_t steps, int64_t *count) {
     d9_session session;
     op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
@@ -129,7 +129,7 @@ static double distance(const double *a, const double *b, int64_t count) {
     return most;
 }
 
-/* Through the change of lists, which is before step 2: no step is like one on whole images. */
+/* The list changes before step 2; every step differs from one on whole images. */
 TEST(test_backends_agree, set_up) {
     static const char tricks[] = "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
                       plain[] = "crop: {pad: 2}, flip: {}";
@@ -142,7 +142,7 @@ TEST(test_backends_agree, set_up) {
     }
 }
 
-/* The text of all lists forces each of them, and their lines are told apart. */
+/* The text of all lists' plans forces each plan, and lines of different lists are distinguished. */
 TEST(test_a_plan_of_each_list, set_up) {
     d9_session session, again;
     char text[16384];
@@ -157,7 +157,7 @@ TEST(test_a_plan_of_each_list, set_up) {
     assert_string_equal(plan_text(again.train_plan), plan_text(session.train_plan));
     d9_session_close(&again);
     char *line = strstr(text, "\tphase1:draws\t");
-    line[8] = 'x'; /* a node that is not there */
+    line[8] = 'x'; /* a node that does not exist */
     assert_int_equal(d9_session_open(&context, &options, &again), D9_USAGE);
     assert_words(context.message, "phase1:xraws");
     d9_context_clear(&context), d9_session_close(&session), d9_config_free(&context, config);
@@ -169,7 +169,7 @@ typedef struct served {
     int64_t step, batches, side;
 } served;
 
-/* The steps of a run, one after the other, and the images that each sees. */
+/* Checks a run's steps one by one, and the images of each. */
 static void check_steps(const char *tricks, const served *expected, int64_t count) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", tricks);
@@ -188,8 +188,8 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
         step += d9_program_batches(&program, step);
     }
     assert_int_equal(step, program.steps);
-    for (int phase = 0; phase < program.phase_count; phase++) assert_true(runs[1 + phase]); /* no list is for nothing */
-    int64_t alike = 0, at = 0, steps = 0; /* counted in bunches, there are as many */
+    for (int phase = 0; phase < program.phase_count; phase++) assert_true(runs[1 + phase]); /* every list is used */
+    int64_t alike = 0, at = 0, steps = 0; /* counting runs of equal steps gives the same number */
     for (; at < program.steps; at += alike * d9_program_batches(&program, at), steps += alike) {
         alike = d9_program_equal_steps(&program, at);
         const int64_t last = at + (alike - 1) * d9_program_batches(&program, at);
@@ -199,8 +199,8 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* An epoch has four batches: where fewer are left than a step takes, they are taken one by one, on images of the same
- * size. */
+/* An epoch has four batches: if fewer than a step's batches are left, they are taken one by one, with images of the
+ * same size. */
 TEST(test_batches_of_a_step, set_up) {
     static const served late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
                                   {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
@@ -211,13 +211,13 @@ TEST(test_batches_of_a_step, set_up) {
     for (int step = 0; step < 12; step++) single[step] = (served){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
     check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
-    /* Three from step 3 to step 6, over an epoch's end. */
+    /* Three from step 3 to step 6, across the end of an epoch. */
     check_steps("batch_schedule: {from: [0.25, 0.5], batches: [3, 1]}", single, 12);
     check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
     check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);
 }
 
-/* Steps of two batches are those of a run whose batches are twice as large, to the bit. */
+/* Steps of two batches must be bit-identical to those of a run with batches twice as large. */
 TEST(test_two_batches_are_one_of_twice_the_size, set_up) {
     static const char sgd[] = "momentum: 0.9, weight_decay: 0.01, lr: {knots: [0, 20%, end], values: [0, 0.1, 0]}",
                       decoupled[] = "weight_decay: 0.01, decoupled: on, lr: {knots: [0, end], values: [20, 1]}",
@@ -244,7 +244,7 @@ TEST(test_two_batches_are_one_of_twice_the_size, set_up) {
     }
 }
 
-/* An average that moves every three steps does so in the step that has such a batch. */
+/* An average that moves every three steps moves in the step that contains the third batch. */
 TEST(test_what_happens_every_so_many_steps, set_up) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
@@ -263,7 +263,7 @@ TEST(test_batches_that_do_not_fit, set_up) {
     refuse(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}", "tricks.batch_schedule.from 0.5");
 }
 
-/* Two first steps are not three: the third step tells. */
+/* Changing after two steps must differ from changing after three. */
 TEST(test_the_lists_change_in_time, set_up) {
     int64_t count;
     double *two = train("reference", "progressive: {share: 0.2}", 2, &count),
@@ -278,7 +278,7 @@ TEST(test_the_lists_change_in_time, set_up) {
 
 static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
 
-/* A step is timed where it stands: later ones of the other list take as much longer as they have more operations. */
+/* The current step is timed; steps of another list are predicted in proportion to their operations. */
 TEST(test_seconds_left, set_up) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.5}");
@@ -291,7 +291,7 @@ TEST(test_seconds_left, set_up) {
     assert_true(fabs(d9_seconds_left(&program, config, 6, 1) - larger * (6 + evaluation)) < 1e-9);
     assert_true(fabs(d9_seconds_left(&program, config, 7, 1) - (5 + evaluation)) < 1e-9);
     d9_program_free(&context, &program), d9_config_free(&context, config);
-    config = configure(resnet9, "auto", "batch_schedule: {}"); /* by the batch */
+    config = configure(resnet9, "auto", "batch_schedule: {}"); /* per batch */
     config->eval.every = 0;
     make(config, &program);
     for (int64_t step = 0; step < 12; step += 2)
@@ -299,9 +299,9 @@ TEST(test_seconds_left, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* ---- what no longer learns ---- */
+/* ---- frozen parameters ---- */
 
-/* The whitening layer's bias learns for 3 steps, the stem for 9 of the 12. */
+/* The whitening layer's bias is trained for 3 of the 12 steps, the stem for 9. */
 static const char resting[] = "whitening_bias: {images: 8, bias_epochs: 0.75}, freeze: {until: [0.75]}";
 
 static bool makes(const d9_graph *list, const char *gradient) { return d9_graph_find_value(list, gradient) != D9_NONE; }
@@ -324,15 +324,15 @@ TEST(test_no_gradient_of_what_rests, set_up) {
         assert_true(phase->from == expected[p].from && phase->until == expected[p].until);
         for (int i = 0; i < 4; i++) assert_int_equal(makes(&phase->list, gradients[i]), expected[p].made[i]);
     }
-    assert_int_equal(d9_edit_next(&program.phase[1].list, D9_OP_UPDATE, 0), /* the stem's groups are gone */
+    assert_int_equal(d9_edit_next(&program.phase[1].list, D9_OP_UPDATE, 0), /* the stem's groups are removed */
                      program_find(&program.phase[1].list, D9_OP_UPDATE, "update.weights"));
     assert_int_equal(d9_program_phase(&program, 2), D9_NONE);
     assert_ints(d9_program_phase(&program, 3), 0, d9_program_phase(&program, 9), 1);
-    assert_int_equal(d9_program_usual_step(&program), 3); /* 6 of 12 run the first phase */
+    assert_int_equal(d9_program_usual_step(&program), 3); /* 6 of 12 steps are in the first phase */
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* Smaller images end at step 6, in the middle of a phase. */
+/* Smaller images end at step 6, within a phase of freeze. */
 TEST(test_phases_of_both_kinds, set_up) {
     static const int64_t from[] = {0, 3, 6, 9};
     static const int64_t side[] = {12, 12, 16, 16};
@@ -341,7 +341,7 @@ TEST(test_phases_of_both_kinds, set_up) {
     snprintf(tricks, sizeof tricks, "%s, progressive: {}", resting);
     d9_config *config = configure(resnet9, "auto", tricks);
     make(config, &program);
-    assert_int_equal(program.phase_count, 4); /* so no step runs `train` */
+    assert_int_equal(program.phase_count, 4); /* so no step uses `train` */
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program.phase[p].list;
         assert_ints(program.phase[p].from, from[p], program.phase[p].until, p < 3 ? from[p + 1] : 12);
@@ -351,7 +351,7 @@ TEST(test_phases_of_both_kinds, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* The same bits as with all gradients and without the updates. */
+/* The result is bit-identical to computing all gradients without those updates. */
 TEST(test_the_others_do_not_notice, set_up) {
     static const char *const backends[] = {"reference", "cpu"};
     for (int b = 0; b < 2; b++) {
@@ -370,7 +370,7 @@ TEST(test_the_others_do_not_notice, set_up) {
     }
 }
 
-/* Parameters that rest stay, and no others. */
+/* Frozen parameters must not change, and all others must. */
 TEST(test_what_rests_stays, set_up) {
     int64_t count;
     double *at_nine = train("reference", resting, 9, &count), *at_ten = train("reference", resting, 10, &count),
@@ -390,7 +390,7 @@ TEST(test_what_rests_stays, set_up) {
     free(at_four);
 }
 
-/* Layers may stop at times of their own: two together, then a third. The schedule of each ends where it stops. */
+/* Layers may be frozen at different times: two together, then a third. Each one's schedule ends there. */
 TEST(test_each_stops_in_its_time, set_up) {
     static const struct {
         const char *update;
@@ -403,10 +403,10 @@ TEST(test_each_stops_in_its_time, set_up) {
         .count = 2, .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}}, .value_count = 2, .values = {0.8, 0}};
     make(config, &program);
     assert_int_equal(program.phase_count, 2);
-    assert_int_equal(program.groups.count, 6); /* weights and biases: two that stop together, one, and the rest */
+    assert_int_equal(program.groups.count, 6); /* weights and biases: two frozen together, one later, and the rest */
     assert_true(makes(&program.phase[0].list, "layer1.res1.conv.weight.grad"));
     assert_false(makes(&program.phase[0].list, "layer1.conv.weight.grad"));
-    assert_false(makes(&program.phase[1].list, "layer1.res1.norm.bias.grad")); /* before the next convolution */
+    assert_false(makes(&program.phase[1].list, "layer1.res1.norm.bias.grad")); /* it precedes the next convolution */
     assert_true(makes(&program.phase[1].list, "layer1.res2.conv.weight.grad"));
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, groups[g].update)];

@@ -1,5 +1,5 @@
-/* Philox4x32-10 against the known-answer vectors published with the paper (Random123, kat_vectors), and the
- * integer ranges made from it. */
+/* Philox4x32-10, compared with the known answers published with the paper (Random123, kat_vectors), and the integer
+ * ranges made from it. */
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
@@ -11,7 +11,7 @@ typedef struct known_answer {
 static const known_answer vectors[] = {
     {0, {0, 0, 0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
     {UINT64_MAX, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-    {UINT64_C(0x299f31d0a4093822), /* the digits of pi */
+    {UINT64_C(0x299f31d0a4093822), /* digits of pi */
      {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
@@ -35,7 +35,7 @@ TEST(below_covers_its_range_evenly) {
         seen[d9_philox_below(d9_philox4x32_10(1, sample, 3, D9_STREAM_CROP, 0).v[0], RANGE)]++;
     double chi_square = 0;
     for (int i = 0; i < RANGE; i++) chi_square += (seen[i] - 1000.0) * (seen[i] - 1000.0) / 1000.0;
-    assert_true(chi_square < 26.1); /* 8 degrees of freedom: exceeded by one seed in a thousand */
+    assert_true(chi_square < 26.1); /* 8 degrees of freedom: one seed in a thousand exceeds it */
     assert_true(chi_square > 0.86);
 }
 

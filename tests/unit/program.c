@@ -1,4 +1,4 @@
-/* The step program: what lies where, what runs when, and that running out of memory anywhere is an answer. */
+/* The step program: memory layout, schedule of nodes, and errors if memory runs out. */
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"
@@ -14,7 +14,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* resnet9 with these tricks, batch 8 */
+/* resnet9 with these tricks and batch 8 */
 static d9_config *config_with(const char *tricks) {
     char yaml[1024];
     snprintf(yaml, sizeof yaml,
@@ -47,11 +47,11 @@ TEST(test_steps, set_up) {
     assert_ints(b.program.steps, 12, b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
-    assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* nobody wants one */
+    assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* none is needed */
     drop(&b);
 }
 
-/* 2.9 epochs of 4 steps are 11.6: the nearest whole number of steps. */
+/* 2.9 epochs of 4 steps are 11.6: rounded to the nearest number of steps. */
 TEST(test_part_of_an_epoch, set_up) {
     d9_config *config = config_with("");
     d9_extent extent = program_extent(config, 35, 32);
@@ -90,8 +90,8 @@ static int region_of(const d9_value *value) {
     return value->parameter == D9_BIAS ? BIASES : WEIGHTS;
 }
 
-/* Every value at a multiple of 64 bytes, none over another, region after region; gradients where their parameters are.
- */
+/* Every value must be at a multiple of 64 bytes, without overlaps, region by region; gradients at the offsets of their
+ * parameters. */
 static void check_layout(const d9_program *program, const int *wanted) {
     const d9_graph *g = &program->train;
     int64_t size = (int64_t)d9_type_bytes(program->precision->master), end[REGIONS] = {0}, begin[REGIONS];
@@ -118,7 +118,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
     for (int r = 0; r < REGIONS; r++) assert_int_equal(count[r], wanted[r]);
     for (int r = 1; r < REGIONS; r++)
         if (count[r]) assert_true(begin[r] >= end[r - 1]);
-    for (int r = 0; r < 2; r++) { /* a group is what its update covers, and no more */
+    for (int r = 0; r < 2; r++) { /* a group covers exactly its update's range */
         assert_true(program->groups.group[r].begin * size <= begin[r] && program->groups.group[r].end * size >= end[r]);
         assert_true(program->groups.group[r].end * size < end[r] + 64);
     }
@@ -141,7 +141,7 @@ TEST(test_layout, set_up) {
     drop(&b);
 }
 
-/* The published network: 6,573,120 parameters (2 x 3x3 convolutions a residual, no biases but batch norm's). */
+/* The published network: 6,573,120 parameters (two 3x3 convolutions per residual, no biases except batch norm's). */
 TEST(test_parameter_count, set_up) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: resnet9}\n");
     d9_extent extent = program_extent(config, 1024, 32);
@@ -154,7 +154,7 @@ TEST(test_parameter_count, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* ---- the list ---- */
+/* ---- node list ---- */
 
 TEST(test_order_of_the_list, set_up) {
     built b = make(program_many_tricks, 32, "bf16");
@@ -169,8 +169,7 @@ TEST(test_order_of_the_list, set_up) {
     d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
-    for (d9_node_id n = 0; n < g->node_count;
-         n++) { /* what has no gradient itself, and is no end of the list, is one */
+    for (d9_node_id n = 0; n < g->node_count; n++) { /* nodes without a gradient, except at the end, are gradients */
         const d9_op_info *info = d9_op_info_of(g->nodes[n].op);
         const bool end = info->batch || info->update || n == metrics || n == average;
         if (!end && !info->gradient) assert_true(n > metrics && n < weights);
@@ -179,8 +178,8 @@ TEST(test_order_of_the_list, set_up) {
     drop(&b);
 }
 
-/* The gradient into the image: further nodes, the first layer's, which the frozen one of whitening passes on. All
- * others stay, in their order. */
+/* The gradient with respect to the image adds nodes: the first layer's, which a frozen whitening layer passes on. All
+ * other nodes stay in order. */
 TEST(test_gradient_into_the_image, set_up) {
     static const struct {
         const char *tricks;
@@ -211,7 +210,7 @@ TEST(test_gradient_into_the_image, set_up) {
     }
 }
 
-/* The same twice, node for node and byte for byte. */
+/* Building twice gives identical nodes and bytes. */
 TEST(test_built_twice, set_up) {
     d9_text text[2];
     for (int i = 0; i < 2; i++) {
@@ -230,7 +229,7 @@ TEST(test_views_reach, set_up) {
     assert_ints(d9_views_reach(&views), 3, d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void assert_refused(const char *tricks, int64_t images, int64_t side, const char *words) {
     d9_config *config = config_with(tricks);
@@ -255,7 +254,7 @@ TEST(test_refusals, set_up) {
     assert_refused("cutout: {size: 9}", 32, 8, "8x8 cutout 8 9");
 }
 
-TEST(test_largest_augmentation, set_up) { /* the bounds themselves are fine */
+TEST(test_largest_augmentation, set_up) { /* the bounds themselves are legal */
     d9_config *config = config_with("crop: {pad: 7}, cutout: {size: 8}");
     d9_extent extent = program_extent(config, 32, 8);
     d9_program program;
@@ -265,7 +264,7 @@ TEST(test_largest_augmentation, set_up) { /* the bounds themselves are fine */
 
 /* ---- memory ---- */
 
-typedef struct ration { /* an allocator that fails once, at allocation `fail_at` */
+typedef struct ration { /* an allocator that fails at allocation `fail_at` */
     int64_t taken, live, fail_at;
 } ration;
 

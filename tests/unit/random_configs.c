@@ -1,18 +1,18 @@
-/* Configurations drawn at random from the option tables of root, backend_options, eval, train, the network and the
- * tricks: every option with choices or bounds but those that pinned() names, each trick on or off. What `dawn9 config`
- * accepts trains, and what it refuses does not. Three steps at once give the same bits as some of them, a checkpoint,
- * and the rest in a resumed run: weights, accumulators, metrics, and the rows of the epochs.
+/* Random configurations from the option tables of root, backend_options, eval, train, the network and the tricks: each
+ * option with choices or bounds, except those in pinned(), and each trick on or off. Configurations that `dawn9 config`
+ * accepts must train; rejected ones must not. Three steps must give the same bits as stopping, writing a checkpoint and
+ * resuming: weights, accumulators, metrics, and rows of epochs.
  *
- * usage: test_random_configs [COUNT [SEED]]    draws until COUNT (32) have trained to their end, and without a SEED
- * until each network and each trick has. A failure names the seed of its draw: test_random_configs 1 SEED */
+ * usage: test_random_configs [COUNT [SEED]]    runs until COUNT (32) have trained to their end and, without a SEED,
+ * each network and trick has. A failure prints the seed of its draw: test_random_configs 1 SEED */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 3, MOST_REFUSED = 20 /* for each that is accepted */ };
+enum { STEPS = 3, MOST_REFUSED = 20 /* per accepted configuration */ };
 static int wanted_count = 32;
 static uint64_t first_seed = 1;
-static bool want_all = true; /* networks and tricks, each in a run that trained to its end */
+static bool want_all = true; /* requires that each network and trick has trained to the end */
 
 /* ---- numbers ---- */
 
@@ -94,33 +94,33 @@ static void put_value(draw *d, const d9_option *option) {
     }
 }
 
-/* What is not drawn, and why. */
+/* Options that are not drawn, with the reason. */
 static const char *pinned(const draw *d, const char *section, const char *key) {
     const struct {
         const char *section, *key, *value;
     } rows[] = {
-        {"root", "keep", "all"},              /* the checkpoint of the end is compared */
-        {"root", "threads", "1"},             /* of so little work */
-        {"backend_options", "tune", "off"},   /* what is timed may be chosen otherwise the next time */
-        {"eval", "patience", "0"},            /* no images are set aside */
-        {"train", "batch_size", d->batch},    /* the number of images goes by it */
-        {"train", "epochs", "1.5"},           /* of two steps: three, and an evaluation between them */
-        {"batch_schedule", "batches", "[2]"}, /* as many as an epoch has */
+        {"root", "keep", "all"},              /* final checkpoints are compared */
+        {"root", "threads", "1"},             /* the work is small */
+        {"backend_options", "tune", "off"},   /* timing may select other algorithms */
+        {"eval", "patience", "0"},            /* there are no validation images */
+        {"train", "batch_size", d->batch},    /* the number of images depends on it */
+        {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
+        {"batch_schedule", "batches", "[2]"}, /* the number per epoch */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;
     return NULL;
 }
 
-/* True if the default is far above the range that is drawn from, like a width of hundreds of channels, which the
- * reference backend's plain loops train for seconds. */
+/* True if the default is far above the range of draws, like a width of hundreds of channels, with which the reference
+ * backend would take seconds. */
 static bool is_large(const d9_option *option) {
     const char *first = option->fallback + (option->fallback[0] == '[');
     return (option->type == D9_OPTION_INT || option->type == D9_OPTION_INTS) && is_bounded(option) &&
            strtod(first, NULL) > option->minimum + WHOLE_SPAN;
 }
 
-/* Each option as it is pinned, as it is by default unless that is large, or drawn. */
+/* Writes each option as pinned, by default unless that is large, or drawn. */
 static void put_options(draw *d, const char *section, const d9_option *options, const char *between) {
     for (const d9_option *option = options; option->type != D9_OPTION_NONE; option++) {
         const char *value = pinned(d, section, option->key);
@@ -192,7 +192,7 @@ static void draw_yaml(draw *d) {
         fail_msg(__VA_ARGS__);                                                                                         \
     } while (0)
 
-/* Clocks: the only values of a checkpoint that another run need not have. */
+/* Clocks: the only values of a checkpoint that differ between runs. */
 static bool is_time(const char *name) {
     static const char *const times[] = {"epochs/seconds", "epochs/hours", "epochs/images_per_second"};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -226,7 +226,7 @@ static run_report train(const d9_config *config, const char *folder, int64_t sto
     return run_train(&options, NULL);
 }
 
-/* Whether it trained to its end: numbers may leave the finite ones, in both runs alike. */
+/* True if it trained to its end; numbers may become non-finite, then in both runs. */
 static bool check_resumed(draw *d, const d9_config *config) {
     char whole_folder[RUN_PATH_BYTES], parts_folder[RUN_PATH_BYTES], what[48];
     snprintf(what, sizeof what, "the draw with seed %llu", (unsigned long long)d->seed);
@@ -248,7 +248,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-/* Whether this machine has the backend, and there the level and the precision. */
+/* True if this machine has the backend, level and precision. */
 static bool is_here(const d9_config *config) {
     d9_context context;
     const d9_backend *backend;
@@ -275,7 +275,7 @@ static outcome check_draw(draw *d) {
     d9_text_init(&context, &d->yaml);
     draw_yaml(d);
     op_ok(&context, d9_text_status(&d->yaml));
-    /* The table knows what is legal by itself; what belongs together may be refused. */
+    /* the table knows each option's legal values; combinations may be rejected */
     if (d9_config_parse(&context, "random.yaml", d9_text_get(&d->yaml), NULL, &config) != D9_OK) goto done;
     if (!is_here(config)) {
         came = ABSENT;

@@ -1,4 +1,4 @@
-/* record: the clocks, the run folder and its files, and what they must never hold. */
+/* record: clocks, the run folder and its files, and data that records must not contain. */
 #include "record/record.h"
 #include "core/system.h"
 #include "record/effective.h"
@@ -47,7 +47,7 @@ static int end(void **state) {
     bench *bench = *state;
     char path[512];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(bench, names[i], path));
-    int left = rmdir(bench->folder); /* fails when anything else was left there */
+    int left = rmdir(bench->folder); /* fails if other files were left */
     d9_config_free(&bench->context, bench->config), free(bench);
     return left;
 }
@@ -69,7 +69,7 @@ static void open_record(bench *bench, d9_record *record, bool resume, int64_t ke
 
 /* ---- clocks ---- */
 
-/* Each segment lasts a power of two, so that a sum says which are in it. */
+/* Each segment lasts a power of two, so a sum shows which segments it includes. */
 static const struct {
     d9_segment_kind kind;
     int64_t epoch;
@@ -111,19 +111,19 @@ TEST_WITH(bench *bench, test_clocks, begin, end) {
     const double train = 128 + 1024 + 4096;
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("airbench_seconds"), 2) == 64 + train + 8192);
-    /* target met in epoch 2: evaluations out, the checkpoint before it in, everything after it out */
+    /* target reached in epoch 2: without evaluations, with the checkpoint before, without anything after */
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 2) ==
                 2 + 4 + 8 + 16 + 32 + 64 + 128 + 512 + 1024);
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 1) == 2 + 4 + 8 + 16 + 32 + 64 + 128);
     assert_true(isnan(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 0)));
-    assert_true(d9_timeline_sum(&timeline, d9_clock_find("process_seconds"), 2) == 16383); /* not the last save */
+    assert_true(d9_timeline_sum(&timeline, d9_clock_find("process_seconds"), 2) == 16383); /* without the last save */
     assert_null(d9_clock_at(4));
     assert_null(d9_clock_at(-1));
     assert_null(d9_clock_find("seconds"));
     d9_timeline_free(&timeline);
 }
 
-/* An epoch that was interrupted has two segments: the target is met where the last one ends. */
+/* An interrupted epoch has two segments: the target is reached at the end of the last one. */
 TEST_WITH(bench *bench, test_clock_of_an_interrupted_epoch, begin, end) {
     d9_timeline timeline;
     d9_timeline_init(&bench->context, &timeline, 0);
@@ -147,7 +147,7 @@ TEST_WITH(bench *bench, test_process_clock_counts_gaps, begin, end) {
     d9_timeline_free(&timeline);
 }
 
-/* ---- the folder ---- */
+/* ---- run folder ---- */
 
 static d9_epoch_row row_of(int64_t epoch, double accuracy) {
     return (d9_epoch_row){.epoch = epoch,
@@ -171,7 +171,7 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
         assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t90.25\n");
-    open_record(bench, &record, true, 2); /* resumed after epoch 2: the third row goes */
+    open_record(bench, &record, true, 2); /* resumed after epoch 2: the third row is removed */
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
     assert_file(bench, "events.jsonl",
                 "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":90.0,\"accuracy_tta\":90.25,"
@@ -218,8 +218,8 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
         assert_words(bench->context.message, "--overwrite");
         d9_context_clear(&bench->context), d9_config_free(&bench->context, other);
     }
-    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* untouched */
-    bench->config = parse(&bench->context, "target=90"); /* cannot change a result: the same run */
+    assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* unchanged */
+    bench->config = parse(&bench->context, "target=90"); /* does not affect results: the same run */
     open_record(bench, &record, true, 1);
     d9_config_free(&bench->context, bench->config);
     bench->config = mine;
@@ -350,7 +350,7 @@ TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end)
     json_decref(root), d9_text_free(&text), d9_timeline_free(&timeline);
 }
 
-/* Every field that DAWNBench's README asks for. */
+/* All fields required by DAWNBench's README. */
 TEST(test_submission, begin, end) {
     static const char *const fields[] = {"version", "author",   "authorEmail", "framework", "codeURL",
                                          "model",   "hardware", "costPerHour", "timestamp", "misc"};
@@ -378,7 +378,7 @@ TEST(test_leftovers_go, begin, end) {
     d9_record record;
     char path[512];
     for (int resume = 0; resume < 2; resume++) {
-        for (size_t i = (size_t)resume; i < 4; i++) /* a run that has its result is not resumed */
+        for (size_t i = (size_t)resume; i < 4; i++) /* a run with a result is not resumed */
             assert_int_equal(d9_file_write(&bench->context, in(bench, names[i], path), "x", 1), D9_OK);
         assert_int_equal(d9_file_write(&bench->context, in(bench, "checkpoint.safetensors", path), "x", 1), D9_OK);
         open_record(bench, &record, resume, 0);
@@ -402,7 +402,7 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     d9_safetensors_free(&bench->context, file);
 }
 
-/* A configuration whose file has a name that is not UTF-8 still gets its record. */
+/* A configuration file whose name is not UTF-8 still gets its record. */
 TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     d9_timeline timeline;
     d9_epoch_row rows[2];
@@ -414,7 +414,7 @@ TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
     assert_int_equal(d9_record_result(&record, &result), D9_OK);
-    bool finished = false; /* its config.yaml reads back */
+    bool finished = false; /* its config.yaml can be loaded */
     assert_int_equal(d9_record_finished(&bench->context, bench->folder, bench->config, &finished), D9_OK);
     assert_true(finished);
     bench->config->title = title;

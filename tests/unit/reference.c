@@ -1,5 +1,5 @@
-/* The reference backend, which judges the others: against loops written here by hand, types against each
- * other, threads against one thread. Its gradients are in gradients.c. */
+/* The reference backend: compared with loops written here, types with each other, threads with one thread. gradients.c
+ * tests its gradients. */
 #include "core/system.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/philox.h"
@@ -72,14 +72,13 @@ TEST(every_op_writes_all_of_its_outputs) {
         if (!covered[op]) fail_msg("no case runs %s", d9_op_name((d9_op)op));
 }
 
-/* The same inputs, which every type holds, and sums that are exact: only the output's own rounding may
- * differ. */
+/* Inputs that all types represent, and exact sums: only the output's own rounding may differ. */
 TEST(integers_agree_across_types) {
     fixture *f = *state;
     for (int i = 0; i < op_spec_count(); i++) {
         op_case wide, narrow;
         d9_op op = op_spec_op(i);
-        if (op == D9_OP_AUGMENT) continue; /* its table is filled with integers, but bytes index it: nothing to sum */
+        if (op == D9_OP_AUGMENT) continue;           /* its table holds integers, but bytes index it: no sums */
         if (op == D9_OP_ORTHOGONAL_UPDATE) continue; /* it divides by a norm */
         op_case_make(&wide, &f->context, i, D9_F64, D9_F64, OP_FILL_INTEGER);
         op_case_make(&narrow, &f->context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
@@ -108,7 +107,7 @@ TEST(threads_change_no_bit) {
     }
 }
 
-/* ---- forward operations against loops by hand ---- */
+/* ---- forward operations, compared with plain loops ---- */
 
 typedef double (*by_hand)(const op_case *c, int64_t i); /* element i of output 0, in double */
 
@@ -141,7 +140,7 @@ static double linear_by_hand(const op_case *c, int64_t i) {
     return sum;
 }
 
-/* The statistics of the one group and channel of element i. */
+/* The single value of a group and channel's statistics for element i. */
 static double norm_by_hand(const op_case *c, int64_t i) {
     const int64_t *x = dims(c, 0);
     const double *values = content(c, 0);
@@ -211,7 +210,7 @@ static double slice_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[i / taken * dims(c, 0)[3] + c->graph->nodes[0].as.slice.offset + i % taken];
 }
 
-/* Step 4; a word below p 2^32 drops its element. */
+/* Step 4; elements whose random word is below p 2^32 are dropped. */
 static double dropout_by_hand(const op_case *c, int64_t i) {
     const d9_dropout_attributes *dropout = &c->graph->nodes[0].as.dropout;
     const d9_philox words = d9_philox4x32_10(c->program.seed, (uint32_t)(i / 4), 4, 7, d9_role_stream("dropout"));
@@ -233,7 +232,8 @@ static double scale_by_hand(const op_case *c, int64_t i) {
 static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
-/* rate 1/8, decay 1/4, momentum 1/2; weights 1/2 and 3/4, epsilon 1/4, a sum of 2, corrections 7/8 and 3/4 (specs.c) */
+/* Learning rate 1/8, decay 1/4, momentum 1/2; weights 1/2 and 3/4, epsilon 1/4, a sum of 2, corrections 7/8 and 3/4
+ * (specs.c). */
 static double update_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     double w = content(c, 0)[i], g = content(c, 1)[i], v = node->input_count > 2 ? content(c, 2)[i] : 0, s = g + w / 4;
@@ -247,7 +247,7 @@ static double update_by_hand(const op_case *c, int64_t i) {
     return w - s / 8 + (v / 2 - s / 8) / 2;
 }
 
-/* Step 4 of 3 an epoch: from the second batch of the second epoch's order on. */
+/* Step 4 with 3 per epoch: from the second batch of the second epoch's order. */
 static int64_t sample_of(const op_case *c, int order_input, int64_t batch, int64_t i) {
     return (int64_t)content(c, order_input)[4 % 3 * batch + i];
 }
@@ -256,7 +256,7 @@ static double gather_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i)];
 }
 
-/* Of the images, the one that as many come before. */
+/* The image that `place` images precede. */
 static double rank_by_hand(const op_case *c, int64_t place) {
     const double *loss = content(c, 0);
     const int64_t n = dims(c, 0)[0];
@@ -274,7 +274,7 @@ static double draw_by_hand(const op_case *c, int64_t i) {
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
-/* By a padded copy of the row and column numbers, crop, then reversal. */
+/* Via a padded copy of row and column numbers, crop, then mirroring. */
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;
@@ -364,7 +364,7 @@ TEST(norm_moves_the_running_statistics) {
     op_close(&live), op_case_free(&c);
 }
 
-/* ---- the orthogonal update, by its definition: always X X^T, whichever side is the longer ---- */
+/* ---- the orthogonal update by its definition: X X^T, whichever side is longer ---- */
 
 enum { LARGEST = 70 * 117 };
 
@@ -395,7 +395,7 @@ static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const do
     }
 }
 
-/* In step 4: rate 1/8, decay 1/4 (specs.c). */
+/* Step 4: learning rate 1/8, decay 1/4 (specs.c). */
 TEST(orthogonal_updates_by_definition) {
     fixture *f = *state;
     static double x[LARGEST];
@@ -426,7 +426,7 @@ TEST(orthogonal_updates_by_definition) {
     assert_true(checked >= 4);
 }
 
-/* Nothing divides by nothing: no gradient, or a filter of zeros. */
+/* No division by zero without a gradient, or for a filter of zeros. */
 TEST(orthogonal_updates_of_zeros) {
     fixture *f = *state;
     for (int zero = 0; zero < 3; zero++) {
@@ -453,7 +453,7 @@ TEST(sgd_keeps_the_velocity) {
         op_case c;
         if (op_spec_op(i) != D9_OP_UPDATE) continue;
         op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
-        if (c.graph->nodes[0].output_count == 1) { /* nothing kept */
+        if (c.graph->nodes[0].output_count == 1) { /* without state */
             op_case_free(&c);
             continue;
         }
@@ -461,7 +461,7 @@ TEST(sgd_keeps_the_velocity) {
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].outputs[1]); k++) {
             const d9_update row = c.graph->nodes[0].as.update.update;
             double s = content(&c, 1)[k] + content(&c, 0)[k] / 4;
-            bool page = row == D9_UPDATE_SGD_PAGE; /* alone with the rate inside */
+            bool page = row == D9_UPDATE_SGD_PAGE; /* only this rule includes the learning rate */
             if (row >= D9_UPDATE_ADAM) s = content(&c, 1)[k] / 4 + (row == D9_UPDATE_ADAM ? content(&c, 0)[k] / 8 : 0);
             NEAR(f->a[k], content(&c, 2)[k] / 2 + (page ? -s / 8 : s), 1e-14);
         }
@@ -482,7 +482,7 @@ TEST(pooling_lets_nan_win_and_takes_the_first_maximum) {
     op_case c;
     d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, 0}};
     d9_node back = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2, 0}};
-    const double x[] = {1, NAN, 5, 5, 0, /* windows: {1, NaN, 9, 2}, {5, 5, 5, 4}; the last column is in none */
+    const double x[] = {1, NAN, 5, 5, 0, /* windows {1, NaN, 9, 2}, {5, 5, 5, 4}; the last column is in none */
                         9, 2,   5, 4, 7};
     const double dx[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0};
     op_live live;
@@ -508,7 +508,8 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_live live;
     d9_node node = {.op = D9_OP_METRICS, .input_count = 4, .output_count = 1};
     double loss[] = {1, 2.5, 0.25}, metrics[4];
-    const double logits[] = {1, 3, 2, 5, 5, 0, -1, -3, -2}, labels[] = {1, 0, 2}; /* a tie goes to the first */
+    const double logits[] = {1, 3, 2, 5, 5, 0, -1, -3, -2},
+                 labels[] = {1, 0, 2}; /* of equal logits the first is predicted */
     op_case_begin(&c, &f->context, "metrics", D9_F32, D9_F32, OP_FILL_RANDOM);
     node.inputs[0] = with_content(&c, "loss", D9_F32, (d9_shape){1, {3}}, loss);
     node.inputs[1] = with_content(&c, "logits", D9_F32, (d9_shape){2, {3, 3}}, logits);
@@ -525,7 +526,7 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     op_step(&live, 9);
     op_step(&live, 10);
     op_read(&live, node.outputs[0], metrics);
-    assert_true(metrics[3] == 10); /* step 9, counted from one, and step 10 does not replace it */
+    assert_true(metrics[3] == 10); /* step 9, counted from one; step 10 does not replace it */
     op_close(&live), op_case_free(&c);
 }
 
@@ -540,7 +541,7 @@ TEST(a_wrong_index_is_refused) {
         op_case_make(&c, &f->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         d9_value_id id = node->inputs[input];
-        int64_t beside = 0; /* entries of the order behind those that the step takes */
+        int64_t beside = 0; /* entries of the order after the step's */
         if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT)
             beside = 2 * (node->as.augment.count - node->as.augment.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;
@@ -551,7 +552,7 @@ TEST(a_wrong_index_is_refused) {
     }
 }
 
-/* ---- the comparators themselves ---- */
+/* ---- comparison functions ---- */
 
 TEST(comparators_fail_on_nan_and_on_nothing) {
     const double want[] = {1, 2, 2}, near[] = {1, 2, 2.003}, nan[] = {1, NAN, 2}, zeros[20] = {0};

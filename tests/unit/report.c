@@ -1,5 +1,5 @@
-/* The report: figures as TSV, HTML and JSON with everything escaped, and what is computed of records made for the
- * purpose: pairs, intervals, Holm, chances, epochs saved, verdicts. Statistics themselves: statistics.c. */
+/* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records: pairs, intervals,
+ * Holm, shares, epochs saved, verdicts. statistics.c tests the statistics. */
 #include "core/system.h"
 #include "core/listing.h"
 #include "record/safetensors.h"
@@ -32,7 +32,7 @@ static void ok(d9_status status) {
         if (!(fabs(got_ - want_) <= 1e-9)) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                  \
     } while (0)
 
-/* ---- figures ---- */
+/* ---- tables ---- */
 
 static const d9_column columns[] = {
     {"name", "A \"name\"", "what <it> is", D9_COLUMN_TEXT, false},
@@ -75,12 +75,12 @@ TEST(test_figures, set_up, tear_down) {
     assert_holds(html, "<a href=\"./runs/a%20b,k=1%23%3F/%C3%A9%22\">a &lt;b&gt;&amp;&#39;c&#39;</a>");
     assert_holds(html, "data-value=\"1e-05\">&lt;0.0001</td>");
     assert_holds(html, ">\xe2\x88\x92"
-                       "0.31</td>");                       /* a true minus */
-    assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* never minus nothing */
+                       "0.31</td>");                       /* a minus sign */
+    assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* zero has no sign */
     assert_holds(html, ">+12.00</td>");
     assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
     assert_holds(html, "<td><span>line end</span></td>"); /* the page limits its width */
-    assert_null(strstr(html, "Nothing"));                 /* an empty column is left out */
+    assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
     d9_text_free(&text);
 
     json_t *rows = d9_figures_json(&table);
@@ -90,7 +90,7 @@ TEST(test_figures, set_up, tear_down) {
     json_decref(rows), d9_arena_free(&context, &arena);
 }
 
-/* ---- records made for the purpose ---- */
+/* ---- fabricated records ---- */
 
 static json_t *arms, *runs;
 
@@ -105,7 +105,7 @@ static void write_json(const char *path, json_t *object) {
     free(dump), json_decref(object);
 }
 
-/* An arm and its finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
+/* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *accuracies) {
     char at[256], path[320];
     const char *epochs = strstr(name, "train.epochs=");
@@ -124,7 +124,7 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
     }
 }
 
-/* An arm that is configured like another: its runs are those of the other. */
+/* Adds an arm with the same configuration as another, whose runs it shares. */
 static void add_twin(const char *name, const char *baseline, const char *other, int count) {
     char at[256];
     json_array_append_new(arms, json_pack("{s:s, s:s, s:s?, s:[], s:{}, s:s}", "name", name, "label", name, "baseline",
@@ -173,15 +173,15 @@ TEST(test_pairs, set_up, tear_down) {
     assert_int_equal(base->met, 2);
     NEAR(base->chance.share, 0.5);
     assert_int_equal(better->met, 4);
-    NEAR(report->runs[4].difference, high[0] - low[0]); /* the run of the same seed */
+    NEAR(report->runs[4].difference, high[0] - low[0]); /* compared with the run of the same seed */
     assert_int_equal(report->runs[11].seed, 5);
-    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* there is none */
+    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* there is none, so with the mean */
     assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
     assert_holds(report->verdict, "The other shows none with 4 seeds");
     d9_report_free(&context, report);
 }
 
-/* A folder lists seed10 before seed2: an arm's runs lie in the order of their seeds all the same. */
+/* A folder lists seed10 before seed2; an arm's runs are still sorted by seed. */
 TEST(test_runs_out_of_order, set_up, tear_down) {
     begin();
     add_arm("base", NULL, 1, 4, low);
@@ -199,7 +199,7 @@ TEST(test_runs_out_of_order, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* Four comparisons, each of which alone would be seen. */
+/* Four comparisons, each of which would be clear alone. */
 TEST(test_seen_by_holm, set_up, tear_down) {
     double with[4];
     for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
@@ -213,7 +213,7 @@ TEST(test_seen_by_holm, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* Two seeds make wide intervals, and no accuracy is below 0 or above 100%. */
+/* Two seeds give wide intervals, but no accuracy is below 0 or above 100%. */
 TEST(test_no_accuracy_beyond, set_up, tear_down) {
     static const double apart[] = {10, 90};
     begin();
@@ -224,7 +224,7 @@ TEST(test_no_accuracy_beyond, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* Of three images the first, of class 0, was taken for class 1. */
+/* The first of three images, of class 0, was predicted as class 1. */
 TEST(test_answers, set_up, tear_down) {
     static const int32_t top1[] = {1, 1, 0}, label[] = {0, 1, 0};
     static const float confidence[] = {0.5f, 0.75f, 1};
@@ -255,7 +255,7 @@ TEST(test_nothing_seen, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* Two curves over the lengths of training: what the better one saves is read off the other. */
+/* Two curves over the length of training: the epochs saved by the better one are read from the other. */
 TEST(test_epochs_saved, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     begin();
@@ -268,13 +268,13 @@ TEST(test_epochs_saved, set_up, tear_down) {
     assert_int_equal(report->series_count, 2);
     assert_string_equal(report->series[0].label, "plain");
     assert_int_equal(report->arms[0].series, report->arms[2].series);
-    NEAR(report->arms[3].epochs_saved, 20); /* 94.6 halfway between 20 and 40 epochs: 30 - 10 */
+    NEAR(report->arms[3].epochs_saved, 20); /* 94.6 is halfway between 20 and 40 epochs: 30 - 10 */
     assert_true(isnan(report->arms[0].epochs_saved));
     assert_holds(report->verdict, "this equals 20.0 epochs.");
     d9_report_free(&context, report);
 }
 
-/* Two seeds and the same difference twice: an estimate, and no verdict. */
+/* Two seeds with the same difference: an estimate without a verdict. */
 TEST(test_no_variance, set_up, tear_down) {
     const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3};
     begin();
@@ -291,7 +291,7 @@ TEST(test_no_variance, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* The best of five is picked from ten pairs: an interval that would do for two arms does not. */
+/* The best of five is picked from ten pairs, so an interval for two arms is too narrow. */
 TEST(test_best_of_many, set_up, tear_down) {
     const double rest[] = {93.0, 93.1, 93.2, 93.1};
     const double first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
@@ -313,7 +313,7 @@ TEST(test_best_of_many, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* The best two are a and its twin, which has the same runs: a is compared with b, of one pair. */
+/* The best two arms share their runs, so a is compared with b, a single pair. */
 TEST(test_arms_alike, set_up, tear_down) {
     begin();
     add_arm("a", NULL, 1, 4, high);

@@ -1,4 +1,4 @@
-/* safetensors: what is written reads back, real files read, and every wrong header is refused by name. */
+/* safetensors: written files are read back, real files are read, and every invalid header is rejected by name. */
 #include "record/safetensors.h"
 #include "core/system.h"
 #include "tests/support/test.h"
@@ -69,7 +69,7 @@ TEST_WITH(d9_context *context, test_round_trip, begin, end) {
     d9_safetensors_free(context, file);
 }
 
-/* ---- files of another program ---- */
+/* ---- files of other programs ---- */
 
 TEST_WITH(d9_context *context, test_reads_golden_cases, begin, end) {
     d9_safetensors *file;
@@ -84,7 +84,7 @@ TEST_WITH(d9_context *context, test_reads_golden_cases, begin, end) {
     d9_safetensors_free(context, file);
 }
 
-/* ---- wrong files ---- */
+/* ---- invalid files ---- */
 
 static const struct {
     const char *header;
@@ -156,7 +156,7 @@ TEST(test_refuses_wrong_lengths, begin, end) {
     assert_refused(*state, "7");
 }
 
-/* Every prefix of a good file is refused: a truncated download never loads. */
+/* Every prefix of a valid file is rejected, so a truncated download never loads. */
 TEST_WITH(d9_context *context, test_refuses_every_prefix, begin, end) {
     const float values[3] = {1, 2, 3};
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {3}}, values, sizeof values};

@@ -1,5 +1,4 @@
-/* Schedules and when a node runs: pure functions of the step, and the tables and nodes that a program makes of
- * them. */
+/* Schedules and the steps in which nodes run: pure functions of the step, and the tables and nodes of programs. */
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
@@ -19,7 +18,7 @@ static d9_config *load(const char *path) {
     return config;
 }
 
-/* The program of a recipe on as many images as CIFAR-10 has; both are freed by `drop`. */
+/* The program of a recipe for as many images as CIFAR-10 has; `drop` frees both. */
 static d9_config *load_program(const char *path, d9_program *program) {
     d9_config *config = load(path);
     d9_extent extent = program_extent(config, 50000, 32);
@@ -39,7 +38,7 @@ static void drop(d9_config *config, d9_program *program) {
 
 /* ---- dawn94 ---- */
 
-/* Steps from 1, as the recipe counts them. 0.0051546 is 1/194 to seven places. */
+/* Steps counted from 1, as in the recipe. 0.0051546 is 1/194 to seven places. */
 static const struct {
     int64_t step;
     double rate;
@@ -55,13 +54,13 @@ TEST(test_dawn94_rates, set_up) {
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         int64_t step = published[i].step - 1;
         NEAR(d9_schedule_at(&config->train.lr, step, 97, 10), published[i].rate, 1e-12);
-        /* as it meets gradients that are summed over the batch */
+        /* for gradients summed over the batch */
         NEAR(d9_coefficient_at(&program, &weights->as.update.rate, step) * 512, published[i].rate, 1e-12);
         NEAR(d9_coefficient_at(&program, &biases->as.update.rate, step) * 512, 64 * published[i].rate, 1e-10);
     }
     NEAR(weights->as.update.decay.constant, 5e-4 * 512, 1e-15);
     NEAR(biases->as.update.decay.constant, 5e-4 * 512 / 64, 1e-15);
-    for (int64_t s = 1; s < 970; s++) { /* up to 194, down to 776, flat: never a jump */
+    for (int64_t s = 1; s < 970; s++) { /* up to 194, down to 776, constant: no jumps */
         double rise = d9_schedule_at(&config->train.lr, s, 97, 10) - d9_schedule_at(&config->train.lr, s - 1, 97, 10);
         NEAR(rise, s < 194 ? 1.0 / 194 : s < 776 ? -0.9 / 582 : 0, 1e-12);
     }
@@ -81,19 +80,20 @@ TEST(test_dawn94_average, set_up) {
         moves += active;
     }
     assert_int_equal(moves, 10 * 20);
-    for (d9_node_id n = 0; n < program.train.node_count; n++) /* everything else runs in every step */
+    for (d9_node_id n = 0; n < program.train.node_count; n++) /* all other nodes run in every step */
         if (program.train.nodes[n].op != D9_OP_LERP) assert_int_equal(program.train.nodes[n].when.every, 0);
     drop(config, &program);
 }
 
-/* ---- what a run computes: two for each multiplication of an image, counted by hand from the layers' shapes ---- */
+/* ---- operations of a run: two per multiplication of an image, counted by hand from the layers' shapes ---- */
 
 static const struct {
     const char *path;
     double forward, step, views;
-    int64_t full_steps; /* those behind them compute `rest` less: the gradient into a layer that no longer learns */
+    int64_t full_steps; /* later steps compute `rest` less: the gradient of a frozen layer's input */
     double rest;
-    double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors: all steps alike */
+    double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors, who count all steps as
+                         equal */
 } computed[] = {
     {D9_SOURCE_DIR "/configs/dawn94.yaml", 380008448, 1136762880, 2, 970, 0, 1148},
     {D9_SOURCE_DIR "/configs/airbench94.yaml", 118147360, 3 * 118147360.0 - 2 * 276768, 6, 3 * 48,
@@ -118,7 +118,7 @@ TEST(test_operations, set_up) {
     }
 }
 
-/* A small network that chooses is counted with the one that learns from what it chose. */
+/* The small network that selects images is counted as well. */
 TEST(test_operations_of_hard_examples, set_up) {
     static const struct {
         const char *path;
@@ -151,8 +151,8 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
     return &program->train.nodes[program_find(&program->train, op, role)].as.update;
 }
 
-/* Hiverge's 245 steps, from step 0: every rate falls from its peak and is a 245th of it in the last step; the whitening
- * bias has seven steps. Filters return to their norm as its counter does, 2 + int(15 (s + 1) / 245) steps apart. */
+/* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; the
+ * whitening bias has seven steps. Filters are renormalised 2 + int(15 (s + 1) / 245) steps apart. */
 TEST(test_speed94_rates, set_up) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
@@ -205,7 +205,7 @@ TEST(test_units, set_up) {
     assert_true(d9_schedule_at(&s, 79, 10, 8) == 0);
 }
 
-/* A short run pushes end-2 before 20%: it waits at its predecessor, and the schedule jumps there. */
+/* In a short run, end-2 comes before 20%: it is moved to its predecessor, where the schedule jumps. */
 TEST(test_knots_never_go_back, set_up) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
@@ -214,7 +214,7 @@ TEST(test_knots_never_go_back, set_up) {
     NEAR(d9_schedule_at(&s, 14, 10, 2), 1, 1e-14);
     NEAR(d9_schedule_at(&s, 16, 10, 2), 0.6, 1e-14);
     for (int64_t step = 0; step < 20; step++) assert_true(isfinite(d9_schedule_at(&s, step, 10, 2)));
-    const d9_knot beyond[] = {{0, D9_KNOT_EPOCHS}, {5, D9_KNOT_EPOCHS}}; /* a knot that the run never reaches */
+    const d9_knot beyond[] = {{0, D9_KNOT_EPOCHS}, {5, D9_KNOT_EPOCHS}}; /* a knot after the end of the run */
     d9_schedule half = SCHEDULE(2, beyond, 0, 1);
     NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
 }
@@ -222,7 +222,7 @@ TEST(test_knots_never_go_back, set_up) {
 TEST(test_fractional_epochs, set_up) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                                  "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");
-    d9_extent extent = program_extent(config, 100, 32); /* eight steps an epoch, four images left out */
+    d9_extent extent = program_extent(config, 100, 32); /* eight steps per epoch, four images left out */
     d9_program program;
     program_make(&context, config, &extent, "f32", false, &program);
     assert_ints(program.steps_per_epoch, 8, program.steps, 20);
@@ -232,9 +232,9 @@ TEST(test_fractional_epochs, set_up) {
     drop(config, &program);
 }
 
-/* ---- when ---- */
+/* ---- steps in which a node runs ---- */
 
-static void assert_when(d9_when when, const char *pattern) { /* a character each step, eight an epoch */
+static void assert_when(d9_when when, const char *pattern) { /* one character per step, eight per epoch */
     char got[64];
     size_t steps = strlen(pattern);
     assert_true(steps < sizeof got);

@@ -1,5 +1,5 @@
-/* The statistics against R, row by row of tests/golden/statistics.tsv, and where R has nothing to say: too few values,
- * equal values, no values. */
+/* The statistics, compared with R row by row of tests/golden/statistics.tsv, and cases that R does not define: too few,
+ * equal, or no values. */
 #include "core/system.h"
 #include "report/statistics.h"
 #include "tests/support/test.h"
@@ -9,7 +9,7 @@ enum { NUMBERS = 128 };
 typedef struct row {
     const char *name;
     double in[NUMBERS], want[NUMBERS], got[NUMBERS];
-    int in_count, want_count, got_count, at; /* at: the next argument */
+    int in_count, want_count, got_count, at; /* at: index of the next argument */
 } row;
 
 static double next(row *row) {
@@ -32,7 +32,7 @@ static void give_estimate(row *row, const d9_estimate *e) {
     for (int i = 0; i < 6; i++) give(row, values[i]);
 }
 
-/* ---- one function for each name of a row ---- */
+/* ---- functions by their names in the rows ---- */
 
 static void call_beta(row *row) { give(row, d9_incomplete_beta(row->in[0], row->in[1], row->in[2])); }
 static void call_beta_inverse(row *row) { give(row, d9_incomplete_beta_inverse(row->in[0], row->in[1], row->in[2])); }
@@ -125,9 +125,9 @@ static const struct {
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* ---- against R ---- */
+/* ---- comparison with R ---- */
 
-/* The numbers of one column; returns how many. */
+/* Reads the numbers of a column; returns their count. */
 static int read_numbers(char *text, double *values) {
     int count = 0;
     for (char *end; *text; text = end) {
@@ -139,7 +139,7 @@ static int read_numbers(char *text, double *values) {
     return count;
 }
 
-/* Cuts the line at its tabs. */
+/* Splits the line at its tabs. */
 static void read_row(char *line, row *row) {
     char *arguments = strchr(line, '\t'), *results = arguments ? strchr(arguments + 1, '\t') : NULL;
     assert_non_null(results);
@@ -149,7 +149,7 @@ static void read_row(char *line, row *row) {
     row->want_count = read_numbers(results + 1, row->want);
 }
 
-/* R's own noncentral t is good to an absolute 1e-12; all else is compared relatively, however small a p may be. */
+/* R's noncentral t is accurate to an absolute 1e-12; all other values are compared relatively, however small. */
 static void check(const row *row) {
     const double floor = strcmp(row->name, "shifted_above") == 0 ? 1e-3 : 1e-300;
     assert_int_equal(row->got_count, row->want_count);
@@ -186,7 +186,7 @@ TEST(test_agrees_with_r) {
     d9_release(&context, bytes);
 }
 
-/* ---- what cannot be told ---- */
+/* ---- undefined results ---- */
 
 TEST(test_few_values) {
     const double one[] = {94.2}, two[] = {94.0, 94.1};
@@ -209,10 +209,10 @@ TEST(test_few_values) {
     assert_true(isnan(chance.share) && isnan(chance.low));
 }
 
-/* Runs that do not differ at all: nothing is known of how far the next may lie. */
+/* Runs that do not differ show no variance, so there is no interval. */
 TEST(test_equal_values) {
     const double same[] = {94, 94, 94}, other[] = {93, 93, 93};
-    const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, but for its last bits */
+    const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, except for rounding */
     d9_estimate e;
     d9_paired_difference(same, other, 3, 0.95, &e);
     assert_true(e.estimate == 1 && e.error == 0 && isnan(e.low) && isnan(e.high) && isnan(e.p));
@@ -225,7 +225,7 @@ TEST(test_equal_values) {
     assert_true(e.estimate == 0 && e.low == 0 && e.high == 0 && e.p == 1);
     d9_mean_estimate(same, 3, 0.95, &e);
     assert_true(e.estimate == 94 && e.error == 0 && isnan(e.low) && isnan(e.high));
-    /* a hundredth of a point is a variance */
+    /* a hundredth of a point is variance */
     d9_paired_difference((const double[]){94.22, 31.3}, without, 2, 0.95, &e);
     assert_true(e.error > 0 && e.low < 0.205 && e.high > 0.205);
 }
@@ -244,7 +244,7 @@ TEST(test_seeds_needed_without_an_answer) {
     assert_int_equal(d9_seeds_needed(D9_DESIGN_TWO_SAMPLES, 1e-6, 1, 0.05, 0.8), 0); /* over a million */
 }
 
-/* The curve's first crossing counts, and outside the curve nobody knows. */
+/* The curve's first crossing counts; outside the curve the result is NAN. */
 TEST(test_epochs_to_reach) {
     const double epochs[] = {10, 20, 30, 40}, accuracy[] = {94, 95, 94.5, 96};
     assert_true(d9_epochs_to_reach(epochs, accuracy, 4, 94.5) == 15);

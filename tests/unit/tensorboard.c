@@ -1,5 +1,5 @@
-/* message and tensorboard: bytes against the public encodings, nesting, and a disk that fills up. The files as a whole
- * are decoded by tests/cli/tensorboard.sh. */
+/* message and tensorboard: bytes compared with the published encodings, nesting, and a full disk.
+ * tests/cli/tensorboard.sh decodes whole files. */
 #include "core/system.h"
 #include "record/tensorboard.h"
 #include "tests/support/runs.h"
@@ -15,7 +15,7 @@ static void assert_message(d9_message *message, const void *bytes, size_t size) 
     d9_message_clear(message);
 }
 
-/* The examples of protobuf.dev/programming-guides/encoding, and the edges of a varint. */
+/* Examples of protobuf.dev/programming-guides/encoding, and the limits of a varint. */
 TEST(test_encoding) {
     d9_context context;
     d9_message m;
@@ -33,7 +33,7 @@ TEST(test_encoding) {
     assert_message(&m, "\x32\x06\x03\x8e\x02\x9e\xa7\x05", 8);
     d9_message_integer(&m, 1, -2);
     assert_message(&m, "\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11);
-    d9_message_integer(&m, 16, 0); /* the first field whose tag takes two bytes */
+    d9_message_integer(&m, 16, 0); /* the first field number whose tag takes two bytes */
     assert_message(&m, "\x80\x01\x00", 3);
     d9_message_double(&m, 1, 1.0);
     assert_message(&m, "\x09\x00\x00\x00\x00\x00\x00\xf0\x3f", 9);
@@ -44,7 +44,7 @@ TEST(test_encoding) {
     d9_message_free(&m);
 }
 
-/* Lengths of one, two and three bytes, one inside the other; the memory grows on the way. */
+/* Nested messages whose lengths take one, two and three bytes; the memory grows meanwhile. */
 TEST(test_nesting) {
     static uint8_t filling[20000];
     d9_context context;
@@ -68,7 +68,7 @@ TEST(test_nesting) {
     d9_message_free(&m);
 }
 
-/* RFC 3720, B.4, and the check value of the catalogues. */
+/* RFC 3720, B.4, and the usual check value. */
 TEST(test_crc) {
     uint8_t zeros[32] = {0}, ones[32], counted[32];
     memset(ones, 0xff, sizeof ones);
@@ -77,7 +77,7 @@ TEST(test_crc) {
     assert_ints(d9_crc32c(ones, 32), 0x62a8ab43, d9_crc32c(counted, 32), 0x46dd794e, d9_crc32c(NULL, 0), 0);
 }
 
-/* What cannot be drawn is left out, and the event stays whole. */
+/* Values that cannot be drawn are omitted, and the event stays valid. */
 TEST(test_not_finite) {
     double last;
     d9_context context;
@@ -94,18 +94,18 @@ TEST(test_not_finite) {
     assert_int_equal(board.event.size, board.summary);
     assert_int_equal(d9_tensorboard_end(&board), D9_OK);
     d9_tensorboard_begin(&board, 4, 1.5e9);
-    d9_tensorboard_histogram(&board, "e", (double[]){2, NAN, 2}, 2); /* all values the same */
+    d9_tensorboard_histogram(&board, "e", (double[]){2, NAN, 2}, 2); /* equal values */
     assert_true(board.event.size > board.summary);
     assert_int_equal(d9_tensorboard_end(&board), D9_OK);
     d9_tensorboard_begin(&board, 5, 1.5e9);
     d9_tensorboard_histogram(&board, "f", (double[]){1, 2, 3}, 3);
     memcpy(&last, board.event.bytes + board.event.size - sizeof last, sizeof last);
-    assert_true(last == 1); /* the last bucket, where the event ends: the largest value is in it */
+    assert_true(last == 1); /* the last bucket, at the end of the event, contains the largest value */
     assert_int_equal(d9_tensorboard_end(&board), D9_OK);
     d9_tensorboard_close(&board), run_folder_remove(folder);
 }
 
-/* ---- faults ---- */
+/* ---- failures ---- */
 
 static ssize_t full(void *user, int file, const void *bytes, size_t size) {
     (void)user, (void)file, (void)bytes, (void)size;
@@ -145,7 +145,7 @@ TEST(test_faults) {
     failing.allocate = no_memory;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_histogram(&board, "a", (double[2000]){1}, 2000);
-    assert_int_equal(d9_tensorboard_end(&board), D9_DEVICE); /* the record has no room */
+    assert_int_equal(d9_tensorboard_end(&board), D9_DEVICE); /* no memory for the record */
     assert_int_equal(size_of(board.path), before);
     d9_tensorboard_close(&board);
     context.system = d9_system_default();

@@ -1,12 +1,12 @@
-/* The trainer on the reference backend: the same run twice, stopped and resumed, saved and read back; interrupts;
- * losses that are not finite. What a failing disk does to it is in trainer_faults.c. */
+/* The trainer on the reference backend: repeated, stopped and resumed, saved and loaded; interrupts; non-finite losses.
+ * trainer_faults.c tests failures of the disk. */
 #include "exchange/model.h"
 #include "graph/op.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-/* ---- the same ---- */
+/* ---- repeatability ---- */
 
 TEST_WITH(run_bench *b, test_seeds, run_bench_set_up, run_bench_tear_down) {
     run_check_seeds(b->config);
@@ -18,7 +18,7 @@ TEST_WITH(run_bench *b, test_seeds, run_bench_set_up, run_bench_tear_down) {
     }
 }
 
-/* Every step there is to stop after. */
+/* Stops after every possible step. */
 TEST_WITH(run_bench *b, test_stopped_anywhere, run_bench_set_up, run_bench_tear_down) {
     int64_t stops[RUN_STEPS];
     for (int64_t s = 1; s < RUN_STEPS; s++) stops[s - 1] = s;
@@ -53,8 +53,8 @@ TEST_WITH(run_bench *b, test_stopped_three_times, run_bench_set_up, run_bench_te
     assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
 }
 
-/* A finished run is not resumed. One that ended between its last checkpoint and its result is: nothing is left to
- * train, and the numbers stand. */
+/* A finished run is not resumed. A run that ended between its last checkpoint and its result is resumed without
+ * training, with the same numbers. */
 TEST_WITH(run_bench *b, test_resumed_after_the_end, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES];
     d9_config *config = run_config(&b->context, "reference", "f32", "keep: all\n");
@@ -71,7 +71,7 @@ TEST_WITH(run_bench *b, test_resumed_after_the_end, run_bench_set_up, run_bench_
     d9_config_free(&b->context, config);
 }
 
-/* --resume where nothing was begun starts; where --overwrite says so the folder's run starts anew. */
+/* --resume without an earlier run starts one; with --overwrite the run in the folder starts again. */
 TEST_WITH(run_bench *b, test_nothing_to_resume, run_bench_set_up, run_bench_tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .resume = true};
     run_report first = run_train_ok(&options);
@@ -86,7 +86,7 @@ TEST_WITH(run_bench *b, test_nothing_to_resume, run_bench_set_up, run_bench_tear
     run_assert_equal(&anew, &first, "begun anew");
 }
 
-/* ---- what a folder holds is not lost ---- */
+/* ---- a folder's contents are kept ---- */
 
 static void assert_refused(const d9_train_options *options, const char *words) {
     const run_report refused = run_train(options, NULL);
@@ -94,7 +94,7 @@ static void assert_refused(const d9_train_options *options, const char *words) {
     assert_words(refused.message, words);
 }
 
-/* Neither a finished run nor a checkpoint goes unless --overwrite says so. */
+/* A finished run and a checkpoint are deleted only with --overwrite. */
 TEST_WITH(run_bench *b, test_what_is_there_stays, run_bench_set_up, run_bench_tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
@@ -119,7 +119,7 @@ TEST_WITH(run_bench *b, test_what_is_there_stays, run_bench_set_up, run_bench_te
     d9_config_free(&b->context, other);
 }
 
-/* One process a folder. A lock file that nobody holds, as a killed process leaves it, is no obstacle. */
+/* One process per folder. A lock file without a holder, as left by a killed process, does not matter. */
 TEST_WITH(run_bench *b, test_one_at_a_time, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES], words[64];
     int lock;
@@ -136,11 +136,11 @@ TEST_WITH(run_bench *b, test_one_at_a_time, run_bench_set_up, run_bench_tear_dow
     assert_false(run_has(b->folder, "lock"));
 }
 
-/* ---- checkpoints while it trains ---- */
+/* ---- checkpoints during training ---- */
 
 typedef struct watched {
     const char *folder;
-    int epochs, with_checkpoint;     /* epochs seen; before how many of them there was one */
+    int epochs, with_checkpoint;     /* epochs seen; number of these at whose end a checkpoint existed before */
     volatile sig_atomic_t interrupt; /* set after step `interrupt_after` */
     volatile sig_atomic_t unsaved;
     int64_t interrupt_after, most_unsaved;
@@ -170,7 +170,8 @@ static d9_train_options watched_options(const run_bench *b, watched *w) {
                               .observer = {.user = w, .step = watch_step, .epoch = watch_epoch}};
 }
 
-/* At the end of every epoch but the last, where they are old enough; in 30 s none of this run's is. */
+/* Written at the end of each epoch except the last, if the previous one is old enough; this run takes less than 30
+ * s. */
 TEST_WITH(run_bench *b, test_checkpoints_by_time, run_bench_set_up, run_bench_tear_down) {
     watched by_default = {0}, always = {0};
     d9_train_options options = watched_options(b, &by_default);
@@ -191,7 +192,7 @@ static int slow_sync(void *user, int file) {
     return usleep(20000);
 }
 
-/* What a checkpoint takes is a segment `save` of its epoch: in process_seconds, not in train_seconds. */
+/* The time for a checkpoint is a segment `save` of its epoch: in process_seconds, not in train_seconds. */
 TEST_WITH(run_bench *b, test_checkpoints_are_timed, run_bench_set_up, run_bench_tear_down) {
     d9_system system = *d9_system_default();
     d9_result result;
@@ -216,10 +217,11 @@ TEST_WITH(run_bench *b, test_checkpoints_are_timed, run_bench_set_up, run_bench_
 
 static void look_for_checkpoint(void *user, const d9_program *program, const d9_epoch_row *row) {
     (void)program;
-    assert_int_equal(run_has(user, "checkpoint.safetensors"), row->epoch == 3); /* asked before the epoch's own */
+    assert_int_equal(run_has(user, "checkpoint.safetensors"),
+                     row->epoch == 3); /* called before the epoch's own checkpoint */
 }
 
-/* Every second epoch: none at the end of the first. */
+/* Every second epoch: no checkpoint at the end of the first. */
 TEST_WITH(run_bench *b, test_checkpoints_every_so_many_epochs, run_bench_set_up, run_bench_tear_down) {
     run_train_ok(&(d9_train_options){.config = b->config,
                                      .seed = 7,
@@ -228,7 +230,7 @@ TEST_WITH(run_bench *b, test_checkpoints_every_so_many_epochs, run_bench_set_up,
                                      .observer = {.user = b->folder, .epoch = look_for_checkpoint}});
 }
 
-/* Evaluating less often changes nothing but the rows. */
+/* Evaluating less often changes only the rows. */
 TEST_WITH(run_bench *b, test_evaluations_change_nothing, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
     run_report often = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
@@ -252,11 +254,11 @@ static int64_t lines_in(const run_bench *b, const char *name) {
     return lines;
 }
 
-/* Every one and a half epochs: the first at its end or behind it, and the last always. */
+/* Every one and a half epochs: at the end of the epoch in which it is due, and always after the last. */
 TEST(test_evaluations_due, run_bench_set_up, run_bench_tear_down) {
     static const struct {
         double every;
-        const char *due; /* of epochs 1 to 8, of which another follows each */
+        const char *due; /* for epochs 1 to 8, when another epoch follows */
     } rows[] = {{1, "11111111"}, {0.5, "11111111"}, {1.5, "01101101"},
                 {2, "01010101"}, {2.5, "00101001"}, {0, "00000000"}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
@@ -267,7 +269,7 @@ TEST(test_evaluations_due, run_bench_set_up, run_bench_tear_down) {
         }
 }
 
-/* An accuracy that equals the target meets it: the one of all views, which is another than the plain one here. */
+/* An accuracy equal to the target reaches it; the accuracy with TTA counts, which differs from the plain one here. */
 TEST_WITH(run_bench *b, test_target_is_met_by_equality, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "");
     d9_result result;
@@ -289,8 +291,8 @@ TEST_WITH(run_bench *b, test_target_is_met_by_equality, run_bench_set_up, run_be
     d9_config_free(&b->context, config);
 }
 
-/* An interrupt at the last step of an epoch leaves the evaluation; the run that goes on makes up for it, and its rows
- * are those of a run that nobody disturbed. */
+/* An interrupt in the last step of an epoch omits the evaluation; the resumed run repeats it, and its rows are those of
+ * an uninterrupted run. */
 TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tear_down) {
     static const int64_t ends[] = {5, 10, 13};
     static const char *const words[] = {"6 13 --resume", "11 13 --resume", "13 --resume"};
@@ -307,7 +309,7 @@ TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tea
         run_report rest = run_train_ok(&options);
         assert_int_equal(w.epochs, 3 - i);
         run_assert_equal(&rest, &whole, "an evaluation was left");
-        assert_int_equal(rest.final_evaluations, 1); /* what was left is no clock's */
+        assert_int_equal(rest.final_evaluations, 1); /* the omitted evaluation is in no clock */
         assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
         run_folder_remove(b->folder);
         run_folder_make(b->folder);
@@ -347,7 +349,7 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
     watcher *w = user;
     (void)program;
-    assert_int_equal(step, ++w->steps); /* how many are done */
+    assert_int_equal(step, ++w->steps); /* number of completed steps */
     assert_true(isfinite(loss) && loss > 0 && epoch_seconds >= 0);
     w->last_loss = loss;
 }
@@ -356,7 +358,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     watcher *w = user;
     (void)program;
     assert_int_equal(row->epoch, ++w->epochs);
-    assert_true(row->train_loss == w->last_loss); /* the mean so far, at the epoch's end, is the epoch's */
+    assert_true(row->train_loss == w->last_loss); /* the running mean at the end of the epoch is the epoch's loss */
     assert_true(row->images_per_second > 0 && row->seconds > 0 && row->learning_rate >= 0);
     const double right = row->train_accuracy / 100 * (row->epoch < 3 ? 40 : 24); /* of the images trained on */
     assert_true(right > 0 && fabs(right - round(right)) < 1e-9);
@@ -376,14 +378,14 @@ static void open_session(run_bench *b, const d9_config *config, d9_session *sess
     op_ok(&b->context, d9_session_initialize(session));
 }
 
-/* Each epoch has an order of its own, also when it is begun in its middle. */
+/* Each epoch has its own order, also if it is resumed in the middle. */
 TEST_WITH(run_bench *b, test_each_epoch_has_its_order, run_bench_set_up, run_bench_tear_down) {
     d9_session session;
     static const int64_t steps[] = {0, RUN_STEPS_PER_EPOCH, 2 * RUN_STEPS_PER_EPOCH + 2};
     int32_t wanted[42], got[42];
     open_session(b, b->config, &session);
     for (int epoch = 0; epoch < 3; epoch++) {
-        const int64_t bytes = session.program.buffer_bytes[D9_BUFFER_ORDER]; /* of the images that are trained on */
+        const int64_t bytes = session.program.buffer_bytes[D9_BUFFER_ORDER]; /* of the images trained on */
         assert_true(bytes > 0 && bytes <= (int64_t)sizeof got);
         op_ok(&b->context, d9_epoch_order(&b->context, 99, epoch, 42, wanted));
         op_ok(&b->context, d9_session_begin_epoch(&session, steps[epoch]));
@@ -393,7 +395,7 @@ TEST_WITH(run_bench *b, test_each_epoch_has_its_order, run_bench_set_up, run_ben
     d9_session_close(&session);
 }
 
-/* An evaluation's batch costs what its operations say, a step one second; the last evaluation ends the run. */
+/* An evaluation's time follows from its operations; a step takes one second; the last evaluation ends the run. */
 TEST_WITH(run_bench *b, test_seconds_left, run_bench_set_up, run_bench_tear_down) {
     d9_session session;
     open_session(b, b->config, &session);
@@ -402,7 +404,7 @@ TEST_WITH(run_bench *b, test_seconds_left, run_bench_set_up, run_bench_tear_down
     const double share = d9_graph_operations(&program->eval, 0, program->eval.node_count) /
                          d9_graph_operations(&program->train, 0, program->train.node_count);
     const double evaluation = share * (double)(batches * program->views.count);
-    assert_true(share > 1.0 / 3 && share < 0.6); /* a large part of so small a network hands no gradient on */
+    assert_true(share > 1.0 / 3 && share < 0.6); /* much of such a small network needs no gradient */
     assert_true(fabs(d9_seconds_left(program, b->config, 0, 1) - (RUN_STEPS + 3 * evaluation)) < 1e-9);
     assert_true(fabs(d9_seconds_left(program, b->config, 7, 2) - (2 * (RUN_STEPS - 7 + 2 * evaluation))) < 1e-9);
     assert_true(fabs(d9_seconds_left(program, b->config, RUN_STEPS, 1) - (evaluation)) < 1e-9);
@@ -416,9 +418,9 @@ static d9_status add_shifted_view(d9_context *unused, const void *options, d9_vi
     views->view[views->count++] = (d9_view){.dx = 2};
     return D9_OK;
 }
-static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_shifted_view}; /* weighs nothing */
+static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_shifted_view}; /* weight 0 */
 
-/* An image has its own logits wherever it lies in the test set, whose last batch is a part: turned by a batch. */
+/* An image's logits do not depend on its position in the test set, whose last batch is partial: rotates by a batch. */
 TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, run_bench_tear_down) {
     enum { IMAGES = 21, BYTES = 16 * 16 * 3, CLASSES = 10 };
     d9_session session;
@@ -443,7 +445,7 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
         assert_memory_equal(again[i], logits[(i + batch) % IMAGES], sizeof *logits);
         for (int other = 0; other < i; other++) assert_memory_not_equal(logits[i], logits[other], sizeof *logits);
     }
-    /* what is predicted is the mean of all views */
+    /* predictions are the mean of all views */
     op_ok(&b->context, d9_session_evaluate(&session, &evaluation));
     assert_true(session.program.views.count > 1);
     for (int i = 0; i < IMAGES; i++) {
@@ -465,8 +467,8 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
     d9_evaluation_free(&b->context, &evaluation), d9_session_close(&session);
 }
 
-/* Those of which the first view is least sure have the mean of all views, the others the first view's answer; none of
- * the first kind is surer than one of the second. */
+/* Images for which the first view is least confident use the mean of all views, the others only the first view; no
+ * image of the first kind is more confident than one of the second. */
 TEST_WITH(run_bench *b, test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_down) {
     enum { IMAGES = 21, CLASSES = 10, AGAIN = 5 };
     d9_session session;
@@ -499,7 +501,7 @@ TEST_WITH(run_bench *b, test_the_least_sure_are_looked_at_again, run_bench_set_u
     d9_evaluation_free(&b->context, &evaluation), d9_session_close(&session), d9_config_free(&b->context, config);
 }
 
-/* ---- not finite ---- */
+/* ---- non-finite losses ---- */
 
 static void quiet_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
     (void)user, (void)program, (void)step, (void)loss, (void)seconds;
@@ -512,7 +514,7 @@ TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_benc
                      "model: {name: resnet9, channels: [4, 4, 4, 4]}\n"
                      "train: {epochs: 40, batch_size: 8, lr: {knots: [0], values: [1.0e6]}}\n");
     d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
-    run_report end = run_train(&options, NULL); /* seen at an epoch's end */
+    run_report end = run_train(&options, NULL); /* detected at the end of an epoch */
     assert_int_equal(end.status, D9_NONFINITE);
     int numbers[3] = {0}, found = 0; /* step, epoch, seed */
     for (const char *at = end.message; found < 3 && *(at += strcspn(at, "0123456789")); found++)
@@ -520,7 +522,7 @@ TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_benc
     assert_in_range(numbers[0], 2, 200);
     assert_ints(numbers[1], (numbers[0] + 4) / 5, numbers[2], 7);
     options.observer.step = quiet_step;
-    run_report now = run_train(&options, NULL); /* seen at once, and it is the same step */
+    run_report now = run_train(&options, NULL); /* detected at once, in the same step */
     assert_int_equal(now.status, D9_NONFINITE);
     assert_string_equal(now.message, end.message);
     assert_false(run_has(b->folder, "result.json"));
@@ -531,7 +533,7 @@ TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_benc
 
 /* ---- models ---- */
 
-/* What another framework is given: each image as its planes (C, H, W), its label, its logits. */
+/* Data for another framework: each image as planes (C, H, W), its label, its logits. */
 static void check_logits_file(run_bench *b, d9_session *session) {
     char path[RUN_PATH_BYTES];
     d9_safetensors *file;
@@ -551,7 +553,7 @@ static void check_logits_file(run_bench *b, d9_session *session) {
     d9_safetensors_free(&b->context, file);
 }
 
-/* A model written and read back predicts what the run predicted, image by image. */
+/* A model written and loaded predicts what the run predicted, image by image. */
 TEST_WITH(run_bench *b, test_model_read_back, run_bench_set_up, run_bench_tear_down) {
     char path[RUN_PATH_BYTES];
     d9_session session;
@@ -593,7 +595,7 @@ TEST_WITH(run_bench *b, test_model_of_another_network, run_bench_set_up, run_ben
 
 /* ---- learning ---- */
 
-/* 64 images, learned by heart. */
+/* Overfits 64 images. */
 TEST_WITH(run_bench *b, test_overfits, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = program_config(
         &b->context,

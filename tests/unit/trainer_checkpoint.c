@@ -1,5 +1,5 @@
-/* Checkpoints: what they hold, and those that are another run's, another version's or not whole. Whatever is wrong
- * with one, the file and the piece are named, and nothing starts from nothing. */
+/* Checkpoints: their contents, and checkpoints of another run or version or that are incomplete. The error names the
+ * file and the part, and training never starts over silently. */
 #include "kernels/formulas/philox.h"
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
@@ -15,7 +15,7 @@ typedef struct bench {
     d9_config *config;
     char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
     d9_session session;
-    d9_safetensors *file; /* the checkpoint as it was written */
+    d9_safetensors *file; /* the checkpoint as written */
     d9_epoch_row rows[MOST_ROWS];
     d9_progress_state progress;
 } bench;
@@ -43,7 +43,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The checkpoint of the folder becomes these tensors and the metadata that `file` holds now, under a right checksum. */
+/* Writes a checkpoint of these tensors and the metadata of `file`, with the right checksum. */
 static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
     uint8_t *bytes;
     size_t size;
@@ -61,7 +61,7 @@ static d9_status read_back(bench *b) {
     return d9_checkpoint_read(&b->session, b->path, MOST_ROWS, &b->progress);
 }
 
-/* Reading fails so, and the message names the file and holds the words. */
+/* Reading must fail with this status and a message with the file and the words. */
 static void assert_refused(bench *b, d9_status wanted, const char *words) {
     assert_int_equal(read_back(b), wanted);
     assert_words(b->context.message, b->path);
@@ -83,7 +83,7 @@ static const char **metadata(bench *b, const char *key) {
     return NULL;
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 static d9_buffer kept(const bench *b, const char *name) {
     const d9_buffer buffer = d9_accumulator_find(&b->session.program.accumulators, name);
@@ -91,7 +91,7 @@ static d9_buffer kept(const bench *b, const char *name) {
     return buffer;
 }
 
-/* Every value under its name, in the shape and with the numbers that the session has after reading. */
+/* Every value has its name, shape and the numbers that the session has after reading. */
 TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
     const d9_graph *graph = &b->session.program.train;
     int values = 0;
@@ -120,10 +120,10 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
     assert_true(b->progress.step == STOP && b->progress.epoch_count == 1 && b->rows[0].epoch == 1);
     assert_true(b->rows[0].train_loss == *(const double *)tensor(b, "epochs/train_loss")->bytes);
     assert_int_equal(tensor(b, "metrics")->shape.d[0], 4);
-    assert_int_equal(tensor(b, "timeline/train/epoch")->shape.d[0], 2); /* a whole epoch and a part */
+    assert_int_equal(tensor(b, "timeline/train/epoch")->shape.d[0], 2); /* a whole epoch and a partial one */
 }
 
-/* What was in the buffers before is gone, between the values too. */
+/* Reading overwrites all previous contents of the buffers, including the gaps. */
 TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
     const d9_buffer buffers[] = {D9_BUFFER_STATE, kept(b, "average"), kept(b, "velocity")};
     const d9_graph *graph = &b->session.program.train;
@@ -165,7 +165,7 @@ TEST_WITH(bench *b, test_no_more_is_read, set_up, tear_down) {
     assert_refused(b, D9_DATA, "");
 }
 
-/* One bit of any part changes: the checksum words so. */
+/* Changing a bit anywhere makes the checksum fail. */
 TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
@@ -183,13 +183,13 @@ TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
     assert_refused(b, D9_DATA, "");
 }
 
-/* ---- another run's ---- */
+/* ---- another run's checkpoint ---- */
 
 static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
     return run_train(&(d9_train_options){.config = config, .seed = seed, .out = b->folder, .resume = true}, NULL);
 }
 
-/* The refused run left the checkpoint as it was, and its own run goes on from it. */
+/* The rejected run left the checkpoint unchanged, and its own run resumes from it. */
 static void assert_goes_on(bench *b, const char *what) {
     run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     run_report rest =
@@ -209,8 +209,8 @@ TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
 TEST_WITH(bench *b, test_another_configuration, set_up, tear_down) {
     d9_config *other = run_config(&b->context, "reference", "f32", "");
     other->train.weight_decay = 0.25;
-    assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* the folder words so */
-    /* the checkpoint alone words so, too */
+    assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* rejected by the folder */
+    /* and by the checkpoint alone */
     d9_session session;
     op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = other, .seed = 7}, &session));
     b->progress = (d9_progress_state){.epochs = b->rows};
@@ -225,7 +225,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
     assert_string_not_equal(other, digest);
 }
 
-/* One pixel, label or name that is another. */
+/* One pixel, label or name differs. */
 TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset *dataset;
     op_ok(&b->context, d9_config_dataset(&b->context, b->config, &dataset));
@@ -261,7 +261,7 @@ TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     assert_goes_on(b, "its own data set");
 }
 
-/* ---- another version's, and what is none ---- */
+/* ---- other versions and other files ---- */
 
 TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
     static const struct {
@@ -280,7 +280,7 @@ TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
         {"step", "seven", D9_DATA, "seven"},
         {"step", "4", D9_DATA, "epochs/train_loss 1 0"},
         {"step", "10", D9_DATA, "epochs/train_loss 1 2"},
-        {"step", "13", D9_DATA, "epochs/train_loss 1 3"}, /* the last epoch is a part */
+        {"step", "13", D9_DATA, "epochs/train_loss 1 3"}, /* the last epoch is partial */
     };
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         const char **value = metadata(b, wrongs[i].key), *before = *value;
@@ -299,7 +299,7 @@ TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
     assert_goes_on(b, "the metadata as it was");
 }
 
-/* Cut at the start, in the header, in the data, by one byte: always bad data, never a start from nothing. */
+/* Truncated at the start, in the header, in the data, by one byte: always D9_DATA, never a new start. */
 TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
@@ -318,9 +318,9 @@ TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
     d9_release(&b->context, bytes);
 }
 
-/* ---- wrong tensors ---- */
+/* ---- invalid tensors ---- */
 
-/* Each one missing, of another type, an element longer, of another rank. */
+/* Each tensor missing, of another type, an element longer, of another rank. */
 TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
     static const uint8_t zeros[65536];
     for (int t = 0; t < b->file->tensor_count; t++) {
@@ -345,7 +345,7 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
         b->file->tensors[t].bytes = zeros;
         assert_true(longer <= sizeof zeros);
         put(b);
-        /* how many segments there are, the seconds say: their epochs must follow */
+        /* the seconds determine the number of segments; their epochs must match */
         if (strncmp(whole.name, "timeline/", 9) == 0)
             snprintf(words, sizeof words, "%.*s/epoch", (int)(strrchr(whole.name, '/') - whole.name), whole.name);
         assert_refused(b, D9_DATA, words);
@@ -363,7 +363,7 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
     assert_goes_on(b, "every tensor as it was");
 }
 
-/* Sizes that once went past the end of the rows: nine of them and a byte less than ten, as raw structs of 72 bytes. */
+/* Sizes that once overflowed the rows: nine of them and one byte less than ten, as raw structs of 72 bytes. */
 TEST_WITH(bench *b, test_epoch_rows, set_up, tear_down) {
     static const uint8_t zeros[719];
     static const struct {
@@ -405,7 +405,7 @@ TEST_WITH(bench *b, test_times, set_up, tear_down) {
     *seconds = whole;
 }
 
-/* The tensor's first number is this one, which is refused. */
+/* A file with `number` as the first of the tensor must be rejected. */
 static void check_number(bench *b, const char *name, const void *number) {
     d9_tensor *wrong = tensor(b, name), whole = *wrong;
     uint8_t *bytes = test_malloc(whole.size);
@@ -418,7 +418,7 @@ static void check_number(bench *b, const char *name, const void *number) {
     test_free(bytes);
 }
 
-/* A NaN or an infinity in any number, and an epoch that the run does not have. */
+/* NaN or infinity in any number, and an epoch beyond the run's. */
 TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
     int tried = 0;
     for (int t = 0; t < b->file->tensor_count; t++) {
@@ -453,7 +453,7 @@ TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
     *epoch = whole;
 }
 
-/* What could not be read again is not written, and the checkpoint of before stays. */
+/* A state that could not be read again is not written, and the previous checkpoint stays. */
 TEST_WITH(bench *b, test_no_number_to_go_on_from, set_up, tear_down) {
     const size_t state_bytes = (size_t)b->session.program.buffer_bytes[D9_BUFFER_STATE];
     float *numbers = test_malloc(state_bytes);
@@ -468,7 +468,7 @@ TEST_WITH(bench *b, test_no_number_to_go_on_from, set_up, tear_down) {
     test_free(numbers);
 }
 
-/* Bytes changed anywhere: whatever becomes of the file, it is read or refused by name. The draws have a fixed key. */
+/* Bytes changed anywhere: the file is read or rejected by name. The random key is fixed. */
 TEST_WITH(bench *b, test_changed_bytes, set_up, tear_down) {
     enum { TRIES = 400 };
     uint8_t *bytes;
@@ -491,6 +491,6 @@ TEST_WITH(bench *b, test_changed_bytes, set_up, tear_down) {
         d9_context_clear(&b->context);
         bytes[at] = before;
     }
-    assert_true(refused > TRIES / 2); /* the others wrote what was there */
+    assert_true(refused > TRIES / 2); /* other changes wrote the same byte */
     d9_release(&b->context, bytes);
 }

@@ -1,4 +1,4 @@
-/* A seed twice, and stopped and resumed, on the CPU backend in bf16. */
+/* Repeated seeds, and runs stopped and resumed, on the CPU backend in bf16. */
 #include "tests/support/runs.h"
 
 int main(void) { return run_backend_main("cpu", "bf16"); }

@@ -1,4 +1,4 @@
-/* A seed twice, and stopped and resumed, on the CPU backend in f32. */
+/* Repeated seeds, and runs stopped and resumed, on the CPU backend in f32. */
 #include "tests/support/runs.h"
 
 int main(void) { return run_backend_main("cpu", "f32"); }

@@ -1,7 +1,7 @@
-/* Every call that a training run makes of the system fails once: the k-th allocation, open, read, write and so on, for
- * every k. Then the run ends with a documented status and a message, or as if nothing had happened; no file is half
- * written; and resumed on a system that is well it ends in the same bits. Allocations and writes are many: some of them
- * are tried, and all by `test_trainer_each_call all`, which takes minutes. */
+/* Each system call of a training run fails once: the k-th allocation, open, read, write and so on, for every k. The run
+ * must end with a documented status and a message, or as without the failure, without partial files; resumed on a
+ * working system, it must end with the same bits. Of allocations and writes only some are tried; all, in minutes, by
+ * `test_trainer_each_call all`. */
 #include "record/safetensors.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
@@ -12,7 +12,7 @@
 /* ---- one run ---- */
 
 static run_report train(run_bench *b, planted *p, bool resume) {
-    const d9_system system = planted_system(p, run_system()); /* which does not wait for the disk */
+    const d9_system system = planted_system(p, run_system()); /* without syncing */
     return run_train(
         &(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1, .resume = resume},
         &system);
@@ -23,7 +23,7 @@ static void empty_folder(run_bench *b) {
     run_folder_make(b->folder);
 }
 
-/* What is there can be read. */
+/* Existing files must be readable. */
 static void assert_whole_files(run_bench *b, const char *what) {
     static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
     static const char *const objects[] = {"result.json", "submission.json"};
@@ -55,7 +55,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
     const run_report report = train(b, &p, false);
     assert_true(p.met);
     assert_whole_files(b, what);
-    if (report.status == D9_OK) { /* nothing depended on it */
+    if (report.status == D9_OK) { /* the failed call did not matter */
         run_assert_equal(&report, whole, what);
         return;
     }

@@ -1,5 +1,4 @@
-/* What becomes of a run when the disk fails it: the documented status, a message that names the file, and no
- * half-written file. */
+/* Runs on a failing disk: the documented status, a message with the file, and no partial file. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -8,16 +7,16 @@
 #include <fcntl.h>
 #include <jansson.h>
 
-/* ---- a disk that fails ---- */
+/* ---- a failing disk ---- */
 
 typedef enum fault { NO_FAULT, FAULT_OPEN, FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULTS } fault;
 static const char *const fault_names[FAULTS] = {"no fault", "open", "write", "sync", "rename"};
 
 typedef struct disk {
     fault fault;
-    const char *victim; /* calls on files whose path holds this fail; NULL: on all that are written */
-    int64_t room;       /* bytes that still fit on the disk; INT64_MAX: enough */
-    int marked;         /* the victim's open file; -1 */
+    const char *victim; /* fails calls for paths that contain this; NULL: for all written files */
+    int64_t room;       /* free bytes on the disk; INT64_MAX: unlimited */
+    int marked;         /* the victim's file descriptor; -1: not open */
     int hits;
     int64_t written;
 } disk;
@@ -37,7 +36,7 @@ static int disk_open(void *user, const char *path, int flags, int mode) {
     return file;
 }
 
-/* Half of what is asked for, once, then nothing: as on a disk that fills up. */
+/* Writes half of the bytes once, then none, like a disk that fills up. */
 static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) {
     disk *d = user;
     bool fails = d->fault == FAULT_WRITE && file == d->marked;
@@ -57,7 +56,7 @@ static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) 
 
 static int disk_sync(void *user, int file) {
     disk *d = user;
-    if (d->fault != FAULT_SYNC || file != d->marked) return 0; /* a real one would cost minutes on a busy disk */
+    if (d->fault != FAULT_SYNC || file != d->marked) return 0; /* syncing would take minutes on a busy disk */
     d->hits++;
     errno = EIO;
     return -1;
@@ -65,7 +64,7 @@ static int disk_sync(void *user, int file) {
 
 static int disk_close(void *user, int file) {
     disk *d = user;
-    if (file == d->marked) d->marked = -1; /* the number will be another file's */
+    if (file == d->marked) d->marked = -1; /* the descriptor will be reused */
     return d9_system_default()->close(NULL, file);
 }
 
@@ -103,7 +102,7 @@ typedef struct bench {
     d9_context context;
     d9_config *config;
     char folder[RUN_PATH_BYTES];
-    run_report whole; /* undisturbed */
+    run_report whole; /* without failures */
 } bench;
 
 static int set_up(void **state) {
@@ -132,7 +131,7 @@ static void assert_lines_whole(bench *b, const char *name) {
     d9_release(&b->context, bytes);
 }
 
-/* Every file that is there is whole. */
+/* Every existing file must be complete. */
 static void assert_no_half_file(bench *b, const char *what) {
     static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
     static const char *const objects[] = {"result.json", "submission.json"};
@@ -159,7 +158,7 @@ static void assert_no_half_file(bench *b, const char *what) {
     assert_lines_whole(b, "epochs.tsv");
 }
 
-/* The disk is well again: the run that failed goes on, and ends as if nothing had happened. */
+/* On a working disk, the failed run resumes and ends as without the failure. */
 static void assert_recovers(bench *b, const char *what) {
     run_report rest =
         run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder, .resume = true});
@@ -176,8 +175,7 @@ static void check_failed(bench *b, const run_report *report, const disk *d, cons
     assert_no_half_file(b, what);
 }
 
-/* Every file of a record, every way to fail. Checkpoints are written each epoch, so that there is something to go on
- * from. */
+/* Each file of a record with each kind of failure. Checkpoints are written each epoch, so that the run can resume. */
 TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
@@ -196,7 +194,7 @@ TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
         }
 }
 
-/* A disk that is full after so many bytes, wherever in the run that is. */
+/* A disk that is full after some number of bytes, anywhere in the run. */
 TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
     enum { CASES = 25 };
     disk whole = {.room = INT64_MAX, .marked = -1};
@@ -208,7 +206,7 @@ TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
     for (int i = 0; i < CASES; i++) {
         char what[64];
         disk d = {.room = whole.written * 9 / 10 * i / CASES,
-                  .marked = -1}; /* timings make the last tenth of the record vary */
+                  .marked = -1}; /* timings vary in the last tenth of the record */
         system = system_on(&d);
         snprintf(what, sizeof what, "full after %lld bytes", (long long)d.room);
         run_folder_remove(b->folder);
@@ -228,7 +226,7 @@ TEST_WITH(bench *b, test_full_disk_at_an_interrupt, set_up, tear_down) {
     assert_false(run_has(b->folder, "checkpoint.safetensors"));
 }
 
-/* An old checkpoint survives the failure to write a new one. */
+/* An old checkpoint survives a failure to write a new one. */
 TEST_WITH(bench *b, test_old_checkpoint_survives, set_up, tear_down) {
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .stop_after_steps = 4};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
@@ -242,7 +240,7 @@ TEST_WITH(bench *b, test_old_checkpoint_survives, set_up, tear_down) {
     assert_recovers(b, "from the first checkpoint");
 }
 
-/* A full disk when the model is written: what was trained is not lost. */
+/* A full disk when the model is written: the training is not lost. */
 TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "model", .room = INT64_MAX, .marked = -1};
@@ -256,7 +254,7 @@ TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
     d9_config_free(&b->context, config);
 }
 
-/* A checkpoint that finds no room does not end the run. */
+/* A checkpoint without disk space does not end the run. */
 TEST_WITH(bench *b, test_full_disk_at_a_checkpoint, set_up, tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
@@ -280,7 +278,7 @@ TEST_WITH(bench *b, test_folder_that_cannot_be_made, set_up, tear_down) {
     assert_int_equal(run_folder_count(b->folder, ""), 0);
 }
 
-static int scarce; /* allocations that fail next */
+static int scarce; /* number of allocations that fail next */
 
 static void *scarce_allocate(void *user, size_t alignment, size_t bytes) {
     (void)user;
@@ -293,7 +291,7 @@ static void make_scarce(void *user, const d9_program *program, const d9_epoch_ro
     if (row->epoch == 1) scarce = 1;
 }
 
-/* A run goes on without the checkpoint for which the disk has no room. Any other reason ends it. */
+/* A run continues without a checkpoint if the disk is full. Any other reason ends it. */
 TEST_WITH(bench *b, test_no_memory_for_a_checkpoint, set_up, tear_down) {
     d9_system system = *d9_system_default();
     system.allocate = scarce_allocate;

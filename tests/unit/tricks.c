@@ -1,6 +1,6 @@
-/* Tricks, one by one: each edits what it says and nothing else, and refuses where there is nothing to edit. The
- * program of a base configuration is written out part by part, and again with the trick; only the parts that the
- * trick may touch may differ, and those must. Pairs and runs are in tricks_pairs.c. */
+/* Each trick alone: it changes only what it documents, and is rejected where it finds nothing to edit. A base
+ * configuration's program is written part by part, then again with the trick; exactly the listed parts must differ.
+ * tricks_pairs.c tests pairs and training. */
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/tiny_model.h"
@@ -14,7 +14,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* ---- two models, one recipe ---- */
+/* ---- two networks, one recipe ---- */
 
 typedef enum network { RESNET9, TINY, NETWORKS } network;
 static const char *const network_names[NETWORKS] = {"resnet9", "tiny"};
@@ -43,7 +43,7 @@ static void build(network which, const char *tricks, built *b) { op_ok(&context,
 
 static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
-/* ---- what changes ---- */
+/* ---- changed parts ---- */
 
 static const struct edits {
     const char *trick, *options;
@@ -56,7 +56,7 @@ static const struct edits {
     {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
     {"progressive", "{}", {[PROGRAM_PHASES] = true}},
     {"batch_schedule", "{}", {[PROGRAM_PHASES] = true}},
-    {"hard_examples", "{}", {true, true, true, true, true}}, /* but tail, views and phases */
+    {"hard_examples", "{}", {true, true, true, true, true}}, /* except tail, views and phases */
     {"pool_before_activation", "{position: before_norm}", {[PROGRAM_FORWARD] = true}},
     {"label_smoothing", "{alpha: 0.2}", {[PROGRAM_LOSS] = true}},
     {"whitening_bias", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true, [PROGRAM_GROUPS] = true}},
@@ -100,7 +100,7 @@ TEST(test_each_edits_its_part_alone, set_up) {
         snprintf(tricks, sizeof tricks, "%s: %s", table[t].trick, table[t].options);
         for (int n = 0; n < NETWORKS; n++) {
             built plain, with;
-            if (n == TINY && t == D9_TRICK_progressive) continue; /* unit.phases */
+            if (n == TINY && t == D9_TRICK_progressive) continue; /* see unit.phases */
             build((network)n, "", &plain);
             build((network)n, tricks, &with);
             program_check_graph(&with.program.train);
@@ -111,7 +111,7 @@ TEST(test_each_edits_its_part_alone, set_up) {
     }
 }
 
-/* ---- what each change is ---- */
+/* ---- details of each change ---- */
 
 static const d9_node *node_at(const built *b, d9_op op, const char *role) {
     return &b->program.train.nodes[program_find(&b->program.train, op, role)];
@@ -122,7 +122,7 @@ static const d9_value *value_at(const built *b, const char *name) {
     return &b->program.train.values[id];
 }
 
-/* The number of a kind in the node that draws and in the one that augments. */
+/* A number of an augmentation kind, which must be equal in the nodes that draw and augment. */
 static double augmented_by(const built *b, d9_augment_kind kind, int number) {
     const d9_augment_rule *drawn = &node_at(b, D9_OP_DRAW, "draws")->as.augment.rule,
                           *used = &node_at(b, D9_OP_AUGMENT, "image")->as.augment.rule;
@@ -138,10 +138,10 @@ TEST(test_augmentations, set_up) {
     assert_true(augmented_by(&b, D9_AUGMENT_MIRROR, 0) == D9_MIRROR_ALTERNATING);
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0.25);
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 1) == (double)0.13f);
-    for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) /* evaluation sees the image as it is */
+    for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) /* evaluation uses the original image */
         assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, kind));
     drop(&b);
-    build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* nothing to do, and nothing is done */
+    build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* no effect */
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0 && augmented_by(&b, D9_AUGMENT_JITTER, 1) == 0);
     drop(&b);
     build(TINY, "flip: {}", &b);
@@ -150,7 +150,7 @@ TEST(test_augmentations, set_up) {
     drop(&b);
 }
 
-/* Pixels, loss and gradient take the same share in a step, and evaluation sees images as they are. */
+/* Pixels, loss and gradient use the same share in a step; evaluation uses original images. */
 TEST(test_mixup, set_up) {
     built b;
     build(TINY, "mixup: {alpha: 0.5}", &b);
@@ -196,13 +196,13 @@ TEST(test_pool_positions, set_up) {
     build(TINY, "pool_before_activation: {position: before_norm}", &b);
     assert_ops(&b, before_norm, 5);
     assert_int_equal(value_at(&b, "features.0.batch.out")->shape.d[1], 8);
-    assert_int_equal(value_at(&b, "features.1.bend.out")->shape.d[1], 4); /* every chain, not the first alone */
+    assert_int_equal(value_at(&b, "features.1.bend.out")->shape.d[1], 4); /* every chain, not only the first */
     assert_string_equal(b.program.train.values[node_at(&b, D9_OP_LINEAR, "classifier")->inputs[0]].name,
                         "features.1.bend.out");
     drop(&b);
 }
 
-/* Only stages that end in a pool move: the stem and the residuals of resnet9 have none. */
+/* Only stages that end in a pool change: resnet9's stem and residuals have none. */
 TEST(test_pool_positions_of_resnet9, set_up) {
     built b;
     build(RESNET9, "pool_before_activation: {position: before_norm}", &b);
@@ -221,7 +221,7 @@ TEST(test_pool_positions_of_resnet9, set_up) {
     drop(&b);
 }
 
-/* Ahead of the activation alone a pool needs no norm. */
+/* Before the activation, a pool needs no norm. */
 TEST(test_pool_positions_without_a_norm, set_up) {
     static const char *const before_act[] = {"features.0.filter", "features.0.shrink", "features.0.bend",
                                              "features.1.filter", "features.1.shrink", "features.1.bend"};
@@ -288,7 +288,7 @@ TEST(test_whitened_stem, set_up) {
     assert_false(filters->trainable);
     assert_true(mix->trainable);
     assert_int_equal(filters->init.phase, D9_INIT_FROM_IMAGES);
-    assert_true(mix->init.a == 1 / sqrt(27)); /* the uniform bound of its own fan-in */
+    assert_true(mix->init.a == 1 / sqrt(27)); /* the uniform bound for its own fan-in */
     assert_int_equal(value_at(&b, "features.0.filter.out")->shape.d[1], 16);
     drop(&b);
     build(RESNET9, "patch_whitening: {size: 5}", &b);
@@ -311,12 +311,13 @@ TEST(test_average, set_up) {
     assert_int_equal(g->values[lerp->inputs[0]].buffer, average);
     assert_int_equal(g->values[lerp->inputs[1]].buffer, D9_BUFFER_STATE);
     assert_int_equal(g->values[lerp->outputs[0]].buffer, average);
-    assert_int_equal(g->values[lerp->inputs[1]].shape.d[0], b.program.state_elements); /* statistics move, too */
+    assert_int_equal(g->values[lerp->inputs[1]].shape.d[0],
+                     b.program.state_elements); /* statistics are averaged as well */
     assert_int_equal(b.program.tail.evaluate, average);
     drop(&b);
 }
 
-/* After step t of T the slow average keeps decay^every (t / T)^power, and the state becomes it. */
+/* After step t of T, the slow average keeps the share decay^every (t / T)^power, and the state becomes the average. */
 TEST(test_lookahead, set_up) {
     built b;
     build(TINY, "lookahead: {decay: 0.9, every: 3, power: 2}, ema: {}", &b);
@@ -325,11 +326,11 @@ TEST(test_lookahead, set_up) {
                      copy = program_find(&p->train, D9_OP_COPY, "tail.state"),
                      average = program_find(&p->train, D9_OP_LERP, "tail.average");
     const d9_node *node = &p->train.nodes[lerp];
-    assert_true(lerp + 1 == copy && copy < average); /* an average beside it is of the state that was set back */
+    assert_true(lerp + 1 == copy && copy < average); /* ema averages the state after it was reset */
     assert_int_equal(p->train.values[p->train.nodes[copy].inputs[0]].buffer,
                      d9_accumulator_find(&p->accumulators, "slow"));
     assert_int_equal(p->tail.evaluate, d9_accumulator_find(&p->accumulators, "average"));
-    for (int s = 0; s < 12; s++) { /* all of the run's */
+    for (int s = 0; s < 12; s++) { /* in all steps */
         assert_int_equal(d9_when_active(&node->when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_int_equal(d9_when_active(&p->train.nodes[copy].when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * pow((s + 1) / 12.0, 2)) <= 1e-15);
@@ -342,7 +343,7 @@ TEST(test_lookahead, set_up) {
     drop(&b);
 }
 
-/* Six views: the image half, each shifted copy a quarter, and of each the mirror image. */
+/* Six views: the image with weight one half, each shifted copy one quarter, each half of it for the mirror image. */
 TEST(test_shifted_views, set_up) {
     static const d9_view want[] = {{false, 0, 0, 0.25}, {false, -2, -2, 0.125}, {false, 2, 2, 0.125},
                                    {true, 0, 0, 0.25},  {true, -2, -2, 0.125},  {true, 2, 2, 0.125}};
@@ -374,7 +375,7 @@ TEST(test_shifted_views, set_up) {
     drop(&b);
 }
 
-/* A straight line from the peak of train.lr to 0, times the multiplier; the decay is divided by it. */
+/* Linear from the peak of train.lr to 0, times the multiplier; the decay is divided by it. */
 TEST(test_whitening_bias_rate, set_up) {
     built b;
     build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}", &b);
@@ -390,7 +391,7 @@ TEST(test_whitening_bias_rate, set_up) {
     drop(&b);
 }
 
-/* A layer in front; the bias is a group of its own, as quick as weights, until the epoch that was asked for. */
+/* A new first layer; its bias is a separate group with the weights' learning rate, until the given epoch. */
 TEST(test_whitening_layer, set_up) {
     static const char *const roles[] = {"stem.whiten", "stem.whiten.bias", "stem.whiten.act", "stem.conv"};
     built b;
@@ -405,9 +406,9 @@ TEST(test_whitening_layer, set_up) {
     const d9_group *group =
         &b.program.groups.group[d9_groups_find(&b.program.groups, value_at(&b, "stem.whiten.bias"))];
     assert_string_equal(group->name, "whitening_bias");
-    assert_int_equal(group->end - group->begin, 64); /* 54, and the gap behind them */
+    assert_int_equal(group->end - group->begin, 64); /* 54, and the gap after them */
     assert_true(group->rate_multiplier == 1);
-    assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps an epoch */
+    assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps per epoch */
     drop(&b);
     build(RESNET9, "whitening_bias: {bias_epochs: 0}", &b);
     assert_false(value_at(&b, "stem.whiten.bias")->trainable);
@@ -418,7 +419,7 @@ TEST(test_whitening_layer, set_up) {
     d9_program program;
     program_make(&context, config, &extent, "f32", false, &program);
     const d9_value *own = &program.train.values[d9_graph_find_value(&program.train, "whiten.conv.weight")];
-    assert_false(own->trainable); /* the network's own layer, and none beside it */
+    assert_false(own->trainable); /* the network's own layer is used */
     assert_string_equal(own->init.name, "whitening_bias");
     assert_string_equal(program.train.nodes[program_find(&program.train, D9_OP_CONV, "whiten.conv") + 3].role,
                         "group1.conv1");
@@ -433,7 +434,7 @@ TEST(test_mirrored_views, set_up) {
     assert_false(views->view[0].mirror);
     assert_true(views->view[1].mirror && views->view[0].weight == 0.5 && views->view[1].weight == 0.5);
     drop(&b);
-    /* every view gets its mirror image, whatever the others made of them */
+    /* every view gets its mirror image */
     d9_views shifted = {.count = 3, .view = {{false, 0, 0, 0.5}, {true, 1, -1, 0.25}, {false, -1, 1, 0.25}}};
     op_ok(&context, d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &shifted));
     assert_int_equal(shifted.count, 6);
@@ -447,7 +448,7 @@ TEST(test_mirrored_views, set_up) {
     assert_true(sum == 1);
 }
 
-/* A node for each filter that learns, 1x1 or wider, in its own shape; the rest moves as it did. */
+/* One node per trainable filter, 1x1 or larger, in its own shape; other parameters use the usual update. */
 TEST(test_muon_takes_filters, set_up) {
     built b;
     build(RESNET9, "patch_whitening: {}, muon: {rate: 0.3, momentum: 0.5, iterations: 4, renormalise_every: 2}", &b);
@@ -469,7 +470,7 @@ TEST(test_muon_takes_filters, set_up) {
         assert_true(update->numbers[3] == -4.775 && update->numbers[4] == 2.0315);
         for (int64_t s = 0; s < b.program.steps; s++)
             assert_true(d9_coefficient_at(&b.program, &update->renormalise, s) == (s % 2 == 1));
-        assert_true(fabs(d9_coefficient_at(&b.program, &update->rate, 5) - 0.3) <= 1e-15); /* whatever the batch */
+        assert_true(fabs(d9_coefficient_at(&b.program, &update->rate, 5) - 0.3) <= 1e-15); /* for any batch size */
         assert_true(update->decay.constant == 0);
         filters++;
     }
@@ -491,7 +492,7 @@ TEST(test_silu_leaves_the_first_to_gelu, set_up) {
     drop(&b);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void assert_refused(tiny_model tiny, const char *tricks, const char *words) {
     built b;
@@ -531,7 +532,7 @@ TEST(test_nothing_to_edit, set_up) {
     assert_refused(shared, "patch_whitening: {}", stem);
 }
 
-/* A part that one trick needs and another left in place: what is there is edited. */
+/* A part that one trick needs and another kept is edited. */
 TEST(test_what_is_left_is_edited, set_up) {
     built b;
     tiny_model bare = tiny_model_default();
@@ -584,7 +585,7 @@ TEST(test_hooks_refuse, set_up) {
     drop(&b);
 }
 
-/* ---- the table ---- */
+/* ---- table of tricks ---- */
 
 TEST(test_table_of_tricks, set_up) {
     for (int t = 0; t < D9_TRICK_COUNT; t++) {

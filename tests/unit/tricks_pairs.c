@@ -1,8 +1,8 @@
-/* Tricks in company: each alone, with every other, all together, and off. Every combination of two trains for two
- * steps on the reference backend, with the tests' own tiny model and with a narrow ResNet-18. Its numbers must be
- * finite and others than those of either trick alone; the table of all pairs is printed, and an empty cell fails. On
- * every network each trick applies or refuses, as its row says. A trick that is off, alone or beside any other, gives
- * the program and the bits of a run that never named it. */
+/* Combinations of tricks: each alone, with each other one, all together, and off. Each pair trains for two steps on the
+ * reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite and differ from
+ * those of either trick alone. The table of pairs is printed, and an empty cell fails. On each network, each trick
+ * applies or is rejected as listed. A trick that is off, alone or beside any other, gives the program and the bits of a
+ * run without it. */
 #include "core/hash.h"
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
@@ -10,7 +10,7 @@
 #include "train/evaluation.h"
 
 enum { MAX_YAML = 2048 };
-typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* of the table */
+typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* a cell of the table */
 
 static d9_context context;
 
@@ -20,7 +20,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* Options that suit a batch of 8 and images of 16x16; in tricks.def order. */
+/* Options that suit a batch of 8 images of 16x16, in the order of tricks.def. */
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{size: 5}",
@@ -54,8 +54,7 @@ _Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of opt
     "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n"
 static const char recipe[] = RECIPE("16", "name: resnet9, channels: [4, 4, 6, 6]");
 
-/* `refuse`: the tricks that find nothing to edit, and one that cannot do with a layer that reads every pixel; a bit
- * each. */
+/* `refuse`: a bit for each trick that finds nothing to edit or whose shapes do not fit. */
 #define BIT(trick) (1u << D9_TRICK_##trick)
 static const struct network {
     const char *name, *recipe;
@@ -71,17 +70,17 @@ static const struct network {
     {"densenet", RECIPE("16", "name: densenet, growth: 2, features: 4, blocks: [2, 2]"), BIT(pool_before_activation)},
     {"airbench", RECIPE("16", "name: airbench, widths: [4, 6, 6]"), BIT(patch_whitening)},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* the first */, RESNET9 = 2 };
+enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* IN_PAIRS: the first ones */, RESNET9 = 2 };
 static cell cells[IN_PAIRS][D9_TRICK_COUNT][D9_TRICK_COUNT];
 
-/* Hashes of the weights after two steps, both those that are trained and those that are evaluated, and of the
- * probabilities that they give the test images. */
+/* Hashes of the trained and the evaluated weights after two steps, and of the test images' probabilities. */
 typedef struct outcome {
     char weights[65], predictions[65];
 } outcome;
-static outcome outcomes[IN_PAIRS][D9_TRICK_COUNT][D9_TRICK_COUNT]; /* by pair, in both orders; alone: on the diagonal */
+static outcome outcomes[IN_PAIRS][D9_TRICK_COUNT]
+                       [D9_TRICK_COUNT]; /* by pair, in both orders; single tricks on the diagonal */
 
-/* The tricks whose bit is set; `off`: one more that is written as off, or -1. */
+/* Writes the tricks whose bit is set; `off`: a trick written as off, or -1. */
 static void write_tricks(unsigned set, int off, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
@@ -92,7 +91,7 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
     assert_true(used < size);
 }
 
-/* `under`: the recipe, or a line that names a base. */
+/* `under`: the recipe, or a line with a base. */
 static d9_config *make(unsigned set, int off, const char *under) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, off, tricks, sizeof tricks);
@@ -132,8 +131,8 @@ static outcome train_two_steps(const d9_config *config) {
         op_ok(&context, d9_session_step(&session, step));
     op_ok(&context, session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
-    assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 8 : 16)); /* images learned from */
-    assert_true(metrics[3] == 0);                                                   /* no step that went wrong */
+    assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 8 : 16)); /* images trained on */
+    assert_true(metrics[3] == 0);                                                   /* no bad step */
     hash_weights(&session, came.weights);
     op_ok(&context, d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.accuracy >= 0 && evaluation.accuracy <= 100);
@@ -144,7 +143,7 @@ static outcome train_two_steps(const d9_config *config) {
     return came;
 }
 
-/* `first` and all others that conflict neither with it nor with one before them; without those of `refuse`. */
+/* `first` and all others that conflict neither with it nor with an earlier one, except those of `refuse`. */
 static unsigned company(int first, unsigned refuse) {
     unsigned set = 1u << first;
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
@@ -156,7 +155,7 @@ static unsigned company(int first, unsigned refuse) {
     return set;
 }
 
-/* The configuration of some tricks on a network. */
+/* The configuration of these tricks on a network. */
 static d9_config *make_on(const struct network *network, unsigned set, tiny_model *tiny) {
     d9_config *config = make(set, -1, network->recipe);
     *tiny = tiny_model_default();
@@ -172,7 +171,7 @@ static outcome run_set(const struct network *network, unsigned set) {
     return came;
 }
 
-/* One of the tricks finds nothing to edit there, or cannot do with its shapes, and says so. */
+/* One of the tricks must be rejected because it finds nothing to edit or its shapes do not fit. */
 static void check_refusal(const struct network *network, unsigned set) {
     tiny_model tiny;
     d9_session session;
@@ -187,7 +186,7 @@ static void check_refusal(const struct network *network, unsigned set) {
     d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-/* A conflict must be refused by the configuration, and names both. */
+/* A conflict must be rejected by the configuration, naming both tricks. */
 static void check_conflict(int a, int b) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     d9_config *config;
@@ -235,7 +234,7 @@ static void test_alone_and_in_pairs(void **state) {
             }
 }
 
-/* Generated from the list of tricks, so that a new one without a run fails here. */
+/* Generated from the list of tricks, so that a new trick without a run fails. */
 static void test_no_cell_is_empty(void **state) {
     (void)state;
     int filled = 0;
@@ -251,7 +250,7 @@ static void test_no_cell_is_empty(void **state) {
     assert_int_equal(filled, IN_PAIRS * D9_TRICK_COUNT * (D9_TRICK_COUNT + 1) / 2);
 }
 
-/* Each trick with all that may stand beside it, on every network. */
+/* Each trick with all others that may be combined with it, on every network. */
 static void test_all_together(void **state) {
     (void)state;
     program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks);
@@ -267,7 +266,7 @@ static void test_all_together(void **state) {
     }
 }
 
-/* What is no edit on a network is said, trick by trick. */
+/* Rejections are tested trick by trick on every network. */
 static void test_refusals_on_every_network(void **state) {
     (void)state;
     int refused = 0;
@@ -277,7 +276,7 @@ static void test_refusals_on_every_network(void **state) {
     assert_int_equal(refused, 10);
 }
 
-/* ---- off is absent ---- */
+/* ---- off equals absent ---- */
 
 static void write_program(const d9_config *config, d9_text *text) {
     d9_extent extent = program_extent(config, 16, 16);
@@ -288,7 +287,7 @@ static void write_program(const d9_config *config, d9_text *text) {
     d9_program_free(&context, &program);
 }
 
-/* The same program, the same configuration's hash, the same parameters after training. */
+/* Program, configuration hash, and trained parameters must be equal. */
 static void assert_same_program(const d9_config *off, const d9_config *absent, const char *trick) {
     d9_text texts[2];
     d9_text_init(&context, &texts[0]), d9_text_init(&context, &texts[1]);
@@ -317,7 +316,7 @@ static void write_base(const char *folder, unsigned set) {
     op_ok(&context, d9_file_write(&context, run_path(folder, "base.yaml", path), yaml, (size_t)size));
 }
 
-/* A file that switches one trick of its base off, and one that never heard of it; the others stay on. */
+/* A file that switches off one trick of its base, compared with one without it; the others stay on. */
 static void test_off_is_absent(void **state) {
     (void)state;
     char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];
@@ -334,7 +333,7 @@ static void test_off_is_absent(void **state) {
     run_folder_remove(folder);
 }
 
-/* Off over nothing: what nobody switched on can be switched off. */
+/* Switching off a trick that is not on is legal. */
 static void test_off_alone(void **state) {
     (void)state;
     d9_config *plain = make(0, -1, recipe);
@@ -372,8 +371,8 @@ static void test_on_is_not_off(void **state) {
     }
 }
 
-/* Each trick switched off beside each other one, over a base that has both unless they conflict, gives the bits of a
- * run that never named it. */
+/* Each trick off beside each other one, on a base with both unless they conflict, must give the bits of a run without
+ * it. */
 static void test_off_beside_each_other(void **state) {
     (void)state;
     char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];

@@ -1,5 +1,5 @@
-/* verify: every case of tests/golden passes on the reference backend in f64 and f32, and every element of it is
- * compared. That a case with an error in it fails is in verify_planted.c. */
+/* verify: every case of tests/golden passes on the reference backend in f64 and f32, with every element compared.
+ * verify_planted.c shows that cases with errors fail. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -10,7 +10,7 @@ enum { MAX_ROWS = 128 };
 
 typedef struct table {
     d9_context context;
-    char folder[RUN_PATH_BYTES]; /* also where no CIFAR-10 is */
+    char folder[RUN_PATH_BYTES]; /* a folder without CIFAR-10 */
     d9_status status;
     d9_verify_row rows[MAX_ROWS];
     int count, failed, skipped;
@@ -55,7 +55,7 @@ static const d9_verify_row *row_of(const table *t, const char *group) {
     return NULL;
 }
 
-/* ---- what must pass ---- */
+/* ---- cases that must pass ---- */
 
 static void check_golden(table *t, const char *precision) {
     verify(t, CASES, precision);
@@ -65,19 +65,18 @@ static void check_golden(table *t, const char *precision) {
         if (!row->passed)
             print_error("%s %s: %g, limit %g (%s)\n", row->name, row->group, row->error, row->limit, row->note);
         assert_true(row->compared > 0 && isfinite(row->error));
-        /* In f64 the rounding of the stored weights may be beyond the limit, and is never far from it. In f32 no row
-         * is. */
+        /* In f64, the rounding of stored weights may exceed the limit slightly; in f32 no row does. */
         assert_true(isnan(row->sensitivity) || (strcmp(precision, "f64") == 0 && row->error <= 3e-6));
     }
     if (t->status != D9_OK) fail_msg("%s: %s", precision, t->context.message);
     assert_int_equal(t->count, 21 * 5 + 3 + 1 + t->skipped); /* five groups each, the average of three, the pipeline */
-    assert_int_equal(t->skipped, 2);                         /* patch statistics: CIFAR-10 is not in an empty folder */
+    assert_int_equal(t->skipped, 2);                         /* patch statistics: CIFAR-10 is missing */
 }
 
 TEST(test_golden_f64, set_up, tear_down) { check_golden(*state, "f64"); }
 TEST(test_golden_f32, set_up, tear_down) { check_golden(*state, "f32"); }
 
-/* Elements that a row compared: all that the file has of its kind. */
+/* A row must compare all elements of its kind in the file. */
 TEST_WITH(table *t, test_elements_are_counted, set_up, tear_down) {
     static const char *const groups[][3] = {{"loss", "step", "/loss"},  {"logits", "step", "/logits"},
                                             {"gradients", "grad/", ""}, {"final state", "final/", ""},

@@ -1,4 +1,4 @@
-/* Errors and cosines as verify computes them: by hand for a small case, and where there are zeros, NaN or infinity. */
+/* Errors and cosines as verify computes them: compared by hand in a small case, and with zeros, NaN and infinity. */
 #include "verify/group_comparison.h"
 #include "verify/tensor_difference.h"
 #include "tests/support/test.h"
@@ -23,10 +23,10 @@ TEST(test_zeros_point_nowhere) {
     assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(zeros, zeros, 2).cosine) && d9_relative_error(0, 0) == 0);
-    assert_true(isinf(d9_relative_error(1e-300, 0))); /* what must not differ differs */
+    assert_true(isinf(d9_relative_error(1e-300, 0))); /* any difference from 0 is infinite */
 }
 
-/* Wherever it stands, and whatever follows it. */
+/* NaN at any position makes the result NaN. */
 TEST(test_nan_stays) {
     for (int at = 0; at < 3; at++) {
         double spoilt[] = {1, 2, 3};
@@ -45,8 +45,8 @@ TEST(test_nan_stays) {
 
 TEST(test_the_worst) {
     assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
-    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, and further within its limit */
-    assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* of a limit of 0: beyond it */
+    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but further within its limit */
+    assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* a limit of 0 is exceeded */
     assert_false(d9_error_is_worse(0, 0, 1e-9, 1e-5));
     assert_true(d9_error_is_worse(NAN, 1, 5, 1) && d9_error_is_worse(INFINITY, 1, 5, 0));
     assert_false(d9_error_is_worse(5, 1, NAN, 1));
@@ -55,7 +55,7 @@ TEST(test_the_worst) {
 
 static void count_row(void *user, const d9_verify_row *row) { *(int *)user += !row->passed && !row->skipped; }
 
-/* Nothing compared is nothing shown to be right. */
+/* Comparing nothing must fail. */
 TEST(test_nothing_compared_fails) {
     int failed = 0;
     d9_verification self = {.sink = count_row, .user = &failed};
@@ -66,7 +66,7 @@ TEST(test_nothing_compared_fails) {
     assert_true(failed == 1 && self.failed == 1 && self.rows == 2);
 }
 
-/* One row that failed fails the sum, wherever it stands and however little it compared. */
+/* One failed row makes the sum fail, at any position and however few elements it compared. */
 TEST(test_the_worst_row) {
     const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
                                   {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},

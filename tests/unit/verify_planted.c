@@ -1,8 +1,9 @@
-/* Errors planted in a reference case must fail: an element changed, NaN, a tensor that is missing or of another size.
+/* Errors planted in a reference case must be found: a changed element, NaN, a tensor that is missing or has another
+ * size.
  *
- * The case is tests/golden's `ema`, which has tensors of every kind, cut down to 4 channels, 8 images and 2 steps so
- * that it runs in milliseconds; what must come of it is what the reference backend makes of it in f64. So its own
- * numbers pass, and each tensor can be spoilt in turn. */
+ * The case is `ema` of tests/golden, which has tensors of every kind, reduced to 4 channels, 8 images and 2 steps so
+ * that it runs in milliseconds. Its expected values are those of the reference backend in f64, so it passes unchanged,
+ * and each tensor can be modified in turn. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/case_run.h"
@@ -15,7 +16,7 @@ enum { MAX_ROWS = 16, MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, CHANNELS 
 
 typedef struct fixture {
     d9_context context;
-    d9_system system; /* the default, but files are not synced */
+    d9_system system; /* the default without syncing */
     d9_arena arena;
     char folder[RUN_PATH_BYTES];
     d9_tensor tensors[MAX_TENSORS]; /* of the small case */
@@ -44,7 +45,7 @@ static void add(fixture *f, const char *name, d9_tensor_type type, d9_shape shap
     f->tensors[f->tensor_count++] = (d9_tensor){copy, type, shape, bytes, size};
 }
 
-/* The corner of a tensor: its first `shape` elements in each dimension. */
+/* Adds a tensor's corner: its first `shape` elements in each dimension. */
 static void add_corner(fixture *f, const d9_tensor *from, d9_shape shape) {
     int64_t count = d9_shape_count(&shape), element = from->type == D9_TENSOR_U8    ? 1
                                                       : from->type == D9_TENSOR_I64 ? 8
@@ -80,7 +81,7 @@ static void cut_inputs(fixture *f, const d9_safetensors *file) {
     }
 }
 
-/* The row of the metadata that has this key. */
+/* The metadata row with this key. */
 static d9_metadata *row_of_metadata(fixture *f, const char *key) {
     for (int i = 0; i < f->metadata_count; i++)
         if (strcmp(f->metadata[i].key, key) == 0) return &f->metadata[i];
@@ -88,7 +89,7 @@ static d9_metadata *row_of_metadata(fixture *f, const char *key) {
     return NULL;
 }
 
-/* `text` with `from`, which it holds once, replaced by `to`. */
+/* `text` with its only occurrence of `from` replaced by `to`. */
 static const char *replaced(fixture *f, const char *text, const char *from, const char *to) {
     const char *at = strstr(text, from);
     char *made;
@@ -107,7 +108,7 @@ static void cut_config(fixture *f) {
         row->value = replaced(f, row->value, changes[i][0], changes[i][1]);
 }
 
-/* `text`, a JSON object, with `key` set to `value`, or without it where `value` is NULL. */
+/* `text`, a JSON object, with `key` set to `value`, or removed if `value` is NULL. */
 static const char *with_setting(fixture *f, const char *text, const char *key, json_t *value) {
     json_t *json = json_loads(text, 0, NULL);
     char *dumped, *copy;
@@ -143,7 +144,7 @@ static const char *write_case(fixture *f, const d9_tensor *tensors, int count, c
     return path;
 }
 
-/* What the reference backend makes of the inputs is what the file expects. */
+/* Adds the reference backend's results for the inputs as expected values. */
 static void add_expected(fixture *f) {
     const d9_case_run_options options = {.backend = "reference", .precision = "f64", .threads = 1};
     char path[RUN_PATH_BYTES];
@@ -153,7 +154,7 @@ static void add_expected(fixture *f) {
     OK(d9_case_run(&f->context, &small, &options, &all));
     for (int i = 0; i < all.count; i++) {
         const d9_recorded_tensor *row = &all.rows[i];
-        if (strstr(row->name, "whiten.filters")) continue; /* an input, which no step moves */
+        if (strstr(row->name, "whiten.filters")) continue; /* an input, which no step changes */
         float *values = take(f, (size_t)row->count * sizeof(float));
         for (int64_t k = 0; k < row->count; k++) values[k] = (float)row->values[k];
         add(f, row->name, D9_TENSOR_F32, (d9_shape){1, {row->count}}, values, (size_t)row->count * sizeof(float));
@@ -218,7 +219,7 @@ static const d9_verify_row *row_of(const fixture *f, const char *group) {
     return NULL;
 }
 
-/* The row that a tensor belongs to; NULL: none, it is an input. */
+/* The row of a tensor; NULL: it is an input. */
 static const char *group_of(const char *name) {
     if (strncmp(name, "step", 4) == 0) return strstr(name, "/loss") ? "loss" : "logits";
     if (strncmp(name, "grad/", 5) == 0) return "gradients";
@@ -227,11 +228,11 @@ static const char *group_of(const char *name) {
     return strncmp(name, "eval/", 5) == 0 ? "evaluation" : NULL;
 }
 
-/* ---- spoiling ---- */
+/* ---- modifying tensors ---- */
 
 typedef enum wrong { SCALED, ONE_NAN, DROPPED, CUT } wrong;
 
-/* A spoilt copy of one tensor; false where it is to be left out. */
+/* Modifies a copy of a tensor; false if it is to be omitted. */
 static bool spoil(d9_tensor *tensor, wrong how, float *room) {
     int64_t count = d9_shape_count(&tensor->shape), changed = 0;
     if (how == DROPPED) return false;
@@ -248,7 +249,7 @@ static bool spoil(d9_tensor *tensor, wrong how, float *room) {
     return true;
 }
 
-/* Writes the case with `count` tensors spoilt and verifies it: exactly the rows they belong to fail. */
+/* Writes the case with `count` tensors modified and verifies it: exactly their rows must fail. */
 static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, const char *precision) {
     static d9_tensor tensors[MAX_TENSORS];
     static float room[GROUPS][10 * 27 * 27 * CHANNELS];
@@ -275,11 +276,11 @@ static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, con
     assert_int_equal(f->failed, count);
 }
 
-/* One tensor of each row: the first (from 0) or the last (from the end) there is. */
+/* Picks a tensor of each row: the first or the last. */
 static void pick(const fixture *f, bool first, int spoilt[GROUPS]) {
     for (int g = 0; g < GROUPS; g++)
         for (int i = 0; i < f->tensor_count; i++) {
-            int at = first ? f->tensor_count - 1 - i : i; /* the last hit stays */
+            int at = first ? f->tensor_count - 1 - i : i; /* the last hit is kept */
             const char *group = group_of(f->tensors[at].name);
             if (group && strcmp(group, groups[g]) == 0) spoilt[g] = at;
         }
@@ -298,7 +299,7 @@ TEST(test_unspoilt) {
     }
 }
 
-/* Every expected tensor in turn, a hundredth too large. */
+/* Each expected tensor in turn, one percent too large. */
 TEST(test_each_tensor_one_percent) {
     fixture *f = *state;
     int spoilt = 0;
@@ -310,7 +311,7 @@ TEST(test_each_tensor_one_percent) {
     assert_int_equal(spoilt, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
 }
 
-/* In f32 a row beyond its limit is compared with the sensitivity of the case, which is far below this. */
+/* In f32, a row beyond its limit is compared with the case's sensitivity, which is far below one percent. */
 TEST(test_one_percent_in_f32) {
     int spoilt[GROUPS];
     pick(*state, true, spoilt);
@@ -327,12 +328,12 @@ static void test_first_and_last(fixture *f, wrong how) {
     }
 }
 
-/* Wherever in its row the tensor comes, what follows it does not hide it. */
+/* Later tensors of a row must not hide the error, at any position. */
 TEST(test_nan) { test_first_and_last(*state, ONE_NAN); }
 TEST(test_missing) { test_first_and_last(*state, DROPPED); }
 TEST(test_another_size) { test_first_and_last(*state, CUT); }
 
-/* ---- files that are no cases ---- */
+/* ---- invalid cases ---- */
 
 static void assert_refused(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];
@@ -361,7 +362,7 @@ TEST(test_inputs_that_do_not_fit) {
     assert_refused(f, "labels", CUT, "8");
 }
 
-/* With another text in one row of the metadata (NULL: without the row). */
+/* With another text in a metadata row; NULL: without the row. */
 static void assert_metadata_refused(fixture *f, const char *key, const char *text, const char *words) {
     d9_metadata *row = row_of_metadata(f, key);
     const d9_metadata kept = *row;
@@ -388,7 +389,7 @@ TEST(test_settings_that_do_not_fit) {
     assert_metadata_refused(f, "case", NULL, "");
 }
 
-/* A configuration that is wrong is the file's fault, and none of the command line: D9_DATA, not D9_USAGE. */
+/* An invalid configuration in the file is D9_DATA, not D9_USAGE as on the command line. */
 TEST(test_configurations_that_do_not_fit) {
     fixture *f = *state;
     const char *config = row_of_metadata(f, "dawn9.config")->value;

@@ -1,5 +1,5 @@
-/* The comparison rule by rule finds what is planted into the backend under test: its plans are made from graphs whose
- * attributes are slightly wrong, while the judge has the right ones. In every precision that the backend computes. */
+/* The comparison rule by rule must find errors planted in the backend under test: its plans are made from graphs with
+ * slightly wrong attributes, while the reference uses the right ones. In every precision of the backend. */
 #include "core/system.h"
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
@@ -45,7 +45,7 @@ static void half_rate(d9_graph *graph) { (void)graph; /* the tables are the prog
 static const struct planted_error {
     const char *name;
     planted *plant;
-    bool evaluation; /* in evaluations alone */
+    bool evaluation; /* only in evaluation */
 } errors[] = {{"nothing", NULL, false},
               {"nothing, in evaluations", NULL, true},
               {"momentum 0.89", momentum, false},
@@ -65,7 +65,7 @@ typedef struct bench {
     d9_reference_case reference;
     d9_config configs[2];
     d9_session tested, judge;
-    d9_graph wrong; /* what a plan was made from, which it looks at as it runs */
+    d9_graph wrong; /* the graph of the plan, which refers to it */
     int rows, failed;
 } bench;
 
@@ -87,7 +87,7 @@ static void close_bench(bench *b) {
     d9_reference_case_close(&b->context, &b->reference);
 }
 
-/* Plans the list of nodes again, with the error in a copy of it. */
+/* Plans the node list again, with the error in a copy of it. */
 static void plan_wrongly(bench *b, const d9_graph *graph, planted *plant, d9_plan **plan) {
     b->wrong = *graph;
     ok(b, D9_ALLOCATE(&b->context, graph->node_count, "nodes", &b->wrong.nodes));
