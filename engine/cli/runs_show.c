@@ -105,7 +105,7 @@ static long long seed(const d9_runs *runs, int64_t index) { return d9_experiment
 
 /* ---- the plan ---- */
 
-/* The edits that all arms share, each in its line, or those of one arm alone. */
+/* Prints the edits shared by all arms, one per line, or those of a single arm. */
 static d9_status print_edits(const d9_runs *runs, const d9_config_edits *edits, bool shared) {
     d9_status status = D9_OK;
     const char *heading = "all arms";

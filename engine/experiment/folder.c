@@ -81,7 +81,7 @@ done:
     return status;
 }
 
-/* The edits that all arms share, or those of this one alone. */
+/* The edits shared by all arms, or those of this arm only. */
 static d9_status edits_json(d9_context *context, const d9_config_edits *edits, bool shared, json_t **list) {
     d9_status status = D9_OK;
     *list = json_array();

@@ -1,9 +1,9 @@
-/* Put before every file that tests/analyze.sh looks at: what an analyser, which sees one file at a time, cannot know.
- * The file that defines one of these functions is looked at without its line. */
-#define _GNU_SOURCE /* as the files say it that need it */
+/* Included before every file that tests/analyze.sh checks: facts that an analyser, which sees one file at a time,
+ * cannot know. A file that defines one of these functions is checked without its macro. */
+#define _GNU_SOURCE /* as in the files that need it */
 #include "config/tree.h"
 
-/* Each returns a failure. */
+/* These always return an error. */
 #ifndef D9_MODEL_CONTEXT
 #define d9_fail(context, status, ...) ((void)d9_fail((context), (status), __VA_ARGS__), (status))
 #endif
@@ -12,7 +12,7 @@
 #define d9_tree_fail_text(...) ((void)d9_tree_fail_text(__VA_ARGS__), D9_USAGE)
 #endif
 
-/* cppcheck reads no system header, and takes a prototype behind an attribute for a mistake. */
+/* cppcheck does not read system headers, and reports a prototype after an attribute as an error. */
 #ifdef D9_CPPCHECK
 #undef D9_MUST_USE
 #define D9_MUST_USE

@@ -95,7 +95,7 @@ void d9_cuda_check_act_backward(d9_check *check) {
             d9_check_launch(check, "act_backward",
                             d9_cuda_act_backward(NULL, d9_array_in(&g), d9_array_in(&t), act, count, d9_array_out(&t)));
             d9_check_array(check, "act_backward", expected, &t, 1e-6);
-            /* in place no longer, and only the reference may lie anywhere */
+            /* with a separate output, and only the reference unaligned */
             d9_array from = d9_array_of(store, count, 0, dy), by = d9_array_of(store, count, shift, reference),
                      to = d9_array_new(store, count, 0);
             d9_check_launch(

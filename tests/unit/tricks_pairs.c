@@ -345,9 +345,9 @@ static void test_off_alone(void **state) {
     d9_config_free(&context, plain);
 }
 
-/* And on is not off, alone and beside each other trick: the predictions are others than without it, and so are the
- * weights unless the trick is of evaluation alone. A step of two batches may not cross from one phase into the next,
- * and some tricks end a phase after the first of the two: then batch_schedule has nothing to do. */
+/* Turning a trick on, alone or with any other trick on, must change the predictions, and the weights too unless it only
+ * affects evaluation. A step of two batches may not cross from one phase into the next, and some tricks end a phase
+ * after the first of the two: then batch_schedule has nothing to do. */
 static void assert_moves(int network, int t, int other, const outcome *with, const outcome *without) {
     const unsigned one_step_phases = BIT(progressive) | BIT(whitening_bias) | BIT(freeze);
     const bool idle = t == D9_TRICK_batch_schedule && one_step_phases >> other & 1,
@@ -371,8 +371,8 @@ static void test_on_is_not_off(void **state) {
     }
 }
 
-/* Each trick off beside each other one, on a base with both unless they conflict, must give the bits of a run without
- * it. */
+/* Turning one trick off while any other one is on, in a recipe with both unless they conflict, must give the bits of a
+ * run without it. */
 static void test_off_beside_each_other(void **state) {
     (void)state;
     char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];
