@@ -201,7 +201,7 @@ static d9_status bench_cold(d9_cli *cli, d9_session *session, bool json) {
                                     total, "first", first, "again", again, "segments", segments));
     else
         d9_cli_print(cli,
-                     "process start to first training step %.2f s, to its end %.2f s; first %.1f ms, again %.1f ms\n",
+                     "process start to first training step %.2f s, to its end %.2f s; step 1 %.1f ms, step 2 %.1f ms\n",
                      before, total, 1e3 * first, 1e3 * again);
 done:
     json_decref(segments);

@@ -164,8 +164,7 @@ void d9_manual(d9_text *text) {
     for (int i = 0; (command = d9_command_at(i)); i++) add_command(text, command);
     d9_text_add(text, ".SH OPTIONS THAT EDIT A CONFIGURATION\n");
     add_flags(text, d9_cli_edit_flags);
-    d9_text_add(text,
-                ".SH TRICKS\nIn the order in which they edit a run. \\fBdawn9 tricks NAME\\fR says more of one.\n");
+    d9_text_add(text, ".SH TRICKS\nIn the order in which they edit a run. \\fBdawn9 tricks NAME\\fR describes one.\n");
     for (int i = 0; i < D9_TRICK_COUNT; i++) add_trick(text, d9_trick_at(i));
     d9_text_add(text, ".SH KEYS OF A CONFIGURATION\nWritten as for \\-\\-set; in a file, each dot is a nested map.\n");
     for (int i = 0; d9_config_key(i, &key); i++) add_key(text, &key);

@@ -149,8 +149,8 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
                        folder));
     if (mode == D9_RECORD_NEW && has(&record, "checkpoint.safetensors"))
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "%s: holds a run that is not finished; --resume goes on from its checkpoint, --overwrite "
-                       "deletes it and begins again; or give another --out",
+                       "%s: holds a run that is not finished; --resume continues from its checkpoint, --overwrite "
+                       "deletes it and starts over; or give another --out",
                        folder));
     /* A model without a run's config.yaml was downloaded or copied here; only --overwrite deletes it. */
     if (has(&record, "model.safetensors") && (mode == D9_RECORD_NEW || !has(&record, "config.yaml")))

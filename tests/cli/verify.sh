@@ -61,6 +61,6 @@ json "$out" '0 < d["seconds_to_first_step"] < d["seconds_after_first_step"] < 60
 json "$out" 'd["first"] == d["segments"]["train"] and 0 < d["again"] < 60'
 json "$out" 'abs(sum(d["segments"].values()) - d["seconds_after_first_step"]) < 1e-6'
 accepts "$dawn9" bench cold --config tiny.yaml
-says 'process start to first training step .*; first [0-9.]* ms, again [0-9.]* ms$'
+says 'process start to first training step .*; step 1 [0-9.]* ms, step 2 [0-9.]* ms$'
 refuses 2 '--steps' "$dawn9" bench cold --config tiny.yaml --steps 3
 verdict
