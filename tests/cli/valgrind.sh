@@ -4,8 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 
 command -v valgrind >/dev/null || skips valgrind "not installed (Debian package valgrind)"
-# What a sanitizer has built runs on shadow memory of its own.
-! grep -q '^DAWN9_SANITIZE:STRING=.' "$(dirname "$dawn9")/CMakeCache.txt" || skips valgrind "a sanitized build"
 
 # clean STATUS COMMAND...: of dawn9, under valgrind.
 clean() {

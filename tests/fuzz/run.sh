@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the fuzz targets of tests/fuzz in build-fuzz and runs each for SECONDS (20), as many at a time as there are
-# processors. An input that violates a property is printed and kept in build-fuzz: exit status 1. Inputs that reach new
-# code are kept in build-fuzz/fuzzed/TARGET, from which the next run starts.
+# Builds the fuzz targets of tests/fuzz in build-sanitized and runs each for SECONDS (20), as many at a time as there are
+# processors. An input that violates a property is printed and kept in build-sanitized: exit status 1. Inputs that reach new
+# code are kept in build-sanitized/fuzzed/TARGET, from which the next run starts.
 #
 # usage: tests/fuzz/run.sh [SECONDS [TARGET...]]
 #
@@ -14,9 +14,10 @@ case ${1-} in
 -h | --help) sed -n '/^# usage/,/^#$/s/^# //p' "$0"; exit 0 ;;
 [0-9]*) seconds=$1; shift ;;
 esac
-cmake -G Ninja -S . -B build-fuzz -DDAWN9_FUZZ=ON -DCMAKE_C_COMPILER=clang -DDAWN9_FUZZ_SECONDS="$seconds" >/dev/null
-cmake --build build-fuzz --target fuzz_targets
+cmake -G Ninja -S . -B build-sanitized -DDAWN9_SANITIZE=address,undefined -DDAWN9_CUDA=OFF \
+    -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DDAWN9_FUZZ_SECONDS="$seconds" >/dev/null
+cmake --build build-sanitized --target fuzz_targets
 targets=$(echo "$*" | tr ' ' '|')
-ctest --test-dir build-fuzz --parallel "$(nproc)" --output-on-failure --no-tests=error -R "^fuzz\.(${targets:-.*})\$" && exit 0
-ls build-fuzz/finding-* 2>/dev/null || true
+ctest --test-dir build-sanitized --parallel "$(nproc)" --output-on-failure --no-tests=error -R "^fuzz\.(${targets:-.*})\$" && exit 0
+ls build-sanitized/finding-* 2>/dev/null || true
 exit 1

@@ -2,7 +2,12 @@
 #ifndef D9_TESTS_SHARE_H
 #define D9_TESTS_SHARE_H
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__has_feature)
+#define D9_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define D9_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || D9_HAS_FEATURE(address_sanitizer)
 enum { TEST_SHARE = 5 };
 #else
 enum { TEST_SHARE = 1 };

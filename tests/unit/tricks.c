@@ -123,7 +123,7 @@ static const d9_value *value_at(const built *b, const char *name) {
 }
 
 /* A number of an augmentation kind, which must be equal in the nodes that draw and augment. */
-static double augmented_by(const built *b, d9_augment_kind kind, int number) {
+static double augmented_by(const built *b, int kind, int number) {
     const d9_augment_rule *drawn = &node_at(b, D9_OP_DRAW, "draws")->as.augment.rule,
                           *used = &node_at(b, D9_OP_AUGMENT, "image")->as.augment.rule;
     assert_memory_equal(drawn, used, sizeof *drawn);
