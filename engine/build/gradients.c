@@ -67,16 +67,16 @@ done:
     return status;
 }
 
-/* The images of a list. */
+/* The images that a node list works on. */
 typedef enum batch_kind {
-    TAKEN,  /* all images of a step, in the order of the epoch */
-    CHOSEN, /* those of them with the largest losses */
+    TAKEN,  /* all images drawn for a step, in the order of the epoch */
+    CHOSEN, /* the images of a step with the largest losses */
     EVALUATED
 } batch_kind;
 
 static const char ranked_name[] = "proxy.look.ranked";
 
-/* The augmentation of the images of a list. Evaluation has only the shifts and the mirror of its views. */
+/* Returns the augmentation of a training or evaluation list. Evaluation has only the shifts and mirror of its views. */
 static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
     d9_augment_rule rule = {program->seed, (int)e->height, (int)e->width, (int)made->d[1], (int)made->d[2], {{0}}};
@@ -86,8 +86,8 @@ static d9_augment_rule rule_of(const d9_program *program, bool training, const d
     return rule;
 }
 
-/* Adds draw, augment and gather at the beginning of a training list, and only augment to the evaluation list. `taken`:
- * images of a step. */
+/* Adds the nodes draw, augment and gather at the beginning of a training list, or only augment at the beginning of the
+ * evaluation list. `taken`: number of images drawn for a step. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
                                  int64_t taken) {
     d9_status status;
@@ -95,7 +95,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch = kind == CHOSEN ? 0 : e->batch, /* ranked in each step */
+    const d9_augment_attributes augment = {.batch = kind == CHOSEN ? 0 : e->batch, /* 0: ranked anew in each step */
                                            .count = all,
                                            .steps_per_epoch = per_epoch,
                                            .samples = images,
@@ -159,7 +159,7 @@ d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
 
 /* ---- training on selected images ---- */
 
-/* Adds the second network's forward pass, which ranks all images that the step draws, before everything else. */
+/* Adds the second network's forward pass, which ranks all images drawn for the step, at the beginning of the list. */
 static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) {
     d9_status status;
     d9_graph look;

@@ -24,7 +24,7 @@ D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const
 
 /* ---- the batch and the gradients ---- */
 
-/* Adds all nodes from the batch to the gradients to a list for the steps from `from` on, each of `taken` images. */
+/* Adds the batch, metrics and gradients to a network for steps from `from` on. `taken`: images drawn per step. */
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph);
 /* Adds the batch nodes at the beginning of the evaluation list. */
 D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
@@ -38,7 +38,7 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* Computes the step range of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the lists of all phases. `network`: network of the other steps; `updates`: first node after the gradients. */
+/* Builds the lists of all phases. `network`: for whole images, one batch; `updates`: first update of `train`. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Do steps draw different numbers of batches? */
 bool d9_build_changes_batches(const d9_program *program);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* The first step of a change. */
+/* The first step to which a change applies. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
     return llround(change->from * (double)program->steps);
 }
@@ -19,7 +19,7 @@ static const d9_phase_change *resize_at(const d9_program *program, int64_t step)
     return found;
 }
 
-/* The change that sets the number of batches of a step that begins here; NULL: it draws one. */
+/* The change that sets the number of batches of the step that begins at `step`; NULL: one batch. */
 static const d9_phase_change *batches_at(const d9_program *program, int64_t step) {
     const d9_phase_change *found = NULL;
     for (int i = 0; i < program->changes.count; i++) {
@@ -35,7 +35,7 @@ bool d9_build_changes_batches(const d9_program *program) {
     return false;
 }
 
-/* Both lists work on the same parameters and statistics. */
+/* Rejects a list whose parameters or statistics differ from those of `train` in name or shape. */
 static d9_status check_same_state(d9_context *context, const d9_program *program, const d9_phase_change *resize,
                                   const d9_graph *list) {
     const d9_graph *train = &program->train;
@@ -54,7 +54,7 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Copies the nodes of `train` from `first` on, updates and tail, without the updates of frozen groups. */
+/* Copies the updates and the tail (nodes of `train` from `first` on), except the updates of frozen groups. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
     for (d9_node_id n = first; n < train->node_count; n++) {
@@ -114,7 +114,7 @@ static d9_status add_phase(d9_context *context, int64_t from, int64_t until, int
     return D9_OK;
 }
 
-/* The first of these steps that belongs to no phase; `until` if there is none. */
+/* The first step in [from, until) that belongs to no phase; `until` if there is none. */
 static int64_t first_left(const d9_program *program, int64_t from, int64_t until) {
     while (from < until && d9_program_phase(program, from) != D9_NONE) from += d9_program_batches(program, from);
     return from;
@@ -145,8 +145,8 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *frozen
     return next;
 }
 
-/* Makes a phase between each two changes unless its steps run `train`, and one for batches left over by larger steps.
- */
+/* Between each two changes, adds a phase for steps of several batches, if there are any, and a phase of single batches
+ * for the remaining steps unless `train` can run them. */
 d9_status d9_build_find_phases(const d9_building *b) {
     d9_status status = D9_OK;
     d9_context *context = b->context;

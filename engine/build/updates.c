@@ -52,7 +52,7 @@ static double decay_of(const d9_group *group, int64_t images) {
     return group->weight_decay * (group->mean ? 1 : (double)images) * group->decay_multiplier;
 }
 
-/* Sets the coefficients that depend on the number of images of a step: constants if all steps have as many. */
+/* Sets the coefficients that depend on the number of images of a step: constants if it is the same in all steps. */
 static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;

@@ -9,7 +9,7 @@
 
 #include "kernels/formulas/augment.h"
 
-/* The numbers of each kind, as set by a trick; all zero: off. */
+/* The two settings of each kind of augmentation, as set by a trick; both zero: off. */
 typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;

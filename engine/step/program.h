@@ -52,7 +52,7 @@ typedef struct d9_group {
     int64_t every;  /* update interval in steps; 0: every step */
     /* Interval in steps at which filters are scaled to their norm, and at the end of the run; 0: never, unchanged. */
     int64_t renormalise_every, renormalise_last;
-    /* Names of the accumulators of the row, shared with other groups. NULL ends the list; the others are zero. */
+    /* Accumulators of the update's states, by name; groups may share them. After NULL: zero and not stored. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
@@ -71,7 +71,7 @@ D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, in
 /* Sets the update row of a group with all properties from updates.def, such as its accumulators. */
 void d9_group_set_update(d9_group *group, d9_update update);
 bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);
-/* The index of the group that a trainable parameter belongs to; D9_NONE: none. */
+/* The index of the group to which a trainable parameter belongs; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
 /* ---- the tail: whole-buffer nodes after the updates; what on_step edits ---- */
@@ -106,14 +106,14 @@ double d9_views_an_image(const d9_views *views);
 
 /* ---- a second network: what on_selection fills in ---- */
 
-/* A second network computes the loss of every image that a step draws; the network learns from those with the largest
- * losses. All zero: it learns from every image. */
+/* A second network computes the loss of every image that a step draws; the network trains on those with the largest
+ * losses. All zero: it trains on every image. */
 typedef struct d9_selection {
     const char *trick;   /* its name, for messages; NULL: no second network */
     const char *network; /* a row of models.def */
     d9_op order;         /* (loss, order) -> samples, those to train on first: D9_OP_RANK */
     char settings[96];   /* the network's options as a YAML map */
-    double share;        /* of a step's images: how many the network learns from */
+    double share;        /* share of a step's images that the network trains on */
     int64_t every;       /* update interval of the second network, in steps */
 } d9_selection;
 
@@ -136,11 +136,11 @@ typedef struct d9_table {
 typedef struct d9_phase_change {
     const char *trick; /* its name, for messages */
     double from;
-    double scale;    /* of an image's sides, at most 1: random crops of this size; 0: the size stays */
-    int64_t batches; /* of a step; 0: the number stays */
+    double scale;    /* size of the images' sides, at most 1: full; smaller ones are random crops; 0: unchanged */
+    int64_t batches; /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
-typedef struct d9_phase_changes { /* where two apply, the later row counts */
+typedef struct d9_phase_changes { /* if several apply to a step, the last one counts */
     int count;
     d9_phase_change change[D9_MAX_PHASE_CHANGES];
 } d9_phase_changes;
@@ -152,8 +152,8 @@ enum { D9_MAX_TABLES = 2 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL 
 /* A range of steps with its own list of nodes, over the same state and updates as `train`: on smaller images, of
  * several batches, or without the gradients of frozen parameters.
  *
- * Steps are counted in batches: a step s of three batches is followed by step s + 3. An event with an interval in steps
- * happens in the step that contains such a batch. */
+ * Steps are counted in batches: a step s of three batches is followed by step s + 3. A node with an interval in
+ * steps runs in the step that contains the batch at which it is due. */
 typedef struct d9_phase {
     int64_t from, until; /* range of steps; `until` is excluded */
     int64_t batches;     /* per step; where fewer are left in the phase or the epoch, another list is used */
