@@ -220,10 +220,10 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 /* ---- backward ---- */
 
 typedef struct backward {
-    d9_kernel_in dy; /* as the loops read it, with what they make of it: */
-    const d9_cpu_prologue *prologue;
-    d9_kernel_in before;           /* the original dy, if dz is written */
-    const d9_cpu_prologue *writes; /* NULL: dz is not written */
+    d9_kernel_in dy;                 /* read by the loops: dy, or dz if it was written before */
+    const d9_cpu_prologue *prologue; /* applied by the loops; no stage if dz was written before */
+    d9_kernel_in before;             /* the original dy, if dz is written */
+    const d9_cpu_prologue *writes;   /* NULL: dz is not written */
     const float *mean, *inv_std, *scale;
     d9_kernel_out dx;
 } backward;

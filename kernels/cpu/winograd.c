@@ -3,10 +3,10 @@
  * and the data gradient, F(3x3, 4x4) for the weight gradient:
  *
  *   forward          y tile (4 x 4)  = A' [sum over inputs  (G w G') * (B' x B)] A,    x tiles of 6 x 6 pixels
- *   data gradient    the forward pass of dy with the kernels turned, inputs and outputs exchanged, and 2 - pad
+ *   data gradient    the forward pass of dy: kernels rotated by 180 degrees, inputs and outputs exchanged, 2 - pad
  *   weight gradient  dw (3 x 3)      = G' [sum over tiles   (A dy A') * (B' x B)] G,   dy tiles of 4 x 4 pixels
  *
- * where * is the element-wise product of the 36 positions. The work is therefore 36 matrix products, one a position:
+ * where * is the element-wise product of the 36 positions. The work is therefore 36 matrix products, one per position:
  * M = V U over channels, or dU = W' V over tiles, with V = B' x B, U = G w G', W = A dy A'. The interpolation points of
  * A, B and G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost as much as 0, 1, -1, 2, -2 and err 2 to 4
  * times less: 0.8 to 2.3e-6 of the values' root mean square, the weight gradient 0.9 to 1.5e-6.

@@ -1,9 +1,9 @@
-/* The batch: draws, augmented images, labels, with the bits of the CPU: this file is compiled without contraction. And
- * images mixed in pairs, where the CPU may contract. */
+/* The batch: draws, augmented images and labels. They have the CPU's bits, because this file is compiled without
+ * contraction. Mixed pairs of images may differ in the last bit, because the CPU may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
-/* The sample that image n of this step shows, and the epoch. */
+/* The step number, the sample of the step's image n, and the draws of that image. */
 D9_DEVICE int64_t step_of(const d9_cuda_slice &slice) { return slice.step ? *slice.step : 0; }
 D9_DEVICE int32_t sample_at(const d9_cuda_slice &slice, int64_t n) {
     return slice.order[step_of(slice) % slice.steps_per_epoch * slice.batch + n];
@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(D9_BLOCK)
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) gathered[n] = labels[sample_at(slice, n)];
 }
 
-/* Every thread looks at every loss: a batch has thousands, not millions. */
+/* Each thread reads all losses of the batch; there are only thousands. */
 __global__ void __launch_bounds__(D9_BLOCK) rank_kernel(d9_cuda_slice slice, const float *losses, int32_t *ranked) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads())
         ranked[d9_rank_of(losses, slice.count, n)] = sample_at(slice, n);
 }
 
-/* The pixel at row y, column x: `pixel` (channels). */
+/* Computes `pixel` (channels) at row y, column x of the augmented image. */
 D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
                           float *pixel) {
     const d9_augment_rule &rule = b.rule;
@@ -45,7 +45,7 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* Blocks on a multiprocessor; of 7.5 it has threads for four. */
+/* Blocks per multiprocessor; compute capability 7.5 has threads for only four. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 enum { AUGMENT_BLOCKS = 4 };
 #else

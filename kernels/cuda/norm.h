@@ -230,14 +230,14 @@ D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, doub
     return inv_std;
 }
 
-/* Four numbers a channel, `apart` floats from one to the next. */
+/* Four terms of each of V channels; in memory the terms of a channel are `apart` floats from each other. */
 template <int V> struct d9_norm_factors { d9_vector<V> a, b, c, d; };
 template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *from, int64_t apart) {
     return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V),
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
-/* `more`: the addend. */
+/* Rounds t to the storage type and adds the addend `more`. */
 template <int V, int S>
 D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
                                d9_vector<V> *t) {
@@ -246,8 +246,8 @@ D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, co
     for (int i = 0; i < V; i++) t->v[i] += b.v[i];
 }
 
-/* The activation and the addition in either order; each stage is computed from the value before it as storage holds
- * that one. */
+/* Applies activation and addition in either order and stores the results. The input of each stage is rounded to the
+ * storage type first. */
 template <int V, int S>
 D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
                               d9_vector<V> t, const d9_raw<V, S> &more) {
@@ -267,8 +267,8 @@ D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, in
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 
-/* R rows, from x or, with K, from what the thread has kept: at `slot` and `step` elements further each time. Terms:
- * mean, 1 / deviation, scale, bias. */
+/* Normalises R rows of x. With K, x is the thread's copy in shared memory, whose rows are `step` elements apart from
+ * `slot` on. Terms: mean, 1 / deviation, scale, bias. */
 template <int V, int S, int R, bool K>
 D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
                                   int64_t slot, int64_t step, const d9_norm_factors<V> &own,
@@ -289,7 +289,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
     }
 }
 
-/* ---- backward: what every pass reads ---- */
+/* ---- backward: inputs of every pass ---- */
 struct d9_norm_backward {
     d9_kernel_in dy, x;
     d9_cuda_prologue prologue;
@@ -314,7 +314,7 @@ D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_
     return t;
 }
 
-/* dz: the sum of the gradients where there are two, through the activation's slope where there is one. */
+/* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. */
 template <int V, int S>
 D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
     d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
@@ -339,12 +339,12 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
     to[3 * p.channels] = e;
 }
 
-/* ---- launching: with the store as a template argument where all are alike, and channels in eights ---- */
+/* ---- launching: a storage type that all arrays share is a template argument, with channels in eights ---- */
 static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }
 
-/* Whether what a gradient reads besides x, and dz, is of one store and may be moved 16 bytes at a time. */
+/* True if dy, dz, reference and addend, as far as present, have this storage type and are aligned to 16 bytes. */
 static inline bool d9_norm_even(const d9_norm_backward &b, d9_kernel_store store) {
     const d9_cuda_prologue &p = b.prologue;
     const bool slope = p.act.activation != D9_KERNEL_NO_ACT;

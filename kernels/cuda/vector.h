@@ -1,8 +1,8 @@
 /* Runs of V floats that a thread loads, computes on and stores: 16 bytes at a time if V is 8 and the run is whole,
  * element by element at the end of an array or if V is 1.
  *
- * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that
- * all threads take alike. Stores round to nearest even, as in kernels/formulas/half.h, with the device's instructions.
+ * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that is
+ * the same for all threads. Stores round to nearest even, as in kernels/formulas/half.h, by the device's instructions.
  */
 #ifndef D9_CUDA_VECTOR_H
 #define D9_CUDA_VECTOR_H

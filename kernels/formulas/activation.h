@@ -17,8 +17,8 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* The exponential is computed for every x and selected at the end, without a branch. Above 0 it is not used; a NaN
- * comes from it. */
+/* Computes the exponential for every x and selects without a branch: x if it is above 0, otherwise, also for a NaN, the
+ * exponential. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;

@@ -1,10 +1,10 @@
 /* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and its colours.
- * Shared by every backend, so that a run sees the same batches bit for bit on each. Below the trick, a new kind that
- * changes colours is written in this file alone: its row, its draws, its formula.
+ * Shared by every backend, so that a run sees the same batches bit for bit on each. Apart from its
+ * trick, a new kind that changes colours needs only code in this file: an enum constant, its draws, its formula.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
- * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A smaller
- * crop, 24 x 24, has as many places more: 0..16. The cutout square is placed in the output. Epochs count from 0.
+ * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24
+ * crop has 8 more positions in each direction: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
  * Colours are f32 arithmetic in every precision, and no two operations of it may be contracted (fused) into another
  * result: every backend computes the same bits. */
@@ -14,14 +14,14 @@
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 
-/* The kinds of augmentation, in the order in which they are applied, and the two numbers that set each; both 0: off.
+/* The kinds of augmentation, in the order in which they are applied, and the two settings of each; both 0: off.
  * Kinds between MIRROR and CUTOUT change the colours of a pixel. */
 typedef enum d9_augment_kind {
     D9_AUGMENT_CROP,   /* reflect padding in pixels */
     D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
     D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
     D9_AUGMENT_CUTOUT, /* side of the zeroed square */
-    D9_AUGMENT_MIX, /* alpha: shares of Beta(alpha, alpha), drawn for a batch; the rows above are drawn for an image */
+    D9_AUGMENT_MIX,    /* alpha: weights from Beta(alpha, alpha), one per batch; the kinds above are drawn per image */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
@@ -57,7 +57,7 @@ D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
 }
 D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->number[D9_AUGMENT_CROP][0]; }
 
-/* Number of values that an integer draw may have, from 0 on. */
+/* Number of possible values (0, 1, ...) of an integer draw. */
 D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
     const int pad = d9_augment_pad(rule), side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
     if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - rule->out_height + 1;
@@ -67,8 +67,8 @@ D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
     return slot == D9_DRAW_CUTOUT_X && side > 0 ? rule->out_width - side + 1 : 1;
 }
 
-/* centre + u * range for u uniform in [-1, 1), by the word's upper 24 bits. The product of two f32 numbers is exact in
- * double: so it is rounded once, contracted or not. */
+/* The bits of centre + u * range, where u is uniform in [-1, 1), from the word's upper 24 bits. The product is exact in
+ * double, so contraction does not change the result. */
 D9_FN int32_t d9_augment_spread(uint32_t word, double centre, float range) {
     const double u = (double)((int32_t)(word >> 8) - 0x800000) * (1.0 / 0x800000);
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
@@ -77,13 +77,13 @@ D9_FN int32_t d9_augment_spread(uint32_t word, double centre, float range) {
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
     if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
-    /* Alternating: one draw for all epochs says which half starts mirrored; each epoch takes the other half. */
+    /* Alternating: one draw for all epochs decides if the first epoch mirrors the sample; the others alternate. */
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, alternating ? 0 : epoch, D9_STREAM_MIRROR, 0);
     const uint32_t bit = d9_philox_below(word.v[0], 2);
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);
 }
 
-/* Two integers, each below the number of places of its slot. */
+/* Draws the integers of `slot` and `slot` + 1, each below its number of places. */
 D9_FN void d9_augment_place(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
                             d9_augment_draws *draws) {
     const int rows = d9_augment_places(rule, slot), columns = d9_augment_places(rule, slot + 1);
@@ -121,24 +121,24 @@ D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_widt
     return d9_augment_reflect((mirror ? out_width - 1 - x : x) + crop_x - pad, width);
 }
 
-/* Whether output position i lies in a cutout of this size that starts at `start` (rows and columns alike). */
+/* True if row (or column) i of the output lies in a cutout of this size that begins at row (or column) `start`. */
 D9_FN int d9_augment_cut(int i, int start, int size) { return i >= start && i < start + size; }
 
-/* Whether the square covers row y, column x of the output. */
+/* True if the cutout square covers row y, column x of the output. */
 D9_FN int d9_augment_cuts(const d9_augment_rule *rule, const int32_t *draws, int y, int x) {
     const int side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
     return side > 0 && d9_augment_cut(y, draws[D9_DRAW_CUTOUT_Y], side) &&
            d9_augment_cut(x, draws[D9_DRAW_CUTOUT_X], side);
 }
 
-/* Whether any row changes colours. */
+/* True if a kind that changes colours is on. */
 D9_FN int d9_augment_colours(const d9_augment_rule *rule) {
     int any = 0;
     for (int kind = D9_AUGMENT_MIRROR + 1; kind < D9_AUGMENT_CUTOUT; kind++) any |= d9_augment_on(rule, kind);
     return any;
 }
 
-/* A normalised value by the two draws of an image. */
+/* Applies an image's brightness and contrast, given as the bits of floats, to a normalised value. */
 D9_FN float d9_augment_jitter(float value, int32_t brightness, int32_t contrast) {
     return (value + d9_float_of_bits((uint32_t)brightness)) * d9_float_of_bits((uint32_t)contrast);
 }
@@ -150,7 +150,7 @@ D9_FN void d9_augment_colour(const d9_augment_rule *rule, const int32_t *draws, 
             pixel[c] = d9_augment_jitter(pixel[c], draws[D9_DRAW_BRIGHTNESS], draws[D9_DRAW_CONTRAST]);
 }
 
-/* An element of an image and of its partner. */
+/* Mixes an element of an image, with weight `share`, with the element of its partner. */
 D9_FN float d9_augment_mix(float own, float other, float share) { return share * own + (1 - share) * other; }
 
 #endif

@@ -1,5 +1,4 @@
-/* What every formula header needs: one qualifier, so that the same text is a plain inline function for the C compiler
- * and a host and device function for nvcc. */
+/* D9_FN, the qualifier of every formula: an inline function for the C compiler, a host and device function for nvcc. */
 #ifndef D9_FORMULAS_COMMON_H
 #define D9_FORMULAS_COMMON_H
 

@@ -1,4 +1,4 @@
-/* How a formula is written once and compiled for two precisions. A header that uses D9_REAL has no include guard:
+/* Compiles formulas for two precisions. A header that uses D9_REAL has no include guard and is included twice:
  *
  *   #define D9_REAL float
  *   #include "kernels/formulas/activation.h"    d9_act_CELU_float, ...

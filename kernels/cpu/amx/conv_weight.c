@@ -31,14 +31,14 @@ enum {
     BLOCK = 2 * TILE,   /* outputs and inputs handled together: four tiles of sums */
     SUMS = 4 * 16 * 16, /* floats of such a block, per tap */
     TAPS = 9,
-    CHUNK = 8,               /* tile products between two visits to the sums: measured best of 4, 6, 8, 12, 16, 32 */
-    GROUP_BYTES = 768 << 10, /* packed bytes that a second-level cache holds beside the rest */
+    CHUNK = 8,               /* tile products per load and store of the sums; measured best of 4, 6, 8, 12, 16, 32 */
+    GROUP_BYTES = 768 << 10, /* packed bytes that fit into the L2 cache beside other data */
 };
 
 typedef struct layout {
     int64_t group;                                        /* images packed together */
     int64_t row, image;                                   /* positions of a row of pixels, of an image */
-    int64_t positions, margin;                            /* of a group; zeros before and behind it in a row of dy */
+    int64_t positions, margin;                            /* of a group; zeros before and after it in a row of dy */
     int64_t stride;                                       /* elements of a row of dy: an odd number of cache lines */
     int64_t sums, inputs, outputs, indices, zeros, total; /* bytes of each part of a thread's scratch, and of all */
 } layout;
@@ -46,7 +46,7 @@ typedef struct layout {
 static layout layout_of(const d9_cpu_conv_shape *s) {
     layout l = {.row = s->width + 1, .image = (s->height + 1) * (s->width + 1)};
     l.sums = s->outputs * s->inputs * TAPS * (int64_t)sizeof(float);
-    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* large sums are visited rarely */
+    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* large sums are loaded rarely */
     l.group = wanted / ((s->inputs + s->outputs) * 2 * l.image);
     l.group = l.group < 1 ? 1 : l.group > s->images ? s->images : l.group;
     l.positions = d9_round_up(l.group * l.image, DEPTH);
@@ -61,7 +61,7 @@ static layout layout_of(const d9_cpu_conv_shape *s) {
     return l;
 }
 
-/* Linux gives a process the tiles' registers when it asks for them; asking again costs nothing. */
+/* Asks Linux for permission to use the tile registers; asking again costs nothing. */
 static bool tiles_are_ours(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     return d9_cpu_has_amx_bf16() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
@@ -81,7 +81,7 @@ static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) 
 
 /* ---- packing ---- */
 
-typedef struct work { /* one thread's */
+typedef struct work { /* operands and sums of one thread */
     const d9_cpu_conv_shape *shape;
     const layout *l;
     float *sums;       /* (O / 32, I / 32, 9, 4 tiles, 16, 16) */
@@ -149,7 +149,7 @@ static void transpose(const uint16_t *from, int64_t stride, __m256i rows[TILE]) 
     }
 }
 
-/* Puts 16 positions, which are a part of a row of pixels, two rows, or four, in their places. */
+/* Copies 16 pixels (part of a row, or 2 rows of 8, or 4 rows of 4) to their positions in rows of `row` positions. */
 static void spread(__m256i run, int64_t width, int64_t row, uint16_t *to) {
     const __m128i low = _mm256_castsi256_si128(run), high = _mm256_extracti128_si256(run, 1);
     if (width == 4) {

@@ -1,10 +1,10 @@
-/* One image of a batch: gathered, padded by reflection, cropped, mirrored, normalised by table, changed in colours, cut
- * out; and mixed with another. Every level gives the same bits. */
+/* Augments one image of a batch: gather, reflect-pad, crop, mirror, normalise by table, change colours, zero the cutout
+ * square; and mixes two images. Every level gives the same bits. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/augment.h"
 
-/* `count` pixels of output row y from column x, into `run` (count, C). */
+/* Writes `count` pixels of output row y, from column x on, to `run` (count, C). */
 static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
                      float *run) {
     const d9_augment_rule *rule = b->rule;
