@@ -168,7 +168,7 @@ static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kern
     d9_check_launch(
         check, "norm_epilogue",
         d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
-    /* a unit of one stage may be several of the next: two at the largest magnitude */
+    /* one rounding unit of a stage may become several of the next: two at the largest magnitude */
     const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance);
     d9_check_array(check, "norm_epilogue last", sum, &out, tolerance);

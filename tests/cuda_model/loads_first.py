@@ -1,15 +1,15 @@
-"""The passes of the norms send for several rows before they store the first: else a multiprocessor waits for memory.
+"""Checks that norm passes load several rows before they store the first; otherwise multiprocessors wait for memory.
 
-usage: loads_first.py PTX...    what nvcc made of the kernels; kept below OBJECT.ptx (cmake/nvcc.sh)
+usage: loads_first.py PTX...    the PTX of the kernels, kept below OBJECT.ptx (cmake/nvcc.sh)
 
-Counted in each kernel: the most loads of 16 bytes from global memory, one behind the other, that no store comes between.
-ptxas keeps that order (read in the machine code of CUDA 13.0 for 9.0).
+Counts in each kernel the longest sequence of 16-byte loads from global memory without a store in between. ptxas keeps
+their order (as seen in the machine code of CUDA 13.0 for compute capability 9.0).
 """
 import pathlib
 import re
 import sys
 
-# kernel<8, ...>: loads. f32 needs two per row; a pool's window four; backward two to four.
+# Least number of loads of kernel<8, ...>. A row needs two in f32, four with a pool, two to four in the backward pass.
 WANTED = {
     "norm_sums_kernel": 8, "norm_apply_kernel": 4, "norm_backward_sums_kernel": 4, "norm_backward_apply_kernel": 4,
     "norm_resident_kernel": 4, "norm_resident_backward_kernel": 4,

@@ -1,35 +1,35 @@
-"""What the kernels take of a GPU: registers, static shared memory, stack and spills, by what `ptxas -v` said.
+"""Checks the registers, static shared memory, stack and spills of the kernels, as reported by `ptxas -v`.
 
 usage: registers.py [--write] TABLE OBJECT...
 
-Reads OBJECT.ptxas and the .ptx files below OBJECT.ptx, which are kept when an object is made (cmake/nvcc.sh). --write
-writes TABLE anew; without it these are failures:
+Reads OBJECT.ptxas and the .ptx files below OBJECT.ptx, which the build keeps (cmake/nvcc.sh). --write writes a new
+TABLE; without it these are failures:
 
-  - a kernel takes more than TABLE says, or is not in it; of a target that all objects were made for a row is left over.
-    Other versions of nvcc count differently, so this is judged by the version that TABLE names alone;
-  - a kernel spills, unless it is one of COLD, which run over a few values, or of KNOWN;
-  - two of its blocks, of the size in __launch_bounds__, do not fit the registers of a multiprocessor, though they fit
-    its shared memory.
+  - a kernel needs more than its row in TABLE, or has no row; or TABLE has a row of a compiled target without a kernel.
+    Checked only with the version of nvcc that TABLE names, because other versions count differently;
+  - a kernel spills, unless it is in COLD, kernels that process only a few values, or in KNOWN;
+  - two blocks of the size in __launch_bounds__ do not fit into the registers of a multiprocessor, although they fit
+    into its shared memory.
 
-48 KiB of static shared memory are ptxas's own limit.
+ptxas itself limits static shared memory to 48 KiB.
 """
 import pathlib
 import re
 import sys
 
 COLD = ("norm_terms_kernel", "norm_eval_terms_kernel", "metrics_kernel", "loss_kernel", "loss_backward_kernel")
-KNOWN = {  # a few words: ptxas holds registers back for more blocks on a multiprocessor than are asked for
+KNOWN = {  # spills of a few words, because ptxas limits registers for more blocks per multiprocessor than requested
     ("linear_backward_data_kernel<8>", "120"),
     *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0", "8,1", "8,2")),
 }
-OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # in a mangled name; CUB's own kernels are not ours
-REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024  # of a multiprocessor; on it at once; a thread's come in eights; unstated
+OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # a kernel in a mangled name, but not one of CUB
+REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024  # per multiprocessor; at once; unit per thread; default threads
 SHARED = {"75": 64, "80": 164, "86": 100, "89": 100, "90": 228, "100": 228, "120": 100}  # KiB of a multiprocessor
 COUNTS = ("registers", "bytes of static shared memory", "bytes of stack", "bytes of spills")
 
 
 def readable(mangled):
-    """norm_kernel<8,1> of a mangled name, None of one that is not ours."""
+    """norm_kernel<8,1> from a mangled name; None if it is not one of our kernels."""
     found = OURS.search(mangled)
     if not found:
         return None
@@ -92,7 +92,7 @@ def complaints(counts, threads, version, table):
         if count[3] and kernel.split("<")[0] not in COLD and (kernel, target) not in KNOWN:
             yield f"{what}: {count[3]} bytes of spills"
         rounded = -(-count[0] // STEP) * STEP
-        fits = BLOCKS * (count[1] + 1024) <= SHARED.get(target, 228) << 10  # 1 KiB of each block is the system's
+        fits = BLOCKS * (count[1] + 1024) <= SHARED.get(target, 228) << 10  # the system reserves 1 KiB per block
         if fits and rounded * threads.get(kernel, BLOCK) * BLOCKS > REGISTERS:
             yield f"{what}: {count[0]} registers, {BLOCKS} blocks of {threads.get(kernel, BLOCK)} threads do not fit"
     table_version, rows = table

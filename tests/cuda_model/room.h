@@ -1,4 +1,4 @@
-/* How much of a launch the modelled device runs concurrently: like an H100, unless a test sets other limits. */
+/* The number of blocks and clusters that the modelled device runs at once: an H100, unless a test sets other limits. */
 #ifndef D9_TESTS_CUDA_ROOM_H
 #define D9_TESTS_CUDA_ROOM_H
 

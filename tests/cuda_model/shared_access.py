@@ -1,10 +1,10 @@
-"""No kernel reads or writes more bytes of a shared array at once than the array is aligned to: the hardware traps.
+"""Checks that no access to a shared array is wider than the alignment of the array, which would trap.
 
-usage: shared_access.py PTX...    what nvcc made of the kernels; kept below OBJECT.ptx (cmake/nvcc.sh)
+usage: shared_access.py PTX...    the PTX of the kernels, kept below OBJECT.ptx (cmake/nvcc.sh)
 
-`__shared__ float x[64]` is aligned to 4. Read as float4 it works while the arrays before it end at a multiple of 16, and
-traps when one of them grows. An address is followed back to the arrays that it may lie in: whatever is computed of an
-address is taken for one, in every order of the instructions. Where nothing is found, any array of the file may be meant.
+`__shared__ float x[64]` is aligned to 4 bytes. Reading it as float4 works only while the arrays before it end at a
+multiple of 16. Each address is traced back to the arrays that it may point into: every value computed from an address
+counts as an address, in any order of instructions. An address without a known array may point into any of the file.
 """
 import pathlib
 import re
@@ -17,7 +17,7 @@ ACCESS = re.compile(r"(ld|st|atom|red|cp\.async|ldmatrix|stmatrix)\b")
 
 
 def width(opcode, operands):
-    """Bytes that an instruction moves at once."""
+    """Number of bytes that an instruction accesses at once."""
     if opcode.startswith("cp.async"):
         return int(re.findall(r"\b\d+\b", operands.split("]")[-1])[0])
     if opcode.startswith(("ldmatrix", "stmatrix")):
@@ -31,7 +31,7 @@ def width(opcode, operands):
 
 
 def instructions(body):
-    """(opcode, operands, names written, names read) of each."""
+    """Yields (opcode, operands, names written, names read) of each instruction."""
     for text in re.sub(r"//[^\n]*", "", body).replace("{", " {").split(";"):
         text = re.sub(r"^(\s*[\w$]+:|\s*[{}]|\s*@!?%?\w+)*\s*", "", text)
         opcode, _, operands = text.partition("\t" if "\t" in text else " ")
@@ -44,7 +44,7 @@ def instructions(body):
 
 
 def check(text):
-    """(kernel, complaint) of each access that is wider than its array, and how many accesses to shared memory there are."""
+    """(kernel, complaint) of each access wider than its array's alignment, and the number of shared accesses."""
     alignment = {name: int(bytes_) for bytes_, name in ARRAY.findall(text)}
     complaints, accesses = set(), 0
     parts = TITLE.split(text)
@@ -56,7 +56,7 @@ def check(text):
             changed = False
             for opcode, _, written, read in code:
                 if opcode.startswith("ld") and not opcode.startswith("ld.param"):
-                    continue  # what lies in memory is no address of shared memory
+                    continue  # values loaded from memory are not addresses of shared memory
                 here = set().union(*(arrays.get(name, ()) for name in read))
                 for name in written:
                     if not here <= arrays.get(name, set()):

@@ -61,11 +61,11 @@ static bool transforms(op_case *c, const d9_backend *backend, const d9_backend_o
     return found;
 }
 
-/* Limits for half precision: both sides round the same value, except for the order of a sum, to 8 or 11 bits; one value
- * in a thousand may be rounded differently. */
+/* Limits of the relative error. In half precision both sides round the same sums, added in another order, to 8 or 11
+ * bits; one value in a thousand may be rounded differently. */
 static double limit_of(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
 
-/* An update with products in half precision rounds as that precision does. */
+/* The type that determines the error limit: `type`, or for an orthogonal update the type of its matrix products. */
 static d9_type products_of(const d9_node *node, d9_type type) {
     return node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type;
 }

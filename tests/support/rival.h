@@ -31,10 +31,10 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 /* Compares all op cases in each compute type, with random and with integer inputs. */
 void rival_every_operation(rival *r, const d9_type *types, int type_count);
-/* Compares norm or norm_eval, then act and add in either order; act_backward, norm_backward. */
+/* Compares fused chains: norm or norm_eval with act and add in either order; act_backward with norm_backward. */
 void rival_fused_rules(rival *r, const d9_type *types, int type_count);
-/* Compares [add,] act_backward, norm_backward or bias_backward, with and without another reader of act_backward's
- * output; bias, act. */
+/* Compares fused chains: bias, act; [add,] act_backward, norm_backward; act_backward, bias_backward. Also chains in
+ * which another node reads the output of act_backward. */
 void rival_fused_gradients(rival *r, const d9_type *types, int type_count);
 /* A second node reads norm's output, so norm+act must not be fused. */
 void rival_wanted_intermediate(rival *r);

@@ -1,4 +1,4 @@
-"""Edits a safetensors file of f32, to make wrong or foreign files for tests.
+"""Edits a safetensors file of f32, to make invalid files, or files as other programs write them.
 
 python3 tensors.py IN OUT [EDIT...]
   NAME=VALUE        fills the tensor

@@ -1,5 +1,5 @@
-"""TensorBoard's event files read back: framing, CRC-32C and the Event message, from the public schema alone
-(tensorboard/compat/proto: event.proto, summary.proto, histogram.proto). Shares nothing with the writer.
+"""Reads TensorBoard's event files: framing, CRC-32C and the Event message, written from the public schema
+(tensorboard/compat/proto: event.proto, summary.proto, histogram.proto). Shares no code with the writer.
 
     for event in events("FOLDER/events.out.tfevents..."):
         event["step"], event["wall_time"], event["values"]["loss/train"]

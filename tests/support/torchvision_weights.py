@@ -1,7 +1,7 @@
-"""Random weights of a ResNet under torchvision's names, pictures, and the features that PyTorch makes of them.
+"""Writes random ResNet weights under torchvision's names, random images, and the features that PyTorch computes.
 
 python3 torchvision_weights.py make DEPTH WIDTH SIDE COUNT FOLDER   weights.safetensors, pictures/NN.png, wanted.safetensors
-python3 torchvision_weights.py compare WANTED GOT.npy               status 1 beyond 1e-4 of the largest feature
+python3 torchvision_weights.py compare WANTED GOT.npy               status 1: error above 1e-4 of the largest feature
 
 The network is that of tests/golden/generate_networks.py. Needs python3-torch and python3-numpy.
 """
@@ -24,7 +24,7 @@ networks.CLASSES = [str(i) for i in range(1000)]
 
 
 def write_png(path, pixels):
-    """pixels u8 (H, W, 3)"""
+    """pixels: u8 (H, W, 3)"""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)

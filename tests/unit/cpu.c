@@ -66,7 +66,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case_make(&c, &f->context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         const d9_backend_options *second =
-            is_conv(node->op) ? &one : &three; /* convolutions: repeatable with the same number */
+            is_conv(node->op) ? &one : &three; /* convolutions: repeated with one thread */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
             rival_run(&c, f->cpu, &one, node->outputs[o], f->r.a);

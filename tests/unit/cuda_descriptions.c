@@ -53,7 +53,7 @@ TEST(each_pass_writes_its_own) {
     }
 }
 
-/* Permission to round is part of the key: choices made with it must not be used without. */
+/* The text that identifies a tuned choice names tf32: f32 convolutions must not use a choice tuned for tf32. */
 TEST(tf32_is_another_question) {
     for (int p = 0; p < 3; p++) {
         char text[2][D9_CONV_TEXT];

@@ -83,8 +83,8 @@ TEST(units) {
     d9_config_free(&context, config);
 }
 
-/* From 90% of the run on a step takes 8 batches, so training rejects batches of 51 to 66, of which an epoch has 7 or 6.
- * For larger ones the change rounds to the end of the run: training accepts them. */
+/* From 90% of the run on, a step draws 8 batches. Training rejects batch sizes 51 to 66, with which an epoch has only 7
+ * or 6 batches, and accepts larger ones, with which the change is rounded to the end of the run. */
 TEST(behind_rejected) {
     d9_context_init(&context);
     d9_fit found;
@@ -96,7 +96,7 @@ TEST(behind_rejected) {
         assert_ints(found.batch, n, found.refused, 0);
     }
     d9_config_free(&context, config);
-    /* An epoch of one batch has no step of two: everything above 200 is rejected. */
+    /* Above 200 images an epoch has one batch, too few for a step of two batches: rejected. */
     config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;
     assert_int_equal(fit(config, 1 << 30, &found), D9_OK);

@@ -162,7 +162,7 @@ TEST(test_backends_agree, set_up) {
     }
 }
 
-/* Every third step, from the first. */
+/* The second network is updated in every third step, from the first on. */
 TEST(test_the_small_one_learns_in_its_time, set_up) {
     d9_session session;
     d9_config *config = configure("cpu", plain);
@@ -181,7 +181,7 @@ TEST(test_the_small_one_learns_in_its_time, set_up) {
     free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-/* A decoupled learning rate is per image, of the images that are trained on: 5, 3 of 5, and 5 of 10. */
+/* A decoupled learning rate applies per image, so it is equal if a step trains on 5 images, 3 of 5, or 5 of 10. */
 TEST(test_rates_for_an_image, set_up) {
     static const char *const tricks[] = {
         "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
@@ -202,7 +202,7 @@ TEST(test_rates_for_an_image, set_up) {
     }
 }
 
-/* A group's average depends on the steps in which it moved; filters are renormalised in such a step. */
+/* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
 TEST(test_lessons_are_counted, set_up) {
     d9_program program;
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
@@ -219,12 +219,12 @@ TEST(test_lessons_are_counted, set_up) {
     program_make(&context, config, &extent, "f32", false, &program);
     node =
         &program.train.nodes[program_find(&program.train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
-    for (int64_t s = 0; s < 12; s++) /* four or more steps after the last */
+    for (int64_t s = 0; s < 12; s++) /* updates four or more steps after the previous such update */
         assert_true(d9_coefficient_at(&program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* A freeze that the small network is too shallow for must not affect it. */
+/* A freeze of more layers than the small network has must not affect that network. */
 TEST(test_a_refused_trick_leaves_no_trace, set_up) {
     d9_program program;
     d9_config *config =
@@ -253,7 +253,7 @@ static double all_operations(const char *settings, const char *tricks) {
     return operations;
 }
 
-/* Larger steps train the small network as often as a larger batch does. */
+/* Steps of two batches have as many operations as steps with a batch twice as large. */
 TEST(test_operations_of_larger_steps, set_up) {
     const double large = all_operations("batch_size: 16", "hard_examples: {widths: [2, 3, 4], every: 1}"),
                  twice = all_operations("batch_size: 8", "hard_examples: {widths: [2, 3, 4], every: 2}, "
@@ -322,7 +322,7 @@ TEST(test_what_does_not_fit, set_up) {
     refuse("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
 }
 
-/* Weights, filters and biases in 17 parts made by freeze, and the first bias; all of it twice. */
+/* freeze splits weights, filters and biases into 17 groups each; the first bias has its own. Two networks. */
 TEST(test_there_is_room_for_all_groups, set_up) {
     d9_program program;
     d9_config *config = program_config(

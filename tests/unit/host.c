@@ -67,7 +67,7 @@ static d9_status run_fused(d9_context *context, const d9_site *site, int64_t ste
     return D9_OK;
 }
 
-/* The same for a rule that writes the intermediate value if it has another reader. */
+/* Like run_fused, for a rule that also writes the intermediate value if it has another reader. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
 static d9_status run_writing(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status = D9_OK;
@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-/* Its choice shows whether its output has a reader; and an addition that ignores its inputs. */
+/* For a rule whose choice shows if its output must be written; and for an addition that recomputes its inputs. */
 static d9_status prepare_asking(d9_context *context, d9_site *site) {
     (void)context;
     snprintf(site->choice, sizeof site->choice,
@@ -341,7 +341,7 @@ TEST(a_saved_plan_is_followed) {
     make_chain(&t, false);
     forced.force_plan = "scale\tfirst\tsecond\nadd\tsecond\t\nadd\teval:elsewhere\t\n";
     expect_plan(&t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
-    forced.force_plan = "add\teval:elsewhere\t\n"; /* nothing about this list: planned freely */
+    forced.force_plan = "add\teval:elsewhere\t\n"; /* no line for this list: planned freely */
     expect_plan(&t, &plain, &forced, "scale+add\tfirst\t\n");
     op_case_free(&t.c);
 }

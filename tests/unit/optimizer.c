@@ -279,7 +279,7 @@ TEST(muon_moves_filters_by_its_rate) {
         for (int64_t i = 0; i < count; i++) norm += (double)before[i] * before[i];
         const double keep = (at % 3 == 2 ? sqrt(6 / norm) : 1) * (1 - 0.1 * rate);
         for (int64_t i = 0; i < count; i++) moved += pow(after[i] - keep * before[i], 2);
-        /* six singular values, each between 0.3 and 1.3 unless the gradient lacks it */
+        /* six singular values, each between 0.3 and 1.3 unless it is zero in the gradient */
         const double each = sqrt(moved / 6) / rate;
         if (!(each > 0.3 && each < 1.3)) fail_msg("step %lld moved by %g of its rate", (long long)at, each);
     }
@@ -307,7 +307,7 @@ TEST(muon_follows_the_schedule) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* In 12 steps: an interval of 2 while a sixth of the steps done is below 1, then of 3. */
+/* Of 12 steps, the interval is 2 in the first half and 3 in the second. */
 TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     d9_config *config = program_config(

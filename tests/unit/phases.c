@@ -129,7 +129,7 @@ static double distance(const double *a, const double *b, int64_t count) {
     return most;
 }
 
-/* The list changes before step 2; every step differs from one on whole images. */
+/* Images are smaller in steps 0 and 1; the state must agree across backends and differ from a run on whole images. */
 TEST(test_backends_agree, set_up) {
     static const char tricks[] = "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
                       plain[] = "crop: {pad: 2}, flip: {}";
@@ -142,7 +142,7 @@ TEST(test_backends_agree, set_up) {
     }
 }
 
-/* The text of all lists' plans forces each plan, and lines of different lists are distinguished. */
+/* A text with the plans of all lists forces each list's plan; an unknown node in it is rejected. */
 TEST(test_a_plan_of_each_list, set_up) {
     d9_session session, again;
     char text[16384];
@@ -211,7 +211,7 @@ TEST(test_batches_of_a_step, set_up) {
     for (int step = 0; step < 12; step++) single[step] = (served){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
     check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
-    /* Three from step 3 to step 6, across the end of an epoch. */
+    /* Steps 3 to 5 could be one step of three batches, but an epoch ends at step 4. */
     check_steps("batch_schedule: {from: [0.25, 0.5], batches: [3, 1]}", single, 12);
     check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
     check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);
@@ -263,7 +263,7 @@ TEST(test_batches_that_do_not_fit, set_up) {
     refuse(resnet9, "batch_schedule: {from: [0.5, 0.5], batches: [2, 3]}", "tricks.batch_schedule.from 0.5");
 }
 
-/* Changing after two steps must differ from changing after three. */
+/* The list must change after two steps with share 0.2 and after three with 0.25. */
 TEST(test_the_lists_change_in_time, set_up) {
     int64_t count;
     double *two = train("reference", "progressive: {share: 0.2}", 2, &count),
@@ -291,7 +291,7 @@ TEST(test_seconds_left, set_up) {
     assert_true(fabs(d9_seconds_left(&program, config, 6, 1) - larger * (6 + evaluation)) < 1e-9);
     assert_true(fabs(d9_seconds_left(&program, config, 7, 1) - (5 + evaluation)) < 1e-9);
     d9_program_free(&context, &program), d9_config_free(&context, config);
-    config = configure(resnet9, "auto", "batch_schedule: {}"); /* per batch */
+    config = configure(resnet9, "auto", "batch_schedule: {}"); /* time is per batch */
     config->eval.every = 0;
     make(config, &program);
     for (int64_t step = 0; step < 12; step += 2)
@@ -332,7 +332,7 @@ TEST(test_no_gradient_of_what_rests, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* Smaller images end at step 6, within a phase of freeze. */
+/* The smaller images end at step 6, between the two steps at which parameters are frozen. */
 TEST(test_phases_of_both_kinds, set_up) {
     static const int64_t from[] = {0, 3, 6, 9};
     static const int64_t side[] = {12, 12, 16, 16};
@@ -351,7 +351,7 @@ TEST(test_phases_of_both_kinds, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* The result is bit-identical to computing all gradients without those updates. */
+/* Omitting the gradients of frozen parameters must give the bits of a run that computes and ignores them. */
 TEST(test_the_others_do_not_notice, set_up) {
     static const char *const backends[] = {"reference", "cpu"};
     for (int b = 0; b < 2; b++) {
@@ -390,7 +390,7 @@ TEST(test_what_rests_stays, set_up) {
     free(at_four);
 }
 
-/* Layers may be frozen at different times: two together, then a third. Each one's schedule ends there. */
+/* Two layers are frozen together, later a third; the learning rate schedule of each ends when it is frozen. */
 TEST(test_each_stops_in_its_time, set_up) {
     static const struct {
         const char *update;

@@ -74,21 +74,21 @@ static const struct {
     d9_segment_kind kind;
     int64_t epoch;
 } run[] = {
-    /* 1 to 8 */
+    /* 1, 2, 4, 8 seconds */
     {D9_SEGMENT_PROCESS, 0},
     {D9_SEGMENT_LOAD, 0},
     {D9_SEGMENT_CONTEXT, 0},
     {D9_SEGMENT_PLAN, 0},
-    /* 16 to 64 */
+    /* 16, 32, 64 seconds */
     {D9_SEGMENT_UPLOAD, 0},
     {D9_SEGMENT_INIT, 0},
     {D9_SEGMENT_WHITEN, 0},
-    /* 128 to 1024 */
+    /* 128 to 1024 seconds */
     {D9_SEGMENT_TRAIN, 1},
     {D9_SEGMENT_EVALUATE, 1},
     {D9_SEGMENT_SAVE, 1},
     {D9_SEGMENT_TRAIN, 2},
-    /* 2048 to 16384 */
+    /* 2048 to 16384 seconds */
     {D9_SEGMENT_EVALUATE, 2},
     {D9_SEGMENT_TRAIN, 3},
     {D9_SEGMENT_FINAL_EVALUATE, 3},
@@ -111,7 +111,7 @@ TEST_WITH(bench *bench, test_clocks, begin, end) {
     const double train = 128 + 1024 + 4096;
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("airbench_seconds"), 2) == 64 + train + 8192);
-    /* target reached in epoch 2: without evaluations, with the checkpoint before, without anything after */
+    /* target reached in epoch 2: all segments before that evaluation, except process start and evaluations */
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 2) ==
                 2 + 4 + 8 + 16 + 32 + 64 + 128 + 512 + 1024);
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 1) == 2 + 4 + 8 + 16 + 32 + 64 + 128);

@@ -420,7 +420,7 @@ static d9_status add_shifted_view(d9_context *unused, const void *options, d9_vi
 }
 static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_shifted_view}; /* weight 0 */
 
-/* An image's logits do not depend on its position in the test set, whose last batch is partial: rotates by a batch. */
+/* Rotating the test set, whose last batch is partial, by one batch must not change any image's logits. */
 TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, run_bench_tear_down) {
     enum { IMAGES = 21, BYTES = 16 * 16 * 3, CLASSES = 10 };
     d9_session session;

@@ -363,7 +363,7 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
     assert_goes_on(b, "every tensor as it was");
 }
 
-/* Sizes that once overflowed the rows: nine of them and one byte less than ten, as raw structs of 72 bytes. */
+/* Sizes that once overflowed an array of rows of 72 bytes: nine rows, and one byte less than ten. */
 TEST_WITH(bench *b, test_epoch_rows, set_up, tear_down) {
     static const uint8_t zeros[719];
     static const struct {

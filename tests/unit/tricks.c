@@ -532,7 +532,7 @@ TEST(test_nothing_to_edit, set_up) {
     assert_refused(shared, "patch_whitening: {}", stem);
 }
 
-/* A part that one trick needs and another kept is edited. */
+/* Tricks that need no norm, activation or pool apply to a network without them. */
 TEST(test_what_is_left_is_edited, set_up) {
     built b;
     tiny_model bare = tiny_model_default();
