@@ -29,7 +29,7 @@ D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *a
 /* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
 d9_buffer d9_accumulator_find(const d9_accumulators *accumulators, const char *name);
 
-/* ---- parameter groups: what on_optimizer edits ---- */
+/* ---- parameter groups, edited by on_optimizer ---- */
 
 /* Selects the parameters that match every field that is set. */
 typedef struct d9_selector {
@@ -47,7 +47,7 @@ typedef struct d9_group {
     d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
-    bool per_image; /* the learning rate is proportional to the number of batches of a step */
+    bool per_image; /* the learning rate is multiplied by the number of batches of the step */
     int averages;   /* number of accumulators, from the first, that are moving averages from zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
     /* Interval in steps at which filters are scaled to their norm, and at the end of the run; 0: never, unchanged. */
@@ -74,7 +74,7 @@ bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);
 /* The index of the group to which a trainable parameter belongs; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
-/* ---- the tail: whole-buffer nodes after the updates; what on_step edits ---- */
+/* ---- the tail: whole-buffer nodes after the updates, edited by on_step ---- */
 typedef struct d9_tail_node {
     d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
     d9_buffer to, from; /* STATE, or an accumulator of it */
@@ -89,7 +89,7 @@ typedef struct d9_tail {
     d9_buffer evaluate; /* the buffer that evaluations read: STATE, or an accumulator with its layout */
 } d9_tail;
 
-/* ---- evaluation views: what on_views edits. Logits are averaged with these weights. ---- */
+/* ---- views of test-time augmentation, edited by on_views. Their logits are averaged by weight. ---- */
 typedef struct d9_view {
     bool mirror;
     int dy, dx;
@@ -104,7 +104,7 @@ typedef struct d9_views {
 /* The average number of views per image. */
 double d9_views_an_image(const d9_views *views);
 
-/* ---- a second network: what on_selection fills in ---- */
+/* ---- a second network, described by on_selection ---- */
 
 /* A second network computes the loss of every image that a step draws; the network trains on those with the largest
  * losses. All zero: it trains on every image. */
@@ -130,7 +130,7 @@ typedef struct d9_table {
     int64_t count;
 } d9_table; /* by step, or by class */
 
-/* ---- phases: what on_phases edits ---- */
+/* ---- phases, edited by on_phases ---- */
 
 /* From a share of the run's steps on, images have another size or a step draws another number of batches. */
 typedef struct d9_phase_change {
@@ -206,7 +206,7 @@ void d9_program_free(d9_context *context, d9_program *program);
 
 /* The number of batches of the step that begins at `step`, so the next one begins at step + this number. */
 int64_t d9_program_batches(const d9_program *program, int64_t step);
-/* How many of `images` images of a step are trained on. */
+/* The number of images on which a step trains if it draws `images`. */
 int64_t d9_program_learned(const d9_program *program, int64_t images);
 /* The number of images that this step trains on. */
 int64_t d9_program_images(const d9_program *program, int64_t step);

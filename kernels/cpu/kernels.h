@@ -80,7 +80,7 @@ const char *d9_cpu_level_at(int index);
 /* True if the processor has bf16 matrix tiles (AMX) and the system has enabled them. */
 bool d9_cpu_has_amx_bf16(void);
 
-/* ---- kernels: what a backend calls ---- */
+/* ---- kernels, called by backends ---- */
 typedef struct d9_cpu {
     const d9_cpu_loops *loops;
     int threads;

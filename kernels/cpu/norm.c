@@ -66,7 +66,7 @@ static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_
 
 /* ---- the two passes over groups ---- */
 
-/* One norm, forward or backward; arrays other than x belong to the direction. */
+/* A norm, forward or backward. `way`: arrays other than x, a struct of the direction. */
 typedef struct job {
     const d9_cpu *cpu;
     const d9_kernel_norm *norm;
@@ -80,7 +80,7 @@ typedef struct job {
     const void *way;
 } job;
 
-/* This thread's part of `count` items from `first` on. */
+/* Items of one thread. share_of: this thread's part of the `count` items from `first` on. */
 typedef struct share {
     int64_t from, until;
 } share;
@@ -96,8 +96,8 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
                         (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
 }
 
-/* Both passes over some slices. The second pass runs in reverse order, because the latest data are still in the cache.
- */
+/* Runs both passes over some slices; the second in reverse order, because the last data are still in the cache. `meet`:
+ * other threads have slices of the same groups, so the passes are separated by barriers. */
 static void take(const job *j, share slices, share groups, bool meet) {
     for (int64_t i = slices.from; i < slices.until; i++) {
         const d9_cpu_run run = slice_run(j, i, false);

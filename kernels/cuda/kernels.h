@@ -245,7 +245,7 @@ typedef struct d9_cuda_guard {
     int32_t steady;       /* steps with finite gradients since the scale last changed */
     int64_t skipped;      /* number of skipped steps */
     int64_t first_step;   /* 1 + the first skipped step; 0: none */
-    int32_t first_parameter; /* lowest such parameter in that step */
+    int32_t first_parameter; /* lowest index of a parameter with a non-finite gradient in first_step */
     int32_t padding;
 } d9_cuda_guard;
 

@@ -109,7 +109,7 @@ D9_DEVICE double d9_moments_at(const double *sums, int i, int j) {
 
 /* ---- in a kernel: a row of weights, a number for each lane of a warp ---- */
 
-struct d9_moments_map { /* how the filters of an output act on a patch */
+struct d9_moments_map { /* the filters of an output as a linear map of a patch */
     d9_cuda_moments_weights weights;
     int patch, between; /* numbers in a patch; filters in between, 0: one convolution */
     d9_kernel_store store;

@@ -1,4 +1,4 @@
-/* How the passes of a normalisation divide their work; used by norm*.cu.
+/* The division of work in the passes of a normalisation; used by norm*.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:

@@ -25,7 +25,7 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
-/* Alternating: a random half of the images in the first epoch, the others in the next, and so on. */
+/* Alternating: mirrors a random half of the images in the first epoch, the other half in the second, and so on. */
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
 /* The draws of a sample, a row of the `draw` node's output: two slots for each kind that is drawn for an image; 0 where

@@ -96,7 +96,7 @@ void d9_cuda_check_gather(d9_check *check) {
         }
 }
 
-/* Losses that are equal, infinite, or NaN. */
+/* Ranks losses some of which are equal, infinite, or NaN. */
 void d9_cuda_check_rank(d9_check *check) {
     enum { COUNT = 600, MINUS_ZERO = 23 };
     static float losses[COUNT];

@@ -97,7 +97,7 @@ static const struct {
 } pairs[] = {{1, 1, 2}, {7, 27, 3}, {33, 64, 32}, {5, 8, 12}, {700, 8, 8}};
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-/* A concatenation, and slices of its output. */
+/* Checks a concatenation, and slices of its output. */
 static void check_concat(d9_check *check, int i, d9_kernel_store store, int shift) {
     const int64_t rows = pairs[i].rows, first = pairs[i].first, second = pairs[i].second, wide = first + second;
     const float *a = d9_random(store, rows * first, 74), *b = d9_random(store, rows * second, 75);

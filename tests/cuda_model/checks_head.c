@@ -123,7 +123,7 @@ static batch open_batch(const d9_kernel_loss *s) {
     return b;
 }
 
-/* Step 2 of a table, or a constant. */
+/* Returns the mixing weight as step 2 of a table, or as a constant. */
 static d9_cuda_coefficient share_of(const d9_kernel_loss *s, float table[3]) {
     table[0] = table[1] = 0.5f;
     table[2] = (float)s->share;

@@ -170,7 +170,7 @@ void d9_cuda_check_moments_forward(d9_check *check) {
     check_forward(check, &spans, D9_KERNEL_F32, 0);
 }
 
-/* With running statistics, and the convolution alone. */
+/* Checks the evaluation with running statistics, and the convolution's own output. */
 static void check_eval(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store) {
     site s = open_site(shape, store, 0);
     const d9_cuda_moments_weights weights = weights_of(&s);

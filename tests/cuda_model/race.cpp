@@ -55,7 +55,7 @@ struct watcher {
     std::vector<reading> readings; /* of the launch */
     uint64_t first_reading = 1;
     std::unordered_map<uintptr_t, d9_race_known>
-        left; /* by word: what was known to threads with a fence before their atomic */
+        left; /* by word: operations known to threads at the fence before their atomic */
 };
 
 watcher w;

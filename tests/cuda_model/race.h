@@ -30,7 +30,7 @@ typedef std::shared_ptr<const d9_race_knowledge> d9_race_known;
 /* A thread's clock advances at each operation from which others can learn; it knows the clocks of others. */
 struct d9_race_thread {
     uint32_t number = 0, clock = 1; /* number: counted over all launches */
-    d9_race_known known;            /* what happened before its current operation */
+    d9_race_known known;            /* operations before its current one */
     d9_race_known fenced, met;      /* known at its last fence; learned by its atomics since, known at the next fence */
 };
 

@@ -16,7 +16,7 @@
 
 #include "backends/backend.h"
 
-/* Integer: so small that sums of products are exact in float and the order of summation does not matter. */
+/* Integers are so small that sums of products are exact in float, in any order of summation. */
 typedef enum op_fill { OP_FILL_RANDOM, OP_FILL_INTEGER } op_fill;
 
 typedef struct op_case {
@@ -25,7 +25,7 @@ typedef struct op_case {
     d9_program program;
     d9_graph *graph;  /* &program.train */
     double **content; /* by value id: contents before the run; NULL: an output */
-    uint64_t seed; /* of the next random fill */
+    uint64_t seed;    /* of the next random fill */
     op_fill fill;
     d9_type compute, master;
 } op_case;
@@ -39,7 +39,7 @@ d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type ty
 void op_node(op_case *c, const d9_node *node); /* a node without role gets op_case's */
 void op_case_free(op_case *c);
 int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
-double op_round(d9_type type, double x); /* x rounded to `type` */
+double op_round(d9_type type, double x);               /* x rounded to `type` */
 
 /* ---- the table of cases: every operation, odd sizes ---- */
 int op_spec_count(void);

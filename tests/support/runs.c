@@ -287,7 +287,7 @@ static void test_resume(void **state) {
     check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
-/* With 16 channels, from which Winograd convolutions are the default. */
+/* A network with 16 channels, the least for which Winograd convolutions are the default. */
 static d9_config *wide_config(bench *b, int threads) {
     return config_of(&b->context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }

@@ -337,7 +337,7 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
         s->op == D9_OP_COPY ? op_output(c, "y", D9_BUFFER_ACCUMULATORS, c->master, vector(s->n)) : node->inputs[0];
 }
 
-/* Learning rate 1/8, weight decay 1/4; n: whether the filter is renormalised. */
+/* Learning rate 1/8, weight decay 1/4; n: 1 if the filter is renormalised, otherwise 0. */
 static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape filter = {4, {s->o, s->kernel, s->kernel, s->c}};
     node->as.update = (d9_update_attributes){.rate = {D9_NONE, 0.125},
@@ -372,7 +372,7 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = op_output(c, "ranked", D9_BUFFER_SCRATCH, D9_I32, vector(s->n));
 }
 
-/* `stride`: the batch's images have this many rows and columns less than the data set's. */
+/* `stride`: number of rows and columns by which crops are smaller than the images of the data set. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;

@@ -7,7 +7,7 @@
 
 static const char yaml[] =
     "target: 5\n"
-    "seed: 3\n" /* whose accuracies differ */
+    "seed: 3\n" /* a seed with different accuracies after each epoch */
     "backend: reference\n"
     "precision: f32\n"
     "threads: 1\n"

@@ -106,7 +106,7 @@ static bool same_files(const char *a, const char *b) {
     return letters[0] == letters[1];
 }
 
-/* The file `whole` has the command's output without a failure. */
+/* Runs the command with one failing call. The file `whole` has its output without a failure. */
 static void check(const command *c, each_call kind, int64_t k) {
     char what[128], line[1024] = "";
     snprintf(what, sizeof what, "dawn9 %s %s, %s %lld", c->words[0], c->words[1] ? c->words[1] : "",
@@ -119,7 +119,7 @@ static void check(const command *c, each_call kind, int64_t k) {
     if (status && strncmp(line, "dawn9: ", 7) != 0) fail_msg("%s: says %s", what, line);
     if (system("test -z \"$(find . -name '*.partial')\"") != 0) fail_msg("%s: a half-written file is left", what);
     if (status == 0 && !c->varies && !same_files("out", "whole")) fail_msg("%s: prints something else", what);
-    if (strcmp(c->words[0], "train") == 0) remove_made(c); /* does not continue without an option */
+    if (strcmp(c->words[0], "train") == 0) remove_made(c); /* without --resume, train rejects an unfinished run */
     if (status && kind != CALL_allocate && run(c, kind, 0)) fail_msg("%s: afterwards it fails", what);
 }
 

@@ -187,7 +187,7 @@ TEST_WITH(bench *bench, test_typed_memory, open_bench, close_bench) {
     table[2] = numbers; /* the table has its own type, so aliasing is legal */
     assert_ptr_equal(table[2], numbers);
 
-    assert_int_equal(D9_ALLOCATE(&bench->context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* 8 on overflow */
+    assert_int_equal(D9_ALLOCATE(&bench->context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* overflows to 8 */
     assert_null(more);
     d9_context_clear(&bench->context);
     more = numbers;

@@ -143,7 +143,7 @@ static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int cap
     return count;
 }
 
-/* With few channels, and with as many as Winograd needs. */
+/* Every algorithm must agree with the reference, with few channels and with enough for Winograd. */
 TEST(every_way_convolves_alike) {
     enum { WAYS = 24 };
     fixture *f = *state;

@@ -7,12 +7,12 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-/* Errors relative to the root mean square of the values: root mean square, and largest error. In bf16 without the half
- * unit in the last place by which every output may be rounded. */
+/* Errors relative to the root mean square of the values: root mean square, and largest error. In bf16 half a unit
+ * in the last place, by which every output may be rounded, is allowed in addition. */
 typedef struct tolerance {
     const char *kernel;
     double rms[3], largest[3]; /* per pass */
-    bool exact;                /* on small integers */
+    bool exact;                /* no error is allowed on small integers */
 } tolerance;
 
 /* One and a half times the largest of some 40000 results (Zen 5, all levels). */

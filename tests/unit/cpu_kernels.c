@@ -559,7 +559,7 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
                          &gradients);
 }
 
-/* One thread, whose caches hold everything, compared with one group per thread, a few groups at a time, more threads
+/* Compares one thread, whose caches hold everything, with one group per thread, a few groups at a time, more threads
  * than groups, and streaming stores, aligned and not. */
 static void divisions(fixture *f, const setting *s) {
     static const norm_sizes sizes[] = {{8, 20, 64, 4}, {12, 5, 16, 3}, {6, 7, 32, 1}, {36, 3, 8, 18}};

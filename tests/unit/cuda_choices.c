@@ -29,7 +29,7 @@ TEST(what_is_added_comes_back) {
     }
     op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
     op_ok(&context,
-          d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache, opened later, has its own */
+          d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache writes its own choice later */
     d9_cuda_choices_save(&context, first);
     d9_cuda_choices_save(&context, second); /* adds to what the first wrote */
     d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
@@ -39,7 +39,7 @@ TEST(what_is_added_comes_back) {
         assert_string_equal(d9_cuda_choices_find(first, key, false), i == 1 ? "e7 k2=23" : "e1");
     }
     assert_null(d9_cuda_choices_find(first, "key 100", false));
-    assert_null(d9_cuda_choices_find(first, "key 1", true)); /* it was read, but not added */
+    assert_null(d9_cuda_choices_find(first, "key 1", true)); /* true: only choices added since opening */
     op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e2"));
     assert_string_equal(d9_cuda_choices_find(first, "key 1", true), "e2");
     d9_cuda_choices_close(&context, first);

@@ -35,7 +35,7 @@ TEST(dawn94_fits_in_half_precision) {
     assert_true(needed("fp16", 512) <= 2.5 && needed("bf16", 512) <= 2.5 && needed("f32", 512) > needed("fp16", 512));
 }
 
-/* GiB including that scratch, to two digits, as on the page. */
+/* docs/gpu.md lists the GiB of runs with the largest scratch of a convolution, to two digits. */
 TEST(the_figures_of_the_page) {
     static const struct figure {
         const char *precision;

@@ -94,7 +94,7 @@ TEST_WITH(fixture *f, interruption_clears_up, set_up, tear_down) {
     plant(f, "curl", "kill -INT $PPID; exec sleep 20");
     plant(f, "npm", "exit 1");
     fetch_fails(f, D9_SIGINT, "curl");
-    plant(f, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* killed, not waited for */
+    plant(f, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* curl is killed, not waited for */
     fetch_fails(f, D9_SIGTERM, "curl");
     snprintf(late, sizeof late, "%s/late", f->folder);
     assert_false(d9_file_exists(&f->context, late));

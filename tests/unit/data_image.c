@@ -152,7 +152,7 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
     assert_false(d9_jpeg_is_whole(file, sizeof file));
 }
 
-/* Without its tables the image must be grey, regardless of earlier contents of memory. */
+/* A JPEG without its tables must decode to grey, regardless of earlier contents of memory. */
 TEST(what_a_jpeg_leaves_out_is_zero) {
     enum { BLOCKS = 4, BLOCK = 24576 }; /* about the size of the decoder's tables */
     d9_context context;

@@ -65,7 +65,7 @@ static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
     d9_text_free(&text);
 }
 
-/* `words` follow "FOLDER/x.yaml". */
+/* The file must be rejected with a message of these words, after "FOLDER/x.yaml". */
 static void refuse_with(const char *yaml, const d9_experiment_options *options, const char *words) {
     d9_experiment *experiment = (d9_experiment *)&context; /* must become NULL */
     char wanted[1024];

@@ -349,7 +349,7 @@ TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
     assert_fails(f, d9_graph_add(&f->context, &f->graph, "sum", s.a, s.d, &y), "sum");
 }
 
-/* Also removes the node that was already added. */
+/* Checks the error like assert_fails, and removes the node that had been added. */
 static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     assert_fails(f, status, words);
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);

@@ -222,7 +222,7 @@ TEST(test_evaluation_list, set_up) {
     assert_int_equal(e->values[e->logits].buffer, D9_BUFFER_LOGITS);
     assert_int_equal(e->loss, D9_NONE);
     int compared = 0;
-    for (int v = 0; v < e->value_count; v++) { /* the average, where the training list keeps the state */
+    for (int v = 0; v < e->value_count; v++) { /* in the buffer of averages, at the offset in the state */
         const d9_value *value = &e->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
         assert_int_equal(value->buffer, d9_accumulator_find(&program.accumulators, "average"));

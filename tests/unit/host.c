@@ -277,7 +277,7 @@ TEST(different_times_and_shared_bytes_stop_a_rule) {
     op_case_free(&t.c);
 }
 
-/* The value that the third node adds to the second's output; adding the output to itself has no addend. */
+/* The addend of norm, act, add is the input of add that is not the output of act; D9_NONE if both or none are. */
 TEST(the_addend_of_a_chain) {
     enum { Y = 7, OTHER = 3 };
     static const struct {

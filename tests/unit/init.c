@@ -127,7 +127,7 @@ TEST(test_weights_are_drawn_once, set_up) {
 }
 
 /* Mean, variance, fourth moment, and product of the two numbers of a draw must be those of a normal distribution within
- * five standard deviations. Another stream has other draws; a shorter tensor has the same ones. */
+ * five standard deviations. Draws differ between streams, and do not depend on the length of a tensor. */
 TEST(test_normal_weights_are_normal, set_up) {
     enum { COUNT = 200001 };
     const d9_initializer init = {.name = "normal", .fill = d9_init_normal, .a = 0.5};

@@ -154,7 +154,7 @@ TEST(test_ladder_is_a_chain, reset) {
     }
 }
 
-/* The second step moved work from the CPU to the GPU; here it is always on the network's device. */
+/* The published second step moved augmentation to the GPU. Here the training device always augments: no difference. */
 TEST(test_ladder_ends_at_dawn94, reset) {
     char hashes[5][65];
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",

@@ -183,7 +183,7 @@ TEST(the_processor_is_named) {
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
-/* In sysfs' format: one line each, sizes in K. */
+/* Cache sizes are read from sysfs, where each file is one line with a size in K or M. */
 TEST(the_caches_are_read) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},

@@ -140,7 +140,7 @@ static double linear_by_hand(const op_case *c, int64_t i) {
     return sum;
 }
 
-/* The single value of a group and channel's statistics for element i. */
+/* Element i, normalised by the mean and variance of its group and channel. */
 static double norm_by_hand(const op_case *c, int64_t i) {
     const int64_t *x = dims(c, 0);
     const double *values = content(c, 0);
@@ -256,7 +256,7 @@ static double gather_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i)];
 }
 
-/* The image that `place` images precede. */
+/* The sample at position `place` of the ranking: `place` images have a larger loss or, if equal, a lower index. */
 static double rank_by_hand(const op_case *c, int64_t place) {
     const double *loss = content(c, 0);
     const int64_t n = dims(c, 0)[0];
@@ -274,7 +274,7 @@ static double draw_by_hand(const op_case *c, int64_t i) {
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
-/* Via a padded copy of row and column numbers, crop, then mirroring. */
+/* Computes the source pixel from padded lists of row and column numbers. */
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;

@@ -199,7 +199,7 @@ TEST(test_runs_out_of_order, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* Four comparisons, each of which would be clear alone. */
+/* Four comparisons, each significant alone, are not after Holm's correction. */
 TEST(test_seen_by_holm, set_up, tear_down) {
     double with[4];
     for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
@@ -255,7 +255,7 @@ TEST(test_nothing_seen, set_up, tear_down) {
     d9_report_free(&context, report);
 }
 
-/* Two curves over the length of training: the epochs saved by the better one are read from the other. */
+/* Epochs saved by an arm: the length at which the other arm's curve reaches the same accuracy, minus its own length. */
 TEST(test_epochs_saved, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     begin();

@@ -205,7 +205,7 @@ TEST(test_units, set_up) {
     assert_true(d9_schedule_at(&s, 79, 10, 8) == 0);
 }
 
-/* In a short run, end-2 comes before 20%: it is moved to its predecessor, where the schedule jumps. */
+/* A knot that a short run places before the previous knot is moved to that knot, where the schedule then jumps. */
 TEST(test_knots_never_go_back, set_up) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};

@@ -140,7 +140,7 @@ TEST_WITH(run_bench *b, test_one_at_a_time, run_bench_set_up, run_bench_tear_dow
 
 typedef struct watched {
     const char *folder;
-    int epochs, with_checkpoint;     /* epochs seen; number of these at whose end a checkpoint existed before */
+    int epochs, with_checkpoint;     /* epochs that ended; those that found a checkpoint of an earlier one */
     volatile sig_atomic_t interrupt; /* set after step `interrupt_after` */
     volatile sig_atomic_t unsaved;
     int64_t interrupt_after, most_unsaved;
@@ -170,8 +170,8 @@ static d9_train_options watched_options(const run_bench *b, watched *w) {
                               .observer = {.user = w, .step = watch_step, .epoch = watch_epoch}};
 }
 
-/* Written at the end of each epoch except the last, if the previous one is old enough; this run takes less than 30
- * s. */
+/* A checkpoint is written at the end of each epoch except the last, if the previous one is old enough: 30 s by default,
+ * longer than this run. */
 TEST_WITH(run_bench *b, test_checkpoints_by_time, run_bench_set_up, run_bench_tear_down) {
     watched by_default = {0}, always = {0};
     d9_train_options options = watched_options(b, &by_default);
@@ -221,7 +221,7 @@ static void look_for_checkpoint(void *user, const d9_program *program, const d9_
                      row->epoch == 3); /* called before the epoch's own checkpoint */
 }
 
-/* Every second epoch: no checkpoint at the end of the first. */
+/* With a checkpoint every second epoch, there is none at the end of the first epoch. */
 TEST_WITH(run_bench *b, test_checkpoints_every_so_many_epochs, run_bench_set_up, run_bench_tear_down) {
     run_train_ok(&(d9_train_options){.config = b->config,
                                      .seed = 7,
@@ -230,7 +230,7 @@ TEST_WITH(run_bench *b, test_checkpoints_every_so_many_epochs, run_bench_set_up,
                                      .observer = {.user = b->folder, .epoch = look_for_checkpoint}});
 }
 
-/* Evaluating less often changes only the rows. */
+/* Evaluating less often changes only the accuracies in the rows of epochs. */
 TEST_WITH(run_bench *b, test_evaluations_change_nothing, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = run_config(&b->context, "reference", "f32", "eval: {every: 0}\n");
     run_report often = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});

@@ -225,7 +225,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
     assert_string_not_equal(other, digest);
 }
 
-/* One pixel, label or name differs. */
+/* Data sets that differ in one pixel, label or name are rejected. */
 TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset *dataset;
     op_ok(&b->context, d9_config_dataset(&b->context, b->config, &dataset));

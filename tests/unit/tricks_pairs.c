@@ -143,7 +143,7 @@ static outcome train_two_steps(const d9_config *config) {
     return came;
 }
 
-/* `first` and all others that conflict neither with it nor with an earlier one, except those of `refuse`. */
+/* `first` and all tricks that conflict neither with it nor with an earlier one, except those of `refuse`. */
 static unsigned company(int first, unsigned refuse) {
     unsigned set = 1u << first;
     for (int t = 0; t < D9_TRICK_COUNT; t++) {

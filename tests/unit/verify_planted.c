@@ -362,7 +362,7 @@ TEST(test_inputs_that_do_not_fit) {
     assert_refused(f, "labels", CUT, "8");
 }
 
-/* With another text in a metadata row; NULL: without the row. */
+/* A case with `text` in this metadata row must be rejected; NULL: without the row. */
 static void assert_metadata_refused(fixture *f, const char *key, const char *text, const char *words) {
     d9_metadata *row = row_of_metadata(f, key);
     const d9_metadata kept = *row;

@@ -29,7 +29,7 @@ enum {
     TILE = 16,          /* rows of a tile; floats of a row */
     DEPTH = 32,         /* positions of a tile product */
     BLOCK = 2 * TILE,   /* outputs and inputs handled together: four tiles of sums */
-    SUMS = 4 * 16 * 16, /* floats of such a block, per tap */
+    SUMS = 4 * 16 * 16, /* sums of a block, per tap */
     TAPS = 9,
     CHUNK = 8,               /* tile products per load and store of the sums; measured best of 4, 6, 8, 12, 16, 32 */
     GROUP_BYTES = 768 << 10, /* packed bytes that fit into the L2 cache beside other data */
@@ -261,7 +261,7 @@ static work work_of(const d9_cpu_conv_shape *shape, const layout *l, char *scrat
     return w;
 }
 
-/* A row of 16 sums of all threads, in their order. */
+/* Adds a row of 16 sums of all threads, in the order of the threads. */
 static void add_row(const d9_cpu *cpu, const layout *l, const char *scratch, int64_t at, float *dw) {
     __m512 sum = _mm512_setzero_ps();
     for (int t = 0; t < cpu->threads; t++)

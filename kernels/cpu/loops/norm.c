@@ -12,7 +12,7 @@
 
 enum { D9_FOLD = 64, D9_ROWS = 4 }; /* additions in f32 before a sum is added to a double; rows added at a time */
 
-/* How a loop walks over pixels: with few channels a row holds several pixels, many channels are split into chunks. */
+/* Loops walk over rows of lanes: a row has several pixels if there are few channels, or a chunk of many channels. */
 typedef struct walk {
     int64_t channels, rows, width;
 } walk; /* width = channels * rows */

@@ -95,8 +95,8 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image
         }
 }
 
-/* Without overlap: the inputs of one dimension that a window is responsible for, which are its own and those between it
- * and the next window, which no window contains. */
+/* Windows without overlap: the inputs in one dimension whose gradient a window writes. These are its own inputs and
+ * those between it and the next window, which no window contains. */
 static range owned(int64_t first, int64_t next, bool last, int64_t size) {
     return (range){first < 0 ? 0 : first, last ? size : next};
 }

@@ -23,7 +23,7 @@ enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
 #define B  1.5625f
 #define A2 (A * A)
 #define B2 (B * B)
-static const float product = A2 * B2, sum = A2 + B2; /* of x (x^2 - a^2) (x^2 - b^2) */
+static const float product = A2 * B2, sum = A2 + B2; /* coefficients of x (x^2 - a^2) (x^2 - b^2) */
 static const float at_zero = 1 / (A2 * B2), at_a = 1 / (2 * A2 * (A2 - B2)), at_b = 1 / (2 * B2 * (B2 - A2)); /* of G */
 
 typedef void one_dimension(const d9_vector *x, d9_vector *y);
