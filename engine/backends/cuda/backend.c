@@ -211,7 +211,8 @@ static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
     return count;
 }
 
-/* The sum over the batch already scales the loss: the loss scale is therefore 1 and constant by default. */
+/* Writes the guard (loss scale and record of non-finite gradients) and the ends of the gradients. The default scale is
+ * 1, because gradients are of the batch's summed loss and so are already large. */
 static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_device *device, const d9_graph *graph) {
     d9_status status;
     int64_t *ends = NULL;
@@ -281,7 +282,7 @@ d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer
     return status;
 }
 
-static d9_cuda_indices *indices_of(d9_cuda *cuda, const d9_value *value) {
+static d9_cuda_indices *changed_indices_of(d9_cuda *cuda, const d9_value *value) {
     for (int i = 0; i < D9_CUDA_INDICES; i++)
         if (index_buffers[i] == value->buffer && cuda->indices[i].changed) return &cuda->indices[i];
     return NULL;
@@ -292,7 +293,7 @@ static d9_cuda_indices *indices_of(d9_cuda *cuda, const d9_value *value) {
 static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph *graph, const d9_node *node, int input,
                              const char *what, int64_t below) {
     const d9_value *value = &graph->values[node->inputs[input]];
-    d9_cuda_indices *indices = indices_of(cuda, value);
+    d9_cuda_indices *indices = changed_indices_of(cuda, value);
     if (!indices) return D9_OK;
     indices->checked = true;
     const int32_t *values = indices->values + value->offset / (int64_t)sizeof(int32_t);

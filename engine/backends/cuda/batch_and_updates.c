@@ -1,4 +1,4 @@
-/* Rules that make the batch, update the parameters, and average or copy buffers after the updates. */
+/* CUDA rules for the nodes that make the batch, update parameters, and average or copy buffers after the updates. */
 #include "backends/cuda/cuda.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ D9_CUDA_RUN(draw) {
         d9_cuda_draw(d9_cuda_stream_of(site), &slice, &node->as.augment.rule, d9_site_data(site, node->outputs[0])));
 }
 
-/* `draws` NULL: the kernel draws by the rule of the node. */
+/* `draws` NULL: the kernel makes the random draws itself, by the node's augmentation rule. */
 static d9_status augment(d9_context *context, const d9_site *site, const d9_node *node, const int32_t *draws) {
     const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
     const d9_cuda_batch batch = {.images = d9_site_data(site, node->inputs[0]),

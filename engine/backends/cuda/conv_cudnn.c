@@ -1,13 +1,13 @@
-/* Convolutions by cuDNN: chooses an engine for each and runs it. The scratch memory holds the weight gradient in the
- * compute type if it is to be widened, followed by cuDNN's workspace.
+/* Convolutions by cuDNN: makes a choice (an engine and its knobs, cudnn.h) for each and runs it. The scratch memory
+ * holds the weight gradient in the compute type if it is to be widened, followed by cuDNN's workspace.
  *
  * `tune: on`: times all choices that cuDNN's heuristics offer, some 40 of 20 us to 0.3 ms each, and uses the fastest
  * for all convolutions of the same shape. auto: likewise, but reuses choices of earlier runs on the same kind of device
  * (choices.h). off: uses the first choice that can be built. Choices that exceed the free memory are skipped.
  *
  * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue
- * 188288). A tuned choice is therefore run twice on the same random numbers before it is used, as is every choice in a
- * program that keeps all values (`verify`). A choice whose results differ is banned for this kind of device and
+ * 188288). A newly tuned choice is therefore run twice on the same random numbers before it is used, as is every choice
+ * in a program that keeps all values (`verify`). A choice whose results differ is banned for this kind of device and
  * library. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
@@ -27,7 +27,7 @@ static int64_t rounded(int64_t bytes) {
 typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
-    int64_t staged_bytes; /* of the weight gradient; 0: written directly to its place */
+    int64_t staged_bytes; /* of the weight gradient before it is widened; 0: no widening */
     /* Smallest scratch size among the choices rejected for lack of memory; 0 if none was rejected. If any was, the
      * choice made instead is not cached. */
     int64_t smallest_rejected;
@@ -237,8 +237,9 @@ done:
     return status;
 }
 
-static d9_status find_first(d9_context *context, d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choices,
-                            int count, int *first) {
+/* First choice that build_within accepts; *first -1: none. */
+static d9_status first_buildable(d9_context *context, d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choices,
+                                 int count, int *first) {
     d9_status status = D9_OK;
     *first = -1;
     for (int i = 0; i < count && *first < 0; i++) {
@@ -260,7 +261,7 @@ done:
     return status;
 }
 
-/* Looks up the cached choice; *found false if there is none, it is banned, or it cannot be built. */
+/* Looks up the cached choice (`tune: on`: of this run; off: none). *found false: none, banned or cannot be built. */
 static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
                         bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
@@ -269,7 +270,7 @@ static d9_status recall(d9_context *context, const d9_site *site, const char *ke
     return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
 }
 
-static d9_status keep(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
+static d9_status remember(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
     char name[D9_CUDNN_NAME];
     d9_cudnn_choice_name(choice, name);
     return d9_cuda_choices_add(context, d9_cuda_of(site)->choices, key, name);
@@ -281,7 +282,7 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
-/* Chooses by timing if there is memory for trial runs, otherwise the first that can be built. */
+/* Chooses the fastest unless `tune` is off or memory for trial runs is missing; then the first that can be built. */
 static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t, d9_cudnn_choice *chosen) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);
@@ -293,7 +294,7 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
     if (t->substitute && site->options->tune != D9_TUNE_OFF)
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
-        D9_TRY(find_first(context, cuda, c, choices, count, &best));
+        D9_TRY(first_buildable(context, cuda, c, choices, count, &best));
     /* reports the batch size that would fit */
     if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
     if (best < 0)
@@ -305,7 +306,7 @@ done:
     return status;
 }
 
-/* Sets *same if two runs of a choice give identical bits. */
+/* Sets *same to whether two runs of a choice give identical bits; leaves it if the choice cannot be built. */
 static d9_status check_repeats(d9_context *context, const d9_site *site, trial *t, const d9_cudnn_choice *choice,
                                bool *same) {
     d9_status status = D9_OK;
@@ -328,7 +329,8 @@ done:
     return status;
 }
 
-/* Chooses until the results repeat. Each round bans a choice; choose_anew fails if none is left. */
+/* Chooses until the results repeat, unchecked if there is no memory for trial runs. Each round bans a choice;
+ * choose_anew fails if none is left. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;
@@ -354,7 +356,7 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
     if (times && t.substitute && ((const convolution *)site->data)->smallest_rejected == 0)
-        D9_TRY(keep(context, site, key, chosen));
+        D9_TRY(remember(context, site, key, chosen));
 done:
     end_trial(context, d9_cuda_of(site), &t);
     return status;

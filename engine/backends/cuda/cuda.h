@@ -1,7 +1,7 @@
-/* Internals of the CUDA backend: convolutions by a library (cuDNN), everything else by kernels/cuda, with one table of
- * rules (rules.c). Steps are submitted without waiting; from the second time on, each set of active nodes is replayed
- * as a recorded CUDA graph (steps.c). Data that changes from step to step is on the device: the step number, the tables
- * of coefficients, the guard. Only runtime.c, cudnn.c and conv_cudnn.c include vendor headers. */
+/* Internals of the CUDA backend: convolutions by a library (cuDNN), everything else by kernels/cuda, with tables of
+ * rules (rules.c, moments.c). Steps are submitted without waiting; from the second time that the same nodes run in a
+ * step, they are replayed as a CUDA graph (steps.c). Data that changes from step to step is on the device: the step
+ * number, the tables of coefficients, the guard. Only runtime.c, cudnn.c and conv_cudnn.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -80,23 +80,23 @@ d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer
                         int64_t size);
 /* Computes the epoch's order by sorting on the device (d9_backend.order). */
 d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
-/* Scratch size that it needs. */
+/* Scratch bytes that d9_cuda_epoch_order needs for the program's training images. */
 D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                                 int64_t *bytes);
 /* Waits for submitted work, and warns of steps that the guard skipped since the last call. */
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c) ---- */
-/* Scratch size known before planning: for norms, weight gradients to be widened, and the epoch's order. */
+/* Scratch bytes known before planning: for norms, bias gradients, weight gradients to be widened, the epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program with this much scratch memory and the rules' own memory does not fit; the message
  * has needed and free memory and the batch size that would fit. `held`: memory already held, without the rules' own. */
 D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                            int64_t scratch_bytes, int64_t held);
-int64_t d9_cuda_program_bytes(const d9_program *program); /* without scratch and rules' memory */
+int64_t d9_cuda_program_bytes(const d9_program *program); /* buffers and tables */
 
-/* Checks all indices that the plan's nodes read, if they were written since the last check. */
+/* Checks all indices that the plan's nodes read, if they were written since the last check (backend.c). */
 D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan);
 
 /* ---- steps (steps.c) ---- */
@@ -109,9 +109,9 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
 /* ---- timing (measure.c) ---- */
-/* Seconds per `work`: the minimum of `runs` measurements after a warm-up, each the mean of several works submitted
- * together, so that host time is hidden unless it exceeds the device's. If the first measurement exceeds `give_up`
- * seconds, it is the result. */
+/* Seconds per call of `work` after a warm-up: the minimum of one call timed alone and `runs` means of several calls
+ * submitted together, so that host time is hidden unless it exceeds the device's. A single call of more than
+ * `give_up` seconds is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
@@ -189,12 +189,12 @@ D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
-D9_CUDA_RUN(norm); /* norm or norm_eval, then act, or act and add in either order; pool, norm, act */
+D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; pool, norm, act */
 /* Scratch bytes of a norm: for the launchers, and for running statistics during trial runs. */
 static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
     return d9_cuda_norm_scratch_bytes(shape) + 2 * shape->groups * shape->channels * (int64_t)sizeof(float);
 }
-/* alone, after act_backward, or after add and act_backward; then also before pool_backward */
+/* alone, after act_backward, or after add and act_backward; in the last two cases also before pool_backward */
 D9_CUDA_RUN(norm_backward);
 
 bool d9_cuda_draw_augment_match(const d9_site *site);

@@ -65,7 +65,7 @@ static void destroy(cudnnBackendDescriptor_t *d) {
 /* Sets the device properties if the target has no handle. */
 static cudnnStatus_t set_target(const d9_cudnn_target *target, cudnnBackendDescriptor_t d,
                                 cudnnBackendAttributeName_t properties) {
-    if (target->handle) return CUDNN_STATUS_SUCCESS; /* set with the graph */
+    if (target->handle) return CUDNN_STATUS_SUCCESS; /* the graph has the handle */
     return set(d, properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->properties);
 }
 

@@ -14,7 +14,7 @@ typedef struct d9_cuda_diagnosis {
     char installed[32];  /* version of the kernel driver, "550.54.15"; "": unknown */
 } d9_cuda_diagnosis;
 
-/* Reads the driver's version from /proc/driver/nvidia/version. */
+/* Reads the driver's version from /proc/driver/nvidia/version; "" if it is not there. */
 void d9_cuda_diagnosis_installed(const d9_context *context, char *version, size_t size);
 
 /* Fails with D9_DEVICE and the reason. */

@@ -1,5 +1,5 @@
 /* Checks a run's memory requirements before it allocates. The buffers and the minimum scratch size are known in
- * advance; cuDNN's workspaces are known once a choice is planned, and d9_cuda_reserve then checks again. */
+ * advance; more scratch, such as cuDNN's workspaces, is known once a rule is planned: d9_cuda_reserve checks again. */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
@@ -14,7 +14,7 @@ static int64_t staged_bytes(const d9_site *site) {
     return description.widened ? description.tensor[D9_CONV_WEIGHTS].bytes : 0;
 }
 
-static int64_t node_bytes(const d9_site *site) {
+static int64_t node_scratch_bytes(const d9_site *site) {
     switch (site->nodes[0]->op) {
     case D9_OP_NORM:
     case D9_OP_NORM_EVAL:
@@ -36,12 +36,12 @@ static int64_t node_bytes(const d9_site *site) {
     }
 }
 
-/* The largest requirement of any rule, because rules share the scratch memory. */
-static int64_t list_bytes(const d9_program *program, const d9_graph *graph) {
+/* The largest requirement of a node, because all share the scratch memory. */
+static int64_t list_scratch(const d9_program *program, const d9_graph *graph) {
     int64_t most = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_site site = {.program = program, .graph = graph, .nodes = {&graph->nodes[n]}, .node_count = 1};
-        most = larger(most, node_bytes(&site));
+        most = larger(most, node_scratch_bytes(&site));
     }
     return most;
 }
@@ -49,9 +49,9 @@ static int64_t list_bytes(const d9_program *program, const d9_graph *graph) {
 d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program, int64_t *bytes) {
     d9_status status;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, bytes));
-    *bytes = larger(*bytes, larger(list_bytes(program, &program->train), list_bytes(program, &program->eval)));
+    *bytes = larger(*bytes, larger(list_scratch(program, &program->train), list_scratch(program, &program->eval)));
     for (int p = 0; p < program->phase_count; p++)
-        *bytes = larger(*bytes, list_bytes(program, &program->phase[p].list));
+        *bytes = larger(*bytes, list_scratch(program, &program->phase[p].list));
 done:
     return status;
 }

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* algorithms that are tried besides the passes */
+enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
 
 typedef struct norm_site {
     d9_cuda_residence algorithm; /* runs 0: passes over memory */
     bool trial;                  /* trial run: running statistics are kept in scratch memory */
-    d9_cuda_own tickets;         /* for the backward rule in one pass */
+    d9_cuda_own tickets;         /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
 } norm_site;
 
 static const d9_cuda_residence passes = {.runs = 0};
@@ -97,7 +97,7 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* Lists the algorithms in one pass, best first; none if the device cannot be queried. */
+/* Lists the one-pass algorithms, best first; none if site or device do not support any, or the query fails. */
 static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
                             int *count) {
     const parts p = parts_of(site);
@@ -112,7 +112,7 @@ static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_re
                d9_cuda_of(site)->driver->error(error));
 }
 
-/* True if no other input or output of the site shares bytes with the value, so that it may be written in between. */
+/* True if no other input or output of the site shares bytes with the value: it may be written before they are read. */
 static bool has_own_bytes(const d9_site *site, d9_value_id id) {
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
@@ -162,7 +162,7 @@ bool d9_cuda_norm_backward_match(const d9_site *site) {
 /* Forward: true if the addition comes before the activation. */
 static bool adds_first(const d9_site *site, const parts *p) { return p->add && site->nodes[1] == p->add; }
 
-/* Collects the operations after the norm; `y` receives the output between them. */
+/* Collects the operations after the norm; `y`: the output of the first of them, or of the norm alone. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
     const d9_site inner = inner_of(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
@@ -177,7 +177,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_ke
     return after;
 }
 
-/* Scratch memory: for the launchers, then running statistics of a trial run. */
+/* Arrays of the norm. A trial run keeps running statistics in the scratch memory, after the launchers' part. */
 static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, const d9_kernel_norm *shape) {
     const norm_site *own = site->data;
     d9_kernel_norm_state state = d9_site_norm_state(site, norm);
@@ -189,8 +189,8 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
     return state;
 }
 
-/* True if the passes over memory must run: they were chosen, or another algorithm failed to launch. Failures appear in
- * the first run of a site, which is never recorded. */
+/* True if the passes over memory must run: they were chosen, or another algorithm failed to launch outside of a trial;
+ * the site then keeps to the passes. Launches fail in the first run of a site, which is never recorded as a graph. */
 static bool falls_back(d9_context *context, const d9_site *site, int error) {
     norm_site *own = site->data;
     if (!own->algorithm.runs) return true;
@@ -201,8 +201,8 @@ static bool falls_back(d9_context *context, const d9_site *site, int error) {
     return true;
 }
 
-static int run_forward_once(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
-                            const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
+static int run_forward_one_pass(const d9_site *site, const parts *p, const d9_kernel_norm *shape,
+                                const d9_kernel_norm_state *state, const d9_kernel_epilogue *after, d9_kernel_out y) {
     const norm_site *own = site->data;
     const d9_kernel_out none = {NULL, D9_KERNEL_F32};
     if (!p->pool)
@@ -235,7 +235,7 @@ D9_CUDA_RUN(norm) {
     const d9_kernel_epilogue after = epilogue_of(site, &p, &y);
     (void)step;
     int error = 1;
-    if (own->algorithm.runs) error = run_forward_once(site, &p, &shape, &state, &after, y);
+    if (own->algorithm.runs) error = run_forward_one_pass(site, &p, &shape, &state, &after, y);
     if (error && falls_back(context, site, error)) error = run_forward_passes(site, &p, &shape, &state, &after, y);
     return d9_cuda_check(context, site, error);
 }
@@ -244,7 +244,7 @@ typedef struct gradient { /* arguments of the backward kernels */
     d9_kernel_in dy;
     d9_cuda_prologue before;
     const float *mean, *inv_std, *scale;
-    d9_kernel_norm_gradients out; /* dx is the norm's */
+    d9_kernel_norm_gradients out; /* dx is the gradient of the norm's input, also with a pool */
 } gradient;
 
 static gradient gradient_of(const d9_site *site, const parts *p) {
@@ -263,7 +263,7 @@ static gradient gradient_of(const d9_site *site, const parts *p) {
     return g;
 }
 
-static int run_backward_once(const d9_site *site, const parts *p, const d9_kernel_norm *shape, gradient g) {
+static int run_backward_one_pass(const d9_site *site, const parts *p, const d9_kernel_norm *shape, gradient g) {
     const norm_site *own = site->data;
     d9_kernel_window window = {.kernel = 0};
     if (p->pool) window = d9_cuda_window_of(site, p->pool);
@@ -291,7 +291,7 @@ D9_CUDA_RUN(norm_backward) {
     const gradient g = gradient_of(site, &p);
     (void)step;
     int error = 1;
-    if (own->algorithm.runs) error = run_backward_once(site, &p, &shape, g);
+    if (own->algorithm.runs) error = run_backward_one_pass(site, &p, &shape, g);
     if (error && falls_back(context, site, error)) error = run_backward_passes(site, &p, &shape, &g);
     return d9_cuda_check(context, site, error);
 }

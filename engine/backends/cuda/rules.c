@@ -1,4 +1,4 @@
-/* The table of rules, and the rules of one node that need no plan: each calls a launcher. */
+/* The table of rules, and those without a choice of algorithm: each calls a kernel's launcher. */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 
@@ -189,14 +189,14 @@ static bool f32_or_integer(d9_type type) { return type == D9_F32 || type == D9_I
 static bool any(const d9_site *site) { return d9_site_types(site, not_f64); }
 static bool f32(const d9_site *site) { return d9_site_types(site, f32_or_integer); }
 
-/* The metrics are always f64. */
+/* Losses and logits must be f32; the metrics themselves are always f64. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
 static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
 
-/* The kernels require an f32 table of bytes. */
+/* The kernels require that input 3, the table that maps a pixel's byte to its value, is f32. */
 static bool augment_match(const d9_site *site) {
     return d9_cuda_storable(d9_site_value(site, output(site, 0))->type) &&
            d9_site_value(site, input(site, 3))->type == D9_F32;
@@ -207,7 +207,7 @@ static bool augment_match(const d9_site *site) {
         .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = conv_prepare,               \
         .run = conv_run, .release = conv_release, .benchmark = conv_benchmark                                          \
     }
-/* Products are f32, whatever the types. */
+/* The kernels multiply in f32, whatever the types of the values. */
 #define LINEAR_RULE(rule_op, rule_name, pass)                                                                          \
     { .name = rule_name, .node_count = 1, .ops = {rule_op}, .in_f32 = true, .match = any, .run = run_linear_##pass }
 #define NORM(rule_name, count, ...)                                                                                    \

@@ -159,7 +159,7 @@ static d9_status synchronize(d9_context *context, void *driver) {
     return status;
 }
 
-/* Waits until the slot's previous copy, SLOTS writes ago, has finished. */
+/* Copies through the ring's next slot, once the slot's previous copy, SLOTS writes ago, has finished. */
 static d9_status write_slot(d9_context *context, runtime *r, void *to, const void *bytes, size_t size) {
     d9_status status;
     const int s = (int)(r->writes % SLOTS);

@@ -1,6 +1,6 @@
-/* Runs the steps of a plan. The first time that a set of active nodes occurs, its rules are launched one by one
- * (kernels are loaded lazily, and loading cannot be recorded); the second time they are recorded as a CUDA graph, which
- * is replayed from then on. A run with a moving average has two sets: with and without an update of it.
+/* Runs the steps of a plan. Each set of rules that are active in a step (by their nodes' `when`) is launched one by one
+ * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
+ * graph, which is replayed from then on. A run with a moving average has two sets: with and without its update.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -11,10 +11,10 @@
 
 enum { MAX_SETS = 8, MEASURED_RUNS = 3 };
 
-typedef struct active_set { /* the recorded graph refers to it, so it must not move */
+typedef struct active_set { /* rules active in a step; `graph` refers to this struct, so it must not move */
     d9_plan *plan;
-    uint8_t *active; /* (placed_count) */
-    void *graph;
+    uint8_t *active;       /* (placed_count): 1: the rule is active */
+    void *graph;           /* NULL: not recorded */
     int64_t scratch_moves; /* cuda->scratch_moves when it was recorded */
     int64_t runs;
 } active_set;
@@ -92,7 +92,7 @@ done:
     return status;
 }
 
-static d9_status walk(d9_context *context, void *what) {
+static d9_status launch_step(d9_context *context, void *what) {
     d9_status status = D9_OK;
     const active_set *set = what;
     bool updating = false;
@@ -103,8 +103,8 @@ done:
     return status;
 }
 
-/* walk, with a time stamp after each rule. */
-static d9_status timed_walk(d9_context *context, steps *s, const active_set *set) {
+/* launch_step, with a time stamp after each rule. */
+static d9_status launch_step_timed(d9_context *context, steps *s, const active_set *set) {
     d9_status status;
     const d9_plan *plan = set->plan;
     const d9_cuda *cuda = cuda_of(plan);
@@ -129,7 +129,7 @@ done:
     return status;
 }
 
-/* ---- sets ---- */
+/* ---- sets of active rules ---- */
 
 static active_set *find_set(steps *s, d9_plan *plan, int64_t step) {
     const size_t count = (size_t)plan->placed_count;
@@ -159,7 +159,7 @@ static d9_status replay(d9_context *context, active_set *set) {
         set->graph = NULL;
     }
     if (!set->graph) {
-        D9_TRY(cuda->driver->record(context, cuda->state, walk, set, &set->graph));
+        D9_TRY(cuda->driver->record(context, cuda->state, launch_step, set, &set->graph));
         set->scratch_moves = cuda->scratch_moves;
     }
     D9_TRY(cuda->driver->replay(context, cuda->state, set->graph));
@@ -194,9 +194,9 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     D9_TRY(set_step(context, cuda, step));
     cuda->step_on_device = -1; /* unknown if the step fails */
     if (needs_timing(s, set))
-        D9_TRY(timed_walk(context, s, set));
+        D9_TRY(launch_step_timed(context, s, set));
     else if (set->runs == 0)
-        D9_TRY(walk(context, set));
+        D9_TRY(launch_step(context, set));
     else
         D9_TRY(replay(context, set));
     cuda->step_on_device = step + plan->batches;
