@@ -1,4 +1,5 @@
-/* A backend: a const struct of functions for one kind of device. Other code uses devices only through it.
+/* A backend: a const struct of functions for one kind of device. Other code uses devices only through it. A backend
+ * computes nodes by rules: a rule covers one node, or several consecutive nodes that it fuses (host/host.h).
  *
  * Order of calls: open, allocate, plan (any number), write, run..., read, plan_free, close. Not thread-safe. */
 #ifndef D9_BACKENDS_BACKEND_H
@@ -10,16 +11,16 @@ typedef struct d9_device d9_device; /* defined by each backend */
 typedef struct d9_plan d9_plan;
 
 typedef struct d9_device_info {
-    char name[128];       /* common name of the processor or GPU */
-    char version[128];    /* version of the vendor's library */
-    char isa[32];         /* "avx512-bf16", "amx", "sm_90" */
-    int threads;          /* number of CPU threads */
-    int64_t memory_bytes; /* memory that a run may use */
-    bool precision[D9_PRECISIONS];
-    int preferred_precision;   /* chosen by precision: auto: the fastest in which training converges */
-    const char *preferred_why; /* reason for this choice, for users; "" if there was no choice */
+    char name[128];                /* common name of the processor or GPU */
+    char version[128];             /* version of the vendor's library */
+    char isa[32];                  /* "avx512-bf16", "amx", "sm_90" */
+    int threads;                   /* number of CPU threads */
+    int64_t memory_bytes;          /* memory that a run may use */
+    bool precision[D9_PRECISIONS]; /* true: supported */
+    int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
+    const char *preferred_why;     /* reason for this choice, for users; "" if there was no choice */
     bool narrow_gradients; /* weight gradients of convolutions are rounded to the compute type before they become f32 */
-    int longest_rule;      /* number of nodes of its longest rule: d9_program_options */
+    int longest_rule;      /* number of nodes of the backend's longest rule; for d9_program_options */
     bool asynchronous;     /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
 
@@ -28,18 +29,18 @@ typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* in th
 typedef struct d9_backend_options {
     int threads;              /* 0: default */
     bool fuse;                /* false: use only rules of one node */
-    d9_tune tune;             /* off: use the first choice; auto: tune if the backend gains from it */
+    d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
     const char *force_plan;   /* text of a saved plan; NULL: choose rules freely */
-    double loss_scale;        /* fp16: initial loss scale; 0: 1 */
+    double loss_scale;        /* fp16: initial loss scale; 0 means 1 */
     int64_t loss_scale_every; /* steps without overflow after which the loss scale doubles; 0: constant */
 } d9_backend_options;
 
-typedef struct d9_node_time {
+typedef struct d9_node_time {  /* a rule in a plan and its time */
     d9_node_id node;           /* first node of the rule; the next row's rule begins right after its nodes */
     const char *rule, *choice; /* valid as long as the plan */
     const char *why;           /* reason for the choice, for users: "first choice"; "" if there was no choice */
-    double seconds;
+    double seconds;            /* of all runs since the last reset */
     int64_t runs;
     bool in_f32; /* the rule does not round between its nodes */
 } d9_node_time;
@@ -68,8 +69,9 @@ typedef struct d9_backend {
     /* Allocates the program's buffers, zeroed, of program->buffer_bytes. Called once per device. */
     d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
 
-    /* Chooses a rule for every node of program->train or program->eval. Returns D9_DEVICE, with the node, if no rule
-     * covers it. Slow: may time candidates, and then overwrites SCRATCH, but no other buffer. */
+    /* Chooses rules for all nodes of `graph`, one of the program's node lists or a part of it. Returns D9_DEVICE, with
+     * the node, if no rule or algorithm computes it, and D9_USAGE if options.force_plan does not fit. Slow: may time
+     * candidates, and then overwrites activations (SCRATCH) and gradients (GRADIENT). */
     d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                       d9_plan **plan);
     void (*plan_free)(d9_context *context, d9_plan *plan);
@@ -78,7 +80,7 @@ typedef struct d9_backend {
 
     /* Runs one step. Nodes whose `when` is not active are skipped. */
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
-    /* Per-rule times since the last call with `reset`. Returns the number of rows; rows may be NULL. */
+    /* Times per rule since the last `reset`, in at most `capacity` rows (NULL: none). Returns the number of rules. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
     /* Times every algorithm for row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
@@ -87,25 +89,25 @@ typedef struct d9_backend {
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 
-    /* Computes the first entries of d9_epoch_order on the device, into D9_BUFFER_ORDER. NULL: the caller writes it. */
+    /* Fills D9_BUFFER_ORDER with the first entries of d9_epoch_order, on the device. NULL: the caller writes them. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);
     d9_status (*read)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
                       int64_t size);
-    d9_status (*sync)(d9_context *context, d9_device *device);
+    d9_status (*sync)(d9_context *context, d9_device *device); /* waits for submitted steps; returns their errors */
 } d9_backend;
 
-/* The table of backends (registry.c), best first: cuda, cpu, onednn, reference. Returns D9_DEVICE, with advice, if the
- * backend's module cannot be opened. `name` "auto": the first backend that opens and has a device. */
+/* Finds a backend by name: cuda, cpu, onednn or reference; "auto": the first of these that opens and has a device.
+ * Returns D9_USAGE for other names, D9_DEVICE, with advice, if the backend's module cannot be opened. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
 /* Opens the backend's device for a moment and describes it. `threads` as in d9_backend_options. */
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
-const char *d9_backend_name_at(int index); /* NULL past the end */
+const char *d9_backend_name_at(int index); /* best first; NULL past the end */
 /* True if this build contains the backend; opening it shows whether it runs here. */
 bool d9_backend_is_built(d9_context *context, int index);
 
-/* Precision named `wanted`; "auto": info->preferred_precision. */
+/* Precision named `wanted`; "auto": info->preferred_precision. D9_USAGE: unknown; D9_DEVICE: not supported. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,
                                            const char *wanted, const d9_precision **precision);
 

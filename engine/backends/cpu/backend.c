@@ -1,5 +1,5 @@
-/* The CPU backend: its tables of rules, its device, and its description of the machine. The backends `cpu` and `onednn`
- * differ only in whether our own convolutions or oneDNN's come first. */
+/* The CPU backend: the list of its tables of rules, its device and its description. The backends `cpu` and `onednn`
+ * differ in whether our own convolutions or oneDNN's come first; `onednn` fuses no convolution. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
 #include "core/system.h"
@@ -75,7 +75,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return open_with(context, options, true, data);
 }
 
-/* Sets the precision, f32 or bf16, that trains faster. */
+/* Sets the preferred precision: f32 or bf16, whichever trains faster. */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)

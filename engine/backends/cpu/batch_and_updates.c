@@ -1,4 +1,4 @@
-/* Rules that make the batch, update the parameters, and average or copy buffers after the updates. */
+/* CPU rules for the nodes that make the batch, update parameters, and average or copy buffers after the updates. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/rank.h"

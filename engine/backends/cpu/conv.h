@@ -1,4 +1,4 @@
-/* A convolution pass and the algorithm that computes it; private to conv.c (building, running) and conv_choice.c.
+/* A convolution pass and the algorithm that computes it; private to this folder's files on convolutions.
  *
  * An algorithm is named as in a plan's choice: "own NAME" is a kernel of kernels/cpu/conv.h, "LIBRARY NAME" an
  * algorithm of the library. A choice may have further words, which are ignored ("onednn x16
@@ -30,7 +30,7 @@ int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);
 /* True if a choice's text names this algorithm. */
 bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice);
-/* The kernel of ours that a choice or an algorithm names; NULL if it is the library's; and the name of a kernel. */
+/* Our kernel that a choice or an algorithm's text names; NULL: none. d9_conv_name_own writes a kernel's text. */
 const d9_cpu_conv_kernel *d9_conv_own_kernel(const char *choice);
 void d9_conv_name_own(const d9_cpu_conv_kernel *kernel, char *choice, size_t size);
 

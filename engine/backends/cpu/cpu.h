@@ -1,5 +1,6 @@
 /* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library
- * (library.h), whichever is faster. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH, KW, I). */
+ * (library.h), as conv_choice.c decides. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH, KW, I).
+ */
 #ifndef D9_BACKENDS_CPU_H
 #define D9_BACKENDS_CPU_H
 
@@ -12,7 +13,7 @@ typedef struct d9_cpu_device {
     const char *isa;                /* instruction set, as named in level.h */
     const d9_conv_library *library; /* NULL: not available */
     void *library_state;            /* made by the library's open */
-    bool library_first; /* true in the backend onednn: our own kernels are used only if the library has none */
+    bool library_first; /* true in the backend onednn: our own convolutions serve only if the library has none */
     void *scratch;      /* shared by all rules during their run; may move while planning: do not keep the pointer */
     int64_t scratch_bytes;
 } d9_cpu_device;
@@ -35,7 +36,7 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
     return (d9_kernel_out){d9_site_data(site, id), d9_cpu_store(site, id)};
 }
 
-/* Match functions: true if all floating-point values are f32 or bf16, or if all are f32. */
+/* Match functions, for the types of the first node: d9_cpu_any accepts f32, bf16 and integers, d9_cpu_f32 no bf16. */
 bool d9_cpu_any(const d9_site *site);
 bool d9_cpu_f32(const d9_site *site);
 
@@ -43,7 +44,7 @@ bool d9_cpu_f32(const d9_site *site);
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
     d9_cpu_layer_rules[], d9_cpu_batch_and_update_rules[];
 
-/* Measures the peak rates: products of large matrices of the type, and bytes read and written by a copy. */
+/* Measures products of large matrices in the precision's compute type, and bytes read and written by a copy. */
 d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 

@@ -1,4 +1,4 @@
-/* Rules of one node that need no plan: each calls a CPU kernel. */
+/* Rules of one node without a choice of algorithm: each calls a CPU kernel. */
 #include "backends/host/shapes.h"
 #include "backends/cpu/cpu.h"
 
@@ -138,7 +138,7 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- the table ---- */
 
-/* The metrics are always f64. */
+/* Losses and logits must be f32; the metrics themselves are always f64. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }

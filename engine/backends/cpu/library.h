@@ -1,5 +1,5 @@
-/* An optional library of convolutions besides our own kernels: a module that is opened if installed. It has one or more
- * named algorithms ("x16", "winograd"). */
+/* An optional library of convolutions besides our own kernels: a module that is opened if installed. The library has
+ * one or more named algorithms ("x16", "winograd"). */
 #ifndef D9_BACKENDS_CPU_LIBRARY_H
 #define D9_BACKENDS_CPU_LIBRARY_H
 

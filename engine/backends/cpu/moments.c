@@ -2,13 +2,13 @@
  * (kernels/cpu/moments.h).
  *
  * The backward rule recomputes the convolution's output from the image and the weights, so the forward rule need not
- * write it if the backward rule follows. The backend onednn, for comparison, lacks these rules. */
+ * write it if this backward rule is used. The backend onednn, for comparison, lacks these rules. */
 #include "backends/cpu/conv.h"
 #include "kernels/cpu/moments.h"
 
 static bool is_f32(d9_type type) { return type == D9_F32; }
 
-/* The convolution at `index` of the site, with the ghost groups of its norm. */
+/* Shape of the convolution that is node `index` of the site; `groups`: ghost groups of its norm. */
 static d9_cpu_moments shape_of(const d9_site *site, int index, int64_t groups) {
     const d9_site part = d9_site_part(site, index, 1);
     d9_cpu_moments shape = {d9_conv_shape_of(&part), groups};
@@ -61,7 +61,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* The convolution before the norm; NULL if another operation precedes it or the convolution reads another image. */
+/* The convolution that wrote the norm's input; NULL: another operation did, or the convolution read another image. */
 static const d9_node *forward_conv(const d9_site *site) {
     const d9_node_id producer = d9_site_value(site, site->nodes[1]->inputs[1])->producer;
     if (producer == D9_NONE) return NULL;

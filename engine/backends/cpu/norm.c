@@ -1,14 +1,14 @@
-/* Rules of norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
+/* Rules for batch norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
  *
  * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. Values that no other
  * rule reads are not written: the norm's y never, the value between act and add only if a backward node reads it. The
- * backward rules treat the gradient of the activation likewise. */
+ * backward rules write the output of act_backward only if another rule reads it. */
 #include "backends/cpu/cpu.h"
 #include "backends/host/shapes.h"
 
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
 
-static d9_kernel_out wanted_out(const d9_site *site, d9_value_id id) {
+static d9_kernel_out output_unless_internal(const d9_site *site, d9_value_id id) {
     d9_kernel_out out = d9_cpu_out(site, id);
     if (d9_site_internal(site, id)) out.data = NULL;
     return out;
@@ -16,7 +16,7 @@ static d9_kernel_out wanted_out(const d9_site *site, d9_value_id id) {
 
 /* ---- forward ---- */
 
-/* Collects the operations after the first node; `y` receives the output before the last node. */
+/* Collects the operations after the norm or bias; `y`: output of the first of them, or of the norm or bias alone. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
     d9_kernel_epilogue epilogue = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_node *last = site->nodes[site->node_count - 1];
@@ -27,7 +27,7 @@ static d9_kernel_epilogue epilogue_of(const d9_site *site, d9_kernel_out *y) {
     epilogue.adds_first = last->op == D9_OP_ACT;
     epilogue.addend = d9_cpu_in(site, d9_chain_addend(site));
     epilogue.last = *y;
-    *y = wanted_out(site, site->nodes[1]->outputs[0]);
+    *y = output_unless_internal(site, site->nodes[1]->outputs[0]);
     return epilogue;
 }
 
@@ -70,12 +70,12 @@ static d9_cpu_prologue prologue_of(const d9_site *site, d9_kernel_in *dy) {
         }
         prologue.act = d9_node_act(node);
         prologue.reference = second;
-        prologue.dz = wanted_out(site, node->outputs[0]);
+        prologue.dz = output_unless_internal(site, node->outputs[0]);
     }
     return prologue;
 }
 
-/* The kernel adds only if it also writes dz. */
+/* With an addition, the kernel must write dz, the output of act_backward. */
 static bool norm_backward_match(const d9_site *site) {
     return d9_chain_norm_backward_fits(site, storable) &&
            (site->nodes[0]->op != D9_OP_ADD || !d9_site_internal(site, site->nodes[1]->outputs[0]));

@@ -1,4 +1,4 @@
-/* The integers of a batch: the indices of the step's samples, their draws and their labels. */
+/* The integers of a batch: the indices of the step's samples, their random draws and their labels. */
 #include "backends/host/shapes.h"
 
 d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,

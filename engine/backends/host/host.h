@@ -1,7 +1,7 @@
 /* Common part of all backends: buffers, matching of rules to nodes, running a plan, timing.
  *
- * A backend consists of tables of rules. A rule covers one node or a chain of consecutive nodes; at each position the
- * plan takes the longest rule that matches. A chain is offered to a rule only if
+ * A backend consists of tables of rules. A rule computes one node or a chain of consecutive nodes; from the first
+ * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
  *   - its nodes have the same `when`,
  *   - no two scratch values at the boundary of the site share bytes, because a fused rule may write an output before it
  * has read all inputs, and
@@ -12,7 +12,7 @@
 
 #include "backends/backend.h"
 
-/* Position of a rule in a plan: its nodes and its private data. */
+/* The nodes that a rule covers in a plan, and the rule's private data for them. */
 typedef struct d9_site {
     const d9_program *program;
     const d9_graph *graph;
@@ -21,8 +21,8 @@ typedef struct d9_site {
     uint8_t *const *buffers; /* [D9_BUFFER_COUNT] */
     int threads;
     const d9_backend_options *options;
-    void *backend;       /* made by the backend's `open` (d9_cpu_device) */
-    const d9_plan *plan; /* plan of the site; rules before it are already placed */
+    void *backend;       /* the backend's own state, made by its `open`: a d9_cpu_device for the backend cpu */
+    const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
     void *data;          /* the rule's own data; made by prepare, freed by release */
     char choice[96];     /* choice made by prepare, for the plan's text ("own winograd") */
     char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
@@ -64,7 +64,7 @@ bool d9_values_overlap(const d9_value *a, const d9_value *b);
 /* `count` nodes of the site, starting at `first`, as a site. */
 d9_site d9_site_part(const d9_site *site, int first, int count);
 
-/* The site of the plan that writes a value, if it comes before `site` and is therefore already prepared; NULL: none. */
+/* The earlier site of the plan that writes a value, prepared before `site` is; NULL: none. */
 const d9_site *d9_site_producer(const d9_site *site, d9_value_id value);
 
 /* True if another rule of the plan reads the value, so that this site must write it; always true if the program keeps
@@ -81,11 +81,11 @@ typedef struct d9_host_memory {
     d9_status (*sync)(d9_context *context, void *backend); /* waits for submitted work and returns its errors */
 } d9_host_memory;
 
-typedef struct d9_host_kind {    /* what distinguishes one backend from another */
+typedef struct d9_host_kind {    /* a backend's rules, and functions that the common part calls */
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    /* Fills precision, version and isa; the defaults are the host's name, threads and memory, and f32 preferred. */
+    /* Fills precision, version and isa; other fields hold the host's name, threads and memory, and f32 as preferred. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
@@ -130,8 +130,8 @@ void d9_host_caches(int64_t bytes[3]);
 
 /* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
 
-/* The step's part of the order, from input number `input` of the node. Returns D9_DEVICE for an index outside [0,
- * samples). */
+/* Sets *order to the step's sample indices in the order, input number `input` of the node. Returns D9_DEVICE for an
+ * index outside [0, samples). */
 D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                                     const int32_t **order);
 D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step);

@@ -65,7 +65,8 @@ static void add_edge(const d9_site *site, d9_value_id value, d9_value_id *edges,
     edges[(*count)++] = value;
 }
 
-/* The last node's outputs are part of the boundary even if no node reads them, because the rule writes them. */
+/* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes. The
+ * last node's outputs are always part of the boundary, because the rule writes them even if no node reads them. */
 static bool edges_overlap(const d9_site *site) {
     d9_value_id edges[MAX_EDGES];
     int count = 0;

@@ -23,27 +23,27 @@ typedef struct forced_line {
 typedef struct planner {
     d9_context *context;
     d9_plan *plan;
-    forced_line *lines, **followed; /* (node_count): line of each placed rule; NULL: none */
+    forced_line *lines, **followed; /* followed (node_count): line of each placed rule; NULL: none */
     int line_count;                 /* lines of this list; 0: plan freely */
 } planner;
 
-/* Prefix of the roles of a list: "", "eval:", or a phase's number. */
-static void list_name(const d9_plan *plan, char name[ROLE_SIZE]) {
+/* Prefix of the roles of a plan's node list: "", "eval:" or "phase1:". */
+static void list_prefix(const d9_plan *plan, char name[ROLE_SIZE]) {
     name[0] = 0;
     if (plan->graph == &plan->program->eval) snprintf(name, ROLE_SIZE, "eval:");
     for (int p = 0; p < plan->program->phase_count; p++)
         if (plan->graph == &plan->program->phase[p].list) snprintf(name, ROLE_SIZE, "phase%d:", p + 1);
 }
 
-/* Roles contain no colon. */
+/* True if the prefix of `role` is that of the plan's node list. Roles themselves contain no colon. */
 static bool is_of_list(const d9_plan *plan, const char *role) {
     char name[ROLE_SIZE];
-    list_name(plan, name);
+    list_prefix(plan, name);
     return strcspn(role, ":") == strlen(role) ? !*name : strncmp(role, name, strcspn(role, ":") + 1) == 0;
 }
 
 static void role_text(const d9_plan *plan, const d9_node *node, char text[ROLE_SIZE]) {
-    list_name(plan, text);
+    list_prefix(plan, text);
     snprintf(text + strlen(text), ROLE_SIZE - strlen(text), "%s", node->role);
 }
 

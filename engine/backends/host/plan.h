@@ -5,11 +5,11 @@
 #include "backends/host/device.h"
 #include "core/text.h"
 
-typedef struct d9_placed_rule {
+typedef struct d9_placed_rule { /* a rule and the nodes that it covers in the plan */
     const d9_rule *rule;
     d9_site site;
-    d9_node_id first;
-    double seconds; /* since the last reset */
+    d9_node_id first; /* first node of the site */
+    double seconds;   /* since the last reset */
     int64_t runs;
 } d9_placed_rule;
 

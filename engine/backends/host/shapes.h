@@ -33,8 +33,8 @@ static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logit
 
 /* ---- convolutions ---- */
 
-/* Arrays of a pass: the input's side, the weights, the output's side. */
 typedef enum d9_conv_pass { D9_CONV_FORWARD, D9_CONV_BACKWARD_DATA, D9_CONV_BACKWARD_WEIGHT } d9_conv_pass;
+/* Arguments of a pass, each a value or its gradient: the input x, the weights w, the output y. */
 enum { D9_CONV_IMAGE, D9_CONV_WEIGHTS, D9_CONV_OUTPUT, D9_CONV_ARGUMENTS };
 
 typedef struct d9_conv_geometry {
@@ -51,13 +51,14 @@ d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* True if the values have the types that the geometry requires. */
 bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
 
-/* ---- chains: norm or bias, then act and add in either order; backward: add, act_backward, then its gradient ---- */
+/* ---- chains: norm or bias, then act and add in either order; backward: the reverse ---- */
 
-/* True if act, add or both follow the first node, with one type throughout, f32 state and, for a norm, a 4-dimensional
- * input. The first node's output must be internal; a value between act and add may be used elsewhere. */
+/* True if nothing, act, add or both follow the first node, with one storable type throughout, f32 as input 1 (scale or
+ * bias) and, in d9_chain_norm_fits, a 4-dimensional input 0. If nodes follow, the first one's output must be internal;
+ * a value between act and add may be used elsewhere. */
 bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* Backward chains: the sum must be internal; the output of act_backward may be used elsewhere. */
+/* Backward chains, likewise: the output of add must be internal; the output of act_backward may be used elsewhere. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 /* The other input of the addition; D9_NONE: the site has no addition to the chain's value. */

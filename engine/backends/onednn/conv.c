@@ -1,8 +1,8 @@
 /* Convolution and its two gradients as oneDNN primitives on (N, H, W, C) activations.
  *
  * A run converts the arguments for which the primitive needs another layout, runs the primitive, and converts its
- * output back. The weights (O, KH, KW, I) almost always need it. Besides the plain algorithm there are (algorithms.c
- * chooses):
+ * output back. The weights (O, KH, KW, I) almost always need a conversion. Besides the plain algorithm there are
+ * (algorithms.c chooses):
  *
  * "x16", images side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. Several images are
  * therefore placed side by side, separated by the `pad` zero columns of the padding: (N, H, W, C) becomes (N / across,
@@ -68,7 +68,7 @@ static d9_status describe(d9_context *context, const d9_site *site, const d9_one
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint may be direct */
+    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint is direct */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),

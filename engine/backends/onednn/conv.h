@@ -17,7 +17,7 @@ typedef struct d9_library_conv {
     d9_cpu_strip strip[D9_CONV_ARGUMENTS];                  /* for IMAGE and OUTPUT */
     dnnl_primitive_t primitive, reorder[D9_CONV_ARGUMENTS]; /* reorder NULL: no conversion, or by a strip */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the shared scratch memory */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; its size */
     char choice[64];
 } d9_onednn_conv;
 

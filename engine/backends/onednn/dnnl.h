@@ -1,6 +1,6 @@
 /* Hides the differences between oneDNN 2 (Debian 12) and oneDNN 3 (Debian 13, Ubuntu 24.04): descriptions of arrays and
- * of primitives. The rest of their interface is equal and is called directly. All functions return oneDNN's status;
- * dnnl_unimplemented: the library has no such primitive. */
+ * of primitives. The rest of their interface is equal and is called directly. Functions that can fail return oneDNN's
+ * status; dnnl_unimplemented: the library has no such primitive. */
 #ifndef D9_BACKENDS_ONEDNN_DNNL_H
 #define D9_BACKENDS_ONEDNN_DNNL_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sizes in oneDNN's logical order, (N, C, H, W) or (O, I, KH, KW), and the layout; dnnl_format_tag_any: any. */
+/* Sizes in logical order, (N, C, H, W) or (O, I, KH, KW), and layout; dnnl_format_tag_any: oneDNN chooses it. */
 typedef struct d9_dnnl_array {
     int rank;
     dnnl_dims_t sizes;

@@ -15,7 +15,7 @@ static const level_row rows[] = {{"plain", dnnl_cpu_isa_sse41},
                                  {"avx512-bf16", dnnl_cpu_isa_avx512_core_bf16},
                                  {"amx", dnnl_cpu_isa_avx512_core_amx}};
 
-/* oneDNN rejects a limit after it chose an instruction set; an error only if its choice exceeds the limit. */
+/* oneDNN rejects a limit once it has chosen an instruction set; that is an error only if the set exceeds the limit. */
 static d9_status set_limit(d9_context *context, const level_row *row) {
     if (dnnl_set_max_cpu_isa(row->isa) == dnnl_success) return D9_OK;
     if (((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)row->isa) == 0) return D9_OK;

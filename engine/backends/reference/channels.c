@@ -1,4 +1,4 @@
-/* Operations that depend on an element's channel or index: bias, concatenation, dropout. */
+/* Operations that depend on an element's channel or index: bias, dropout, concatenation, slices. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/dropout.h"
 

@@ -1,4 +1,4 @@
-/* Converts values to doubles and back; the only code of the reference backend that rounds. Threads convert in parts. */
+/* Converts values to doubles and rounds doubles to a value's type. Threads convert in parts. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/half.h"
 

@@ -44,7 +44,7 @@ d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(const d9_reference_op *op) {
 
 /* ---- loss ---- */
 
-/* Labels of an image and its mixing partner, the share of its own label in the target, and its weight in the loss. */
+/* Labels of an image and its mixing partner; the first label's share in the target; the image's weight in the loss. */
 typedef struct target {
     int32_t label, other;
     double share, weight;
@@ -117,7 +117,7 @@ done:
     return status;
 }
 
-/* ---- metrics: f64 (4), updated in place ---- */
+/* ---- metrics, f64 (4): sum of losses, images, correct ones, 1 + first step with a loss that is not finite ---- */
 
 static int64_t first_maximum(const double *row, int64_t count) {
     int64_t best = 0;

@@ -106,7 +106,7 @@ static void describe(const void *backend, d9_device_info *info) {
     (void)backend;
     snprintf(info->version, sizeof info->version, "dawn9 reference");
     snprintf(info->isa, sizeof info->isa, "plain");
-    /* half precisions by rounding */
+    /* all but tf32; half precisions by rounding */
     for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32;
 }
 
