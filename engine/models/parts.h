@@ -20,7 +20,7 @@ typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
 typedef struct d9_stem_roles {
     const char *conv, *norm, *act, *pool;
 } d9_stem_roles;
-/* Builds the stem. Images are rejected if the stem's output would have fewer than `least` pixels a side. */
+/* Builds the stem. Returns D9_USAGE if the stem's output would have fewer than `least` pixels a side. */
 D9_MUST_USE d9_status d9_parts_stem(d9_context *context, d9_graph *graph, const d9_stem_roles *roles, d9_stem stem,
                                     int64_t least, d9_value_id x, int64_t channels, d9_value_id *y);
 
@@ -35,7 +35,7 @@ D9_MUST_USE d9_status d9_parts_conv_bias(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_parts_linear_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                            int64_t outputs, d9_value_id *y);
 
-/* Global mean pool, then a linear layer with bias. */
+/* Global mean pool, then a linear layer with bias. Returns D9_USAGE unless x is square. */
 D9_MUST_USE d9_status d9_parts_mean_head(d9_context *context, d9_graph *graph, const char *pool, const char *linear,
                                          d9_value_id x, int64_t classes, d9_value_id *logits);
 

@@ -42,7 +42,7 @@ static void perturb(double *values, int64_t count, const d9_case_run_options *op
 static d9_status load_parameter(d9_session *session, const d9_reference_case *reference,
                                 const d9_case_run_options *options, const d9_value *value, double *state) {
     d9_status status;
-    const char *name = d9_reference_case_file_name(reference, value->name);
+    const char *name = d9_reference_case_name_in_file(reference, value->name);
     const d9_tensor *tensor = d9_reference_case_initial(reference, name);
     const d9_shape shape = d9_exchange_shape(value);
     double *file_values = NULL;
@@ -125,7 +125,7 @@ static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
         const d9_value *value = &graph->values[v];
         if (!d9_exchange_is_stored(value)) continue;
         if (buffer == D9_BUFFER_GRADIENT && d9_gradient_of(graph, v) == D9_NONE) continue;
-        D9_TRY(record(self, prefix, d9_reference_case_file_name(self->reference, value->name), value, buffer));
+        D9_TRY(record(self, prefix, d9_reference_case_name_in_file(self->reference, value->name), value, buffer));
     }
 done:
     return status;

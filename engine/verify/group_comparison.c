@@ -1,6 +1,6 @@
 /* Compares groups of tensors with the case file or, in half precision, with the reference backend, which rounds at the
- * same places. Relative errors are L2 norms. The error of a state is relative to the change that training made to it,
- * so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
+ * same places. Relative errors are L2 norms. The error of a state (MOVEMENT) is relative to the change that training
+ * made to it, so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
 #include "verify/group_comparison.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure;
+typedef enum measure { RELATIVE, MOVEMENT, ABSOLUTE } measure; /* ABSOLUTE: largest difference of an element */
 
 typedef struct group {                  /* a row of the table: tensors whose names have this prefix and suffix */
     const char *name, *prefix, *suffix; /* suffix NULL: any */

@@ -29,13 +29,13 @@ const char *d9_verification_reference_precision(const d9_verification *self);
 
 /* Runs the case on the tested backend and reports a row for each group of tensors. */
 D9_MUST_USE d9_status d9_verification_compare_groups(d9_verification *self);
-/* Compares one tensor of the file and reports a row; `limit` applies to every precision. */
+/* Compares `values` with tensor `name` of the file and reports a row; `limit` applies to every precision. */
 D9_MUST_USE d9_status d9_verification_compare_tensor(d9_verification *self, const char *name, double *values,
                                                      int64_t count, double limit);
 /* Reports a row. A row without compared elements fails unless it was skipped. */
 void d9_verification_report(d9_verification *self, d9_verify_row *row);
-/* A sink that keeps in `user`, initially a row that passed and compared nothing, the worst row: a failed row before
- * passed ones, then the one furthest beyond its limit. Numbers of compared elements are summed. */
+/* A sink that keeps the worst row in `user`, a d9_verify_row that initially passed and compared nothing: failed rows
+ * are worse than passed ones, then a larger ratio of error to limit. Numbers of compared elements are summed. */
 void d9_verification_keep_worst(void *user, const d9_verify_row *row);
 /* Returns a new row for the current case, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);

@@ -164,7 +164,7 @@ void d9_reference_case_close(d9_context *context, d9_reference_case *self) {
 
 /* ---- names and tensors ---- */
 
-const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine) {
+const char *d9_reference_case_name_in_file(const d9_reference_case *self, const char *in_engine) {
     const char *in_file;
     json_t *name;
     json_object_foreach(self->names, in_file, name) {

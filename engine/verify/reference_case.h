@@ -49,11 +49,11 @@ void d9_reference_case_close(d9_context *context, d9_reference_case *self);
 D9_MUST_USE d9_status d9_reference_case_check_norms(d9_context *context, const d9_reference_case *self,
                                                     const d9_graph *graph);
 
-/* Name in the file of the engine's value `in_engine`. */
-const char *d9_reference_case_file_name(const d9_reference_case *self, const char *in_engine);
+/* Name in the file of the engine's value `in_engine`; `in_engine` itself unless dawn9.names has another. */
+const char *d9_reference_case_name_in_file(const d9_reference_case *self, const char *in_engine);
 /* Initial values by name in the file: tensor init/NAME, or NAME if no step changes the value; NULL: neither. */
 const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const char *in_file);
-/* Makes a dataset of the batch, for training and for evaluation. It refers to the case, which must outlive it. */
+/* Makes a dataset of the batch, for training and evaluation. The dataset refers to the case, which must outlive it. */
 D9_MUST_USE d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self,
                                                 d9_dataset **dataset);
 

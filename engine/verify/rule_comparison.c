@@ -66,6 +66,7 @@ static bool written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9
     return false;
 }
 
+/* True if a node outside of [begin, end) reads the value, or the value is the loss, the logits or no activation. */
 static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     if (c->graph->values[id].kind != D9_VALUE_ACTIVATION || id == c->graph->loss || id == c->graph->logits) return true;
     for (d9_node_id n = 0; n < c->graph->node_count; n++)
@@ -299,8 +300,8 @@ static d9_status compare_unless_overwritten(comparison *c, const d9_node *node, 
     return D9_OK;
 }
 
-/* Compares all results of the rule that other nodes read: outputs, and states that it updates. A state that lookahead
- * resets is compared by its average. */
+/* Compares the rule's results that other nodes read: outputs, and states that it updates. *written_over: a result was
+ * skipped because a later node of the step overwrote it, as lookahead overwrites weights by their average. */
 static d9_status compare_outputs(comparison *c, d9_node_id begin, d9_node_id end, bool *written_over) {
     d9_status status = D9_OK;
     *written_over = false;

@@ -1,4 +1,5 @@
-/* Compares training steps and evaluations with the reference backend, rule by rule. */
+/* Compares training steps and evaluations with the reference backend, rule by rule. (A rule is a backend's
+ * implementation of one node or several consecutive nodes.) */
 #ifndef D9_VERIFY_RULE_COMPARISON_H
 #define D9_VERIFY_RULE_COMPARISON_H
 
