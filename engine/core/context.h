@@ -1,5 +1,5 @@
-/* The context that every fallible call receives. It keeps the first error message and provides the only access to
- * files, memory and the log.
+/* The context that every fallible call receives. It keeps the first error message, and gives access to files and memory
+ * (core/system.h) and to the log.
  *
  * Conventions: everything that can fail returns d9_status; results are returned through out-parameters; the first
  * message is kept; only the command line prints or exits. */

@@ -66,7 +66,7 @@ d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file,
     return d9_arena_format(context, arena, joined, "%.*s/%s", length, file, path);
 }
 
-/* Tests for `name` in `folder`, relative to `base`. */
+/* Writes the path of `name` in `folder`, relative to `base`, to `path`. True if it exists. */
 static bool exists_in(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
     const int kept = climb(base, (int)strlen(base), &folder);
     int length = snprintf(path, D9_INSTALLED_BYTES, "%.*s/%s%s", kept, base, folder, name);
@@ -85,6 +85,7 @@ const char *const *d9_installed_subfolders(d9_installed_kind kind) { return plac
 
 bool d9_installed_is_exact(const char *word) { return !*word || *word == '/' || *word == '.'; }
 
+/* Finds the file `word`, or with .yaml, in the subfolders of this kind: of the current folder (`here`) or installed. */
 static bool search(d9_context *context, d9_installed_kind kind, const char *word, bool here,
                    char found[D9_INSTALLED_BYTES]) {
     static const char *const endings[] = {"", ".yaml"};

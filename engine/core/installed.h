@@ -24,12 +24,12 @@ bool d9_installed_find(d9_context *context, d9_installed_kind kind, const char *
  * nothing exists; `found` is then the name itself. */
 bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const char *word,
                           char found[D9_INSTALLED_BYTES]);
-/* True if the name is an explicit path such as "./x.yaml" or "/x.yaml", for which nothing else is tried. */
+/* True if the name is empty or begins with '.' or '/' ("./x.yaml"): d9_installed_resolve then tries no other path. */
 bool d9_installed_is_exact(const char *word);
 /* Subfolders that are searched, for example "configs/"; the first is "", the last NULL. */
 const char *const *d9_installed_subfolders(d9_installed_kind kind);
 
-/* Resolves `path` relative to the folder of the file `file` that contains it; "a/../b" is shortened to "b". */
+/* Resolves `path`, which is written in the file `file`, relative to the folder of `file`: "../b" in "a/file" is "b". */
 D9_MUST_USE d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path,
                                      char **joined);
 

@@ -1,4 +1,4 @@
-/* Reads and removes folders. Only directory streams bypass the system table. */
+/* Reads and removes folders. Directory streams and rmdir bypass the system table, which has no entries for them. */
 #include "core/listing.h"
 
 #include <dirent.h>

@@ -32,7 +32,7 @@ typedef struct d9_real_list {
 typedef struct d9_option {
     const char *key;
     d9_option_type type;
-    size_t offset;
+    size_t offset;           /* in bytes, of the key's field in the struct that the table fills */
     const char *fallback;    /* the default, written as in YAML ("[64, 128]", "0.3"). NULL: the key is required. "": no
                                 default; a missing text is NULL, a missing real NaN */
     double minimum, maximum; /* inclusive, for numbers and each element of a list or schedule; both 0: unbounded */

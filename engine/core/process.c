@@ -19,7 +19,7 @@ enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240 };
 
 extern char **environ;
 
-/* Signals that the guard blocks. SIGHUP is left out if it is ignored, as under nohup: sigtimedwait would receive it. */
+/* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
 static void blocked_signals(sigset_t *signals) {
     struct sigaction hangup;
     sigemptyset(signals);
@@ -56,6 +56,7 @@ static int spawn(const d9_signal_guard *guard, const char *const *argv, const ch
     return error;
 }
 
+/* Waits for the child, passing signals of the guard on to it. Returns the last of them; 0: none came. */
 static int wait_for(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;
@@ -107,7 +108,7 @@ d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, cons
 /* ---- processors ---- */
 
 int d9_processors(bool *allowed) {
-    cpu_set_t mask[D9_PROCESSORS_MAX / CPU_SETSIZE]; /* smaller than the kernel's: an error */
+    cpu_set_t mask[D9_PROCESSORS_MAX / CPU_SETSIZE]; /* sched_getaffinity fails if the kernel's mask is larger */
     const bool known = sched_getaffinity(0, sizeof mask, mask) == 0;
     for (size_t cpu = 0; allowed && cpu < D9_PROCESSORS_MAX; cpu++)
         allowed[cpu] = known && CPU_ISSET_S(cpu, sizeof mask, mask);

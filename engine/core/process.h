@@ -16,8 +16,8 @@ void d9_signal_guard_begin(d9_signal_guard *guard);
 void d9_signal_guard_end(const d9_signal_guard *guard);
 
 /* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program is not
- * installed or exits with another status than 0; the message has the last line of its output. Returns D9_SIGHUP,
- * D9_SIGINT or D9_SIGTERM if interrupted. Must be called inside a guard. */
+ * installed, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
+ * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 

@@ -7,7 +7,7 @@
 
 typedef enum d9_knot_unit { D9_KNOT_EPOCHS, D9_KNOT_PERCENT, D9_KNOT_BEFORE_END } d9_knot_unit;
 typedef struct d9_knot {
-    double value;
+    double value; /* epochs since the start; percent of the run; epochs before the end */
     d9_knot_unit unit;
 } d9_knot;
 enum { D9_MAX_KNOTS = 16 };
@@ -16,12 +16,12 @@ typedef struct d9_schedule { /* linear between knots, constant before the first 
     d9_knot knots[D9_MAX_KNOTS];
     int value_count;
     double values[D9_MAX_KNOTS];
-    bool at_start; /* each step uses the value at its start, as airbench does; false: at its end, as Page does */
+    bool at_start; /* steps use the value at their start, as airbench; false: at their end, as cifar10-fast */
 } d9_schedule;
-/* Value at `step` (from 0): evaluated at t = (step + 1) / steps_per_epoch epochs, or with at_start at step /
- * steps_per_epoch. A knot that would lie before its predecessor is moved to it. */
+/* Value at `step` (from 0) of a run of `epochs` epochs: at t = (step + 1) / steps_per_epoch epochs, or with at_start at
+ * step / steps_per_epoch. A knot that would lie before its predecessor is moved to that one. */
 double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_per_epoch, double epochs);
-/* The largest of its values; 0 if none is positive. */
+/* The largest value of the schedule; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);
 
 #endif

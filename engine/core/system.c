@@ -235,6 +235,7 @@ d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, s
     return d9_file_read_most(context, path, D9_TEXT_MOST, bytes, size);
 }
 
+/* Returns D9_OUTPUT, with the reason in errno, unless `fine`. */
 static d9_status check_write(d9_context *context, const char *path, bool fine) {
     return fine ? D9_OK : d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
 }
@@ -267,6 +268,7 @@ static d9_status check_target(d9_context *context, const char *path) {
 
 typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode;
 
+/* Writes a temporary file beside `path` and renames it to `path`; WRITE_TRIAL removes it instead. */
 static d9_status write_beside(d9_context *context, const char *path, const void *bytes, size_t size, write_mode mode) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
@@ -318,7 +320,7 @@ d9_status d9_file_append(d9_context *context, const char *path, const void *byte
     int file = open_file(system, path, O_WRONLY | O_CREAT | O_APPEND);
     D9_TRY(check_write(context, path, file >= 0));
     status = write_all(context, path, file, bytes, size);
-    /* Removes the incomplete record, or warns if that fails too. */
+    /* Cuts off the partly written record; warns if that fails too. */
     if (status != D9_OK && existed && system->truncate(system->user, file, state.st_size) != 0)
         d9_log(context, D9_LOG_WARNING, "%s: its last record is incomplete", path);
     d9_status closed = close_file(context, path, file);

@@ -1,5 +1,5 @@
-/* The table through which every file and memory call of the engine goes. Tests replace entries to inject faults: a full
- * disk, a short read, a failed allocation. Semantics are those of POSIX: -1 and errno. */
+/* The table of the engine's file and memory calls; libraries and directory streams bypass it. Tests replace entries to
+ * inject faults: a full disk, a short read, a failed allocation. Semantics are those of POSIX: -1 and errno. */
 #ifndef D9_CORE_SYSTEM_H
 #define D9_CORE_SYSTEM_H
 
@@ -22,13 +22,13 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
-    /* Takes an exclusive lock without waiting. EWOULDBLOCK: another process has it; ESTALE: `path` is another file. */
+    /* Takes an exclusive lock without waiting. EWOULDBLOCK: it is held; ESTALE: `path` names another file now. */
     int (*lock)(void *user, int file, const char *path);
 } d9_system;
 
 const d9_system *d9_system_default(void);
 
-/* Allocates zeroed, 64-byte aligned memory. The error message has the size and `purpose`. */
+/* Allocates zeroed, 64-byte aligned memory. Returns D9_DEVICE, with the size and `purpose`, if memory runs out. */
 D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char *purpose, void **pointer);
 /* Allocates `count` items of the type that `*pointer` points at: `float *x; D9_TRY(D9_ALLOCATE(context, count, "x",
  * &x));`. A count that overflows size_t fails like one that is too large. */
@@ -44,7 +44,7 @@ void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
 D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
                                     const char *purpose, size_t *capacity, void *items);
 
-/* Size limits in bytes for reading a file, by its content: text that people write and records; images, archives and
+/* Size limits in bytes for reading a file, by its content: text, such as configurations and run records; images and
  * published data files; tensors. */
 #define D9_TEXT_MOST    ((size_t)16 << 20)
 #define D9_PICTURE_MOST ((size_t)1 << 30)
@@ -66,7 +66,7 @@ D9_MUST_USE d9_status d9_file_write_unsynced(d9_context *context, const char *pa
  * with the message of d9_file_write, if not. Leaves no file. NULL: D9_OK. */
 D9_MUST_USE d9_status d9_file_check_writable(d9_context *context, const char *path);
 
-/* Appends one record to a file, created if missing. Returns D9_OUTPUT on failure; the file is then unchanged. */
+/* Appends to a file, created if missing. Returns D9_OUTPUT on failure and restores the file, or logs a warning. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
 /* Locks the file `path`, which is created for this purpose, for this process and writes the process number into it. If

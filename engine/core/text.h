@@ -1,5 +1,5 @@
-/* A growing string. An allocation failure is kept in it and returned by d9_text_status, so that text can be composed
- * without checking every call. */
+/* A growing string. The string keeps an allocation failure for d9_text_status, so that text can be composed without
+ * checking every call. Also splits and parses text. */
 #ifndef D9_CORE_TEXT_H
 #define D9_CORE_TEXT_H
 

@@ -2,8 +2,7 @@
  *
  *   FOLDER/images.npy        (N, H, W, 3), or grey (N, H, W) or (N, H, W, 1), unsigned bytes
  *   FOLDER/labels.npy        (N) integers of any type; classes are numbered from 0
- *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; without them a sixth of the images becomes the test
- * set
+ *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; default: a sixth of the images, chosen by the seed
  *
  * Grey images get three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
 #include "data/source.h"
@@ -30,6 +29,7 @@ typedef struct array {
 
 /* ---- the header: {'descr': '|u1', 'fortran_order': False, 'shape': (10, 32, 32, 3), } ---- */
 
+/* The text of a value in the header, for example "'|u1', ..."; "" if `key` is missing. */
 static const char *value_of(const char *header, const char *key) {
     const char *at = strstr(header, key);
     if (!at) return "";

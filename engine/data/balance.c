@@ -46,7 +46,7 @@ static void warn_uneven(d9_context *context, const d9_dataset *dataset, const in
            (long long)counts[least]);
 }
 
-static void count(const d9_split *split, int64_t *counts) {
+static void count_labels(const d9_split *split, int64_t *counts) {
     for (int64_t i = 0; i < split->count; i++) counts[split->labels[i]]++;
 }
 
@@ -56,8 +56,8 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &trained));
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
-    count(&dataset->train, trained);
-    count(&dataset->test, evaluated);
+    count_labels(&dataset->train, trained);
+    count_labels(&dataset->test, evaluated);
     warn_uneven(context, dataset, trained);
     warn_below(context, dataset, trained, FEW, "few images", "fewer than 20 to train on");
     warn_below(context, dataset, evaluated, 1, "no accuracy", "no image to evaluate on");

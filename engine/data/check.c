@@ -1,6 +1,6 @@
 /* Computes the checksums of published files on a thread while the run starts; d9_dataset_verify waits for the result.
  * On two cores of a Zen 5 this delays the first step of CIFAR-10 (184 MB) by 0.12 to 0.24 s; one thread per file: 0.26
- * s. The files stay in memory until then. */
+ * s. The files stay in memory until d9_dataset_verify. */
 #include "data/check.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ struct d9_check {
     checked files[FILES_MAX];
 };
 
-static void *sum_all(void *user) {
+static void *hash_all(void *user) {
     d9_check *check = user;
     for (int i = 0; i < check->count; i++)
         d9_sha1_hex(check->files[i].bytes, check->files[i].size, check->files[i].sha1);
@@ -51,8 +51,8 @@ done:
 void d9_check_start(d9_dataset *dataset) {
     d9_check *check = dataset->check;
     if (!check) return;
-    check->running = pthread_create(&check->thread, NULL, sum_all, check) == 0;
-    if (!check->running) sum_all(check);
+    check->running = pthread_create(&check->thread, NULL, hash_all, check) == 0;
+    if (!check->running) hash_all(check);
 }
 
 static void wait_for(d9_check *check) {

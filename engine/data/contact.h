@@ -21,7 +21,7 @@ typedef struct d9_caption {
     double probability;       /* also drawn as a bar */
 } d9_caption;
 
-/* A white sheet for `count` tiles, up to ten in a row. */
+/* Makes a white sheet for `count` tiles, up to ten in a row; tiles are numbered row by row. */
 D9_MUST_USE d9_status d9_contact_make(d9_context *context, int count, d9_sheet *sheet);
 void d9_contact_put(d9_sheet *sheet, int index, const uint8_t *thumbnail, const d9_caption *caption);
 

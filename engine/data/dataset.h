@@ -34,10 +34,10 @@ typedef struct d9_dataset {
 typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZE_IMAGENET } d9_normalize;
 
 typedef struct d9_dataset_options {
-    const char *name;   /* one of D9_DATASET_NAMES */
-    const char *path;   /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
-    int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
-    int64_t image_size; /* side in pixels. folder: images are resized to it; synthetic: images are drawn at it; 0: 32 */
+    const char *name;        /* one of D9_DATASET_NAMES */
+    const char *path;        /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
+    int64_t validation;      /* number of training images, chosen by `seed`, that replace the test set; 0: none */
+    int64_t image_size;      /* side in pixels; 0: 32. Images of a folder are resized to it, arrays must have it */
     int64_t largest_picture; /* folder: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged;       /* folder: leave out images that cannot be decoded, with a warning for each */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
@@ -47,7 +47,7 @@ typedef struct d9_dataset_options {
     uint64_t seed; /* for the synthetic set and the validation split; independent of the run's seed */
 } d9_dataset_options;
 
-/* Returns D9_DATA on failure, with file and position ("data_batch_3.bin: record 17: label 11, must be 0 to 9"). */
+/* Returns D9_USAGE for illegal options, D9_DATA for a bad file, with the place in it ("x.bin: record 17: label 11"). */
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
 /* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file, if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
@@ -57,8 +57,8 @@ void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
-/* Fills sizes, image counts (0 for a folder) and the normalisation (a standard deviation of 0 if it would be measured)
- * without reading a file. `dataset` gets no images and needs no freeing. Rejects what d9_dataset_load rejects. */
+/* Fills sizes, image counts (0 for a folder or arrays) and the normalisation (a standard deviation of 0 if it would be
+ * measured) without reading a file. `dataset` gets no images and needs no freeing. Returns D9_USAGE if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
@@ -72,7 +72,7 @@ void d9_dataset_balance(const d9_dataset *dataset, double *weights);
  * training images of the smallest, if classes have fewer than 20, and if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for a source (a folder, arrays) whose location only `path` can give. */
+/* True for the user's own images (a folder, arrays), whose location is not known without `path`. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and

@@ -1,4 +1,4 @@
-/* Orientation of photographs: cameras store the sensor's rows and note it in Exif (CIPA DC-008, tag 0x0112). */
+/* Turns photographs upright: cameras store the sensor's rows and note the orientation in Exif (DC-008, tag 0x0112). */
 #ifndef D9_DATA_EXIF_H
 #define D9_DATA_EXIF_H
 
@@ -8,8 +8,7 @@
 /* Exif orientation, 1 to 8; 1 (upright) if a JPEG has none or an invalid one. */
 int d9_exif_orientation(const uint8_t *bytes, size_t size);
 
-/* Rotates and mirrors the image `stored` (height, width, 3) to an upright `seen`; from 5 on, the sides are
- * exchanged. */
+/* Turns the image `stored` (height, width, 3) upright; `seen` has the sides exchanged for an orientation of 5 to 8. */
 void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);
 
 #endif

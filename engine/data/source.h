@@ -1,5 +1,5 @@
-/* The sources of d9_dataset_load. Each fills sizes, class names, train and test of an empty dataset whose arena is
- * initialised, and sets mean and std only if they are published. */
+/* The sources of d9_dataset_load. A load function fills sizes, class names, train and test of a zeroed d9_dataset, and
+ * sets mean and std only if they are published. */
 #ifndef D9_DATA_SOURCE_H
 #define D9_DATA_SOURCE_H
 
@@ -8,7 +8,7 @@
 typedef d9_status d9_source_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                                  d9_dataset *dataset);
 
-/* Fills only sizes and counts, from the options; see d9_dataset_describe. Every load begins with it. */
+/* Fills what is known without reading files; see d9_dataset_describe. Every load function begins with it. */
 typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 D9_MUST_USE d9_source_describe d9_cifar_describe;

@@ -1,7 +1,7 @@
 /* The stb libraries, compiled only in this file, used through formats.h, image.h and d9_png_write.
  *
  * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
- * default system's memory. It is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and
+ * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and
  * quantisation tables, components without a scan, the end of one). stb_image's output is copied and freed at once. */
 #include "data/formats.h"
 
