@@ -97,7 +97,9 @@ done:
     return status;
 }
 
-static d9_status unary(d9_context *context, d9_graph *graph, const char *role, d9_node node, d9_value_id *y) {
+/* Adds the output `ROLE.out` and the node. */
+static d9_status finish_with_output(d9_context *context, d9_graph *graph, const char *role, d9_node node,
+                                    d9_value_id *y) {
     d9_status status;
     D9_TRY(add_output(context, graph, role, "out", &node));
     D9_TRY(finish(context, graph, role, &node, y));
@@ -107,32 +109,32 @@ done:
 
 d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_node node = {.op = D9_OP_ACT, .inputs = {x}, .input_count = 1, .as.act = {D9_ACT_RELU, 0}};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_pool_attributes pool,
                         d9_value_id *y) {
     d9_node node = {.op = D9_OP_POOL, .inputs = {x}, .input_count = 1, .as.pool = pool};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                              d9_pool_attributes pool, d9_value_id *y) {
     d9_node node = {.op = D9_OP_MEAN_POOL, .inputs = {x}, .input_count = 1, .as.pool = pool};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,
                            d9_value_id *y) {
     d9_node node = {
         .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {p, d9_role_stream(role), false}};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_concat(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
                           d9_value_id *y) {
     d9_node node = {.op = D9_OP_CONCAT, .inputs = {a, b}, .input_count = 2};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
@@ -142,7 +144,7 @@ d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, 
     char name[D9_NAME_SIZE];
     snprintf(name, sizeof name, "%.*s.bias", (int)sizeof name - 6, role);
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));
-    D9_TRY(unary(context, graph, name, node, y));
+    D9_TRY(finish_with_output(context, graph, name, node, y));
 done:
     return status;
 }
@@ -150,13 +152,13 @@ done:
 d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
                        d9_value_id *y) {
     d9_node node = {.op = D9_OP_ADD, .inputs = {a, b}, .input_count = 2};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double factor,
                          d9_value_id *y) {
     d9_node node = {.op = D9_OP_SCALE, .inputs = {x}, .input_count = 1, .as.scale = {factor}};
-    return unary(context, graph, role, node, y);
+    return finish_with_output(context, graph, role, node, y);
 }
 
 d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t outputs,
@@ -166,7 +168,7 @@ d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role
     const d9_shape *in = &graph->values[x].shape;
     d9_shape shape = shape_of(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
-    D9_TRY(unary(context, graph, role, node, y));
+    D9_TRY(finish_with_output(context, graph, role, node, y));
 done:
     return status;
 }
@@ -185,7 +187,7 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
                     .as.loss = {.share = {D9_NONE, 1}, .weights = D9_NONE}};
     graph->logits = logits;
     graph->classes = graph->values[logits].shape.d[1];
-    D9_TRY(unary(context, graph, "loss", node, &graph->loss));
+    D9_TRY(finish_with_output(context, graph, "loss", node, &graph->loss));
 done:
     return status;
 }

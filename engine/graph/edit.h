@@ -1,6 +1,6 @@
 /* Edits of a forward graph, for use by tricks. Nothing here depends on a trick or a model.
  *
- * Tricks run before d9_gradient_append, so edits never meet backward nodes. Their caller then infers shapes again. */
+ * Tricks run before d9_gradient_append, so edits never meet backward nodes. After all tricks, shapes are inferred. */
 #ifndef D9_GRAPH_EDIT_H
 #define D9_GRAPH_EDIT_H
 
@@ -15,10 +15,10 @@ d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from);
 bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes);
 
 /* Exchanges two neighbours of a chain: first -> second becomes second -> first. Both must have one data input and one
- * data output (slot 0); parameters stay with their node. */
+ * data output, number 0; parameters stay with their node. */
 void d9_edit_swap(d9_graph *graph, d9_node_id first, d9_node_id second);
 
-/* Inserts `node` between `value` and all its consumers; sets the node's slot-0 input and output. */
+/* Inserts `node` between `value` and all its consumers; sets the node's input 0 and output 0. `id` may be NULL. */
 D9_MUST_USE d9_status d9_edit_insert(d9_context *context, d9_graph *graph, d9_value_id value, const d9_node *node,
                                      d9_node_id *id);
 

@@ -1,28 +1,28 @@
-/* Functions with which the records under graph/ops/ append backward nodes. d9_gradient_append (passes.h) calls the
- * records for the forward nodes, last to first. */
+/* Helpers for the gradient functions of operations (d9_op_info in graph/ops/), which append backward nodes.
+ * d9_gradient_append (passes.h) calls those functions from the last forward node to the first. */
 #ifndef D9_GRAPH_GRADIENT_H
 #define D9_GRAPH_GRADIENT_H
 
 #include "graph/graph.h"
 
-typedef struct d9_gradients { /* state of the pass */
+typedef struct d9_gradients { /* state of d9_gradient_append */
     d9_context *context;
     d9_graph *graph;
-    d9_value_id *of; /* by forward value: sum so far of d(sum of losses)/d(value); D9_NONE: no contribution yet */
-    bool *needed;    /* by forward value: true if it depends on a trainable parameter */
+    d9_value_id *of; /* by forward value v: the value that sums d(summed loss)/dv so far; D9_NONE: none yet */
+    bool *needed;    /* by forward value: true if it depends on a trainable parameter, or on the image (`into_image`) */
 } d9_gradients;
 
-/* Adds `part` to the gradient of `value`. */
+/* Adds `part` to the gradient of `value`, unless that is not needed. A node for the sum gets the role of `forward`. */
 D9_MUST_USE d9_status d9_gradient_add(d9_gradients *gradients, const d9_node *forward, d9_value_id value,
                                       d9_value_id part);
 /* Appends `node` with the forward node's role and attributes. Its output 0, created here, is added to the gradient of
  * the forward node's input `slot`. Appends nothing if that gradient is not needed. */
 D9_MUST_USE d9_status d9_gradient_of_input(d9_gradients *gradients, const d9_node *forward, int slot, d9_node node);
-/* Adds a value for the gradient of a parameter; D9_NONE if the parameter is not trained. */
+/* Adds a value for the gradient of a parameter, or sets *id to D9_NONE if the parameter is not trained. */
 D9_MUST_USE d9_status d9_gradient_of_parameter(d9_gradients *gradients, d9_value_id parameter, d9_value_id *id);
 /* Appends a node with the forward node's role and attributes. */
 D9_MUST_USE d9_status d9_gradient_node(d9_gradients *gradients, const d9_node *forward, d9_node node);
-/* If input 1 is a weight: appends its gradient weight_op (dy, x), then input 0's, data_op (dy, weight). */
+/* For a node of x and a weight: appends dweight = weight_op (dy, x), then dx = data_op (dy, weight). */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
 

@@ -1,8 +1,8 @@
 /* The graph: the computation of one step, as data. Values are tensors, nodes are operations.
  *
  * A model file builds the plain forward graph; tricks edit it (graph/edit.h); graph/precision.c gives every value a
- * type; graph/gradient.c appends the backward nodes; build/build.c adds updates and the tail. A backend only sees the
- * finished list of nodes, in execution order.
+ * type; graph/gradient.c appends the backward nodes; build/updates.c adds updates and tail nodes. A backend only sees
+ * the finished list of nodes, in execution order.
  *
  * Activations are (N, H, W, C); convolution weights (O, KH, KW, I); linear weights (O, I); per-channel vectors (C);
  * running statistics (G, C) with G ghost groups. Sample i is in ghost group i mod G. */
@@ -32,16 +32,16 @@ enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D
 
 /* The buffer that holds a value. step/program.h computes the buffers' sizes, a backend allocates them. */
 typedef enum d9_buffer {
-    D9_BUFFER_SCRATCH,  /* activations and their gradients; graph/memory.c reuses the space within a step */
-    D9_BUFFER_STATE,    /* parameters, then running statistics; master type */
-    D9_BUFFER_GRADIENT, /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_IMAGES,   /* u8 (count, H, W, C) of the training set */
-    D9_BUFFER_LABELS,   /* i32 (count) */
-    D9_BUFFER_EVAL_IMAGES,
+    D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
+    D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
+    D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
+    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set */
+    D9_BUFFER_LABELS,       /* i32 (count) */
+    D9_BUFFER_EVAL_IMAGES,  /* u8 (count, H, W, C) of the test set */
     D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
-    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, 7): fixed draws for test-time augmentation views */
+    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): fixed draws for test-time augmentation views */
     D9_BUFFER_EVAL_ORDER,   /* i32 (batch) */
-    D9_BUFFER_TABLE,        /* master type (3, 256): normalised value of each byte, per channel */
+    D9_BUFFER_TABLE,        /* master type (channels, 256): normalised value of each byte */
     D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
     D9_BUFFER_GUARD,        /* fp16: loss scale and its state, defined by the backend; otherwise empty */
@@ -94,7 +94,7 @@ typedef struct d9_value {
     int frozen_group; /* number of the group of parameters that are frozen together before the run ends; 0: none */
 } d9_value;
 
-/* Operations, one row each in graph/ops.def; described by records (graph/op.h). */
+/* Operations, one row each in graph/ops.def; each is described by a d9_op_info (graph/op.h). */
 typedef enum d9_op {
 #define D9_OP(id, name) D9_OP_##id,
 #include "graph/ops.def"
@@ -105,16 +105,16 @@ const char *d9_op_name(d9_op op);
 
 const char *d9_activation_name(d9_activation activation);
 
-/* Steps in which an update or tail node runs. Steps count from 0; all fields are in steps. every 0: every step. */
+/* Steps s, counted from 0, in which a node runs, such as an update. every 0: every step. */
 typedef struct d9_when {
     int64_t every, offset;   /* runs if (s - offset) % every == 0 and s >= offset */
-    int64_t from, until;     /* runs if from <= step < until; until 0: to the end */
-    bool restart_each_epoch; /* s counts from the start of the epoch instead of the run */
+    int64_t from, until;     /* runs if from <= s < until; until 0: to the end */
+    bool restart_each_epoch; /* for `every` and `offset`, s counts from the start of the epoch */
 } d9_when;
 
-/* A coefficient: a constant, or a row of the program's tables indexed by step. */
+/* A coefficient: a constant, or a table of the program (d9_program.table), indexed by step. */
 typedef struct d9_coefficient {
-    int table; /* index of the row; D9_NONE: constant */
+    int table; /* index of the table; D9_NONE: constant */
     double constant;
 } d9_coefficient;
 
@@ -155,20 +155,20 @@ typedef struct d9_mix_attributes {
 } d9_mix_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* Summed loss: learning rate / N, weight decay * N, share 1. Mean loss: both unchanged, share = 1 / N. */
+    /* Summed loss over N images: learning rate / N, weight decay * N. Mean loss: both unchanged. share is 1 / N. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
     d9_type products;                            /* type in which an orthogonalised update multiplies matrices */
-    d9_coefficient renormalise;                  /* not 0: filters are rescaled to their norm before this step */
+    d9_coefficient renormalise;                  /* not 0: scale filters to norm sqrt(rows) first: orthogonal.h */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
 } d9_lerp_attributes;                      /* a = ratio*a + (1-ratio)*x */
-typedef struct d9_augment_attributes {     /* of draw, augment, gather and rank */
+typedef struct d9_augment_attributes {     /* for draw, augment, gather and rank */
     int64_t batch, count, steps_per_epoch; /* makes `count` images, from order[step % steps_per_epoch * batch] on */
-    int64_t samples;                       /* of the data set */
-    d9_augment_rule rule;                  /* of draw and augment */
+    int64_t samples;                       /* number of images in the dataset */
+    d9_augment_rule rule;                  /* only in draw and augment */
 } d9_augment_attributes;
 
 typedef struct d9_node {
@@ -211,7 +211,7 @@ void d9_graph_init(d9_graph *graph);
 void d9_graph_free(d9_context *context, d9_graph *graph);
 D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
 
-/* ---- building blocks for model files: each infers shapes at once; `x` and the results are values ---- */
+/* ---- building blocks for model files. From d9_graph_conv on, each infers shapes; x, a, b and y are values ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 /* Returns the value with the name of `wanted`; adds it, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
@@ -220,16 +220,16 @@ D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, co
 /* Inserts the node before node `at`; later nodes, and their values' producers, move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                            d9_node_id *id);
-/* Inserts copies of all nodes of `from` before node `at` of `to`. Values get the prefixes, except stored ones
- * (D9_VALUE_STORED); a value whose name exists in `to` becomes that value and must have its shape. */
-typedef struct d9_merge {
-    const char *prefix, *kept_prefix; /* of roles and activations; of parameters, statistics and gradients */
+typedef struct d9_merge {             /* arguments of d9_graph_merge */
+    const char *prefix, *kept_prefix; /* for roles and activations; for parameters, statistics and gradients */
     d9_value_id image, labels; /* values of `to` that replace those of `from`; D9_NONE: treated like other values */
     d9_when when;              /* set in each copied node */
 } d9_merge;
+/* Inserts copies of all nodes of `from` before node `at` of `to`. Names get the prefixes, except those of stored values
+ * (D9_VALUE_STORED); a value whose name exists in `to` becomes that value and must have its shape. */
 D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, const d9_merge *as, d9_node_id at,
                                      d9_graph *to);
-void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs keep no producer */
+void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
 
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
 /* Convolution kernel x kernel, padding kernel / 2, no bias. Weight `ROLE.weight`, uniform in +-1/sqrt(fan-in). */
@@ -256,12 +256,12 @@ D9_MUST_USE d9_status d9_graph_concat(d9_context *context, d9_graph *graph, cons
                                       d9_value_id b, d9_value_id *y); /* channels of a, then those of b */
 D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      double factor, d9_value_id *y);
-/* Adds the cross-entropy of a batch; sets graph->logits, labels and loss. The objective is the SUM over it. */
+/* Adds the cross-entropy of each image; sets graph->logits, labels, loss. The objective is the SUM over the batch. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
 /* ---- queries ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);            /* D9_NONE if there is none */
-int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* count; `first` may be NULL */
+int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* reads; `first` may be NULL */
 d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it was cast from */
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the linear layer that computes the logits; D9_NONE: none */
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */

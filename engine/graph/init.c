@@ -1,4 +1,4 @@
-/* Initial values of parameters. Each parameter has its own Philox stream, given by a hash of its role, so that editing
+/* Initial values of parameters. Each parameter has its own Philox stream, given by a hash of its name, so that editing
  * one part of a network does not change the draws of another. */
 #include "graph/init.h"
 #include "kernels/formulas/philox.h"

@@ -8,11 +8,10 @@
 typedef struct d9_init_site {
     const d9_value *parameter;
     uint64_t seed;
-    uint32_t
-        stream; /* hash of the parameter's name, so that editing other parts of the network does not change its draws */
+    uint32_t stream;       /* hash of the parameter's name: edits elsewhere in the network do not change its draws */
     const uint8_t *images; /* (image_count, H, W, C) */
     int64_t image_count, height, width, channels;
-    const double *table; /* (3, 256): normalised value of each byte, per channel */
+    const double *table; /* (channels, 256): normalised value of each byte */
     int threads;         /* 0: OpenMP's default */
 } d9_init_site;
 
@@ -27,8 +26,8 @@ d9_status d9_init_constant(d9_context *context, const d9_initializer *self, cons
                            int64_t count);
 
 /* Initialises the parameters and statistics of `phase` in `state`: doubles, laid out as D9_BUFFER_STATE is in the
- * master type. Called once for each phase, so that the caller can time it. The caller sets seed, images and table of
- * `site`; the other fields are set here. */
+ * master type. Called once for each phase, so that the caller can time it. The fields parameter and stream of
+ * `site` are set here, the others by the caller. */
 D9_MUST_USE d9_status d9_init_state(d9_context *context, const d9_graph *graph, d9_type master,
                                     const d9_init_site *site, d9_init_phase phase, double *state);
 

@@ -5,7 +5,7 @@
 
 typedef struct block {
     int64_t offset, bytes;
-    d9_node_id until;
+    d9_node_id until; /* last node at which the block is in use */
 } block;
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -18,7 +18,7 @@ static d9_node_id last_reader(const d9_graph *graph, d9_value_id value) {
     return graph->values[value].producer;
 }
 
-/* Removes the blocks whose last reader is before node n. */
+/* Removes the blocks that are no longer in use at node n; returns the number of the others. */
 static int expire(block *blocks, int count, d9_node_id n) {
     int kept = 0;
     for (int i = 0; i < count; i++)

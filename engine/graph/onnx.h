@@ -1,5 +1,5 @@
-/* Interface by which the records under graph/ops/ write a network as ONNX nodes; exchange/onnx.c and network.c provide
- * the functions. Attributes of a node are written between `begin` and `end`. */
+/* Interface with which the onnx functions of operations (d9_op_info in graph/ops/) write a network as ONNX nodes;
+ * exchange/onnx.c and exchange/network.c implement it. Attributes of a node are written between `begin` and `end`. */
 #ifndef D9_GRAPH_ONNX_H
 #define D9_GRAPH_ONNX_H
 

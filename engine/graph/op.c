@@ -1,4 +1,4 @@
-/* The table of operations, generated from ops.def, and rules that several operations share. */
+/* The table of operations, generated from ops.def, and functions of d9_op_info that several operations share. */
 #include "graph/op.h"
 
 #define D9_OP(id, name) extern const d9_op_info d9_op_##id;
@@ -55,19 +55,19 @@ d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *nod
     return D9_OK;
 }
 
-static double product(const d9_graph *graph, d9_value_id side, d9_value_id weight) {
+static double product_operations(const d9_graph *graph, d9_value_id side, d9_value_id weight) {
     const d9_shape *rows = &graph->values[side].shape, *filters = &graph->values[weight].shape;
     return 2 * (double)d9_shape_count(rows) * (double)d9_shape_count(filters) / (double)filters->d[0];
 }
 
 double d9_operations_forward(const d9_graph *graph, const d9_node *node) {
-    return product(graph, node->outputs[0], node->inputs[1]);
+    return product_operations(graph, node->outputs[0], node->inputs[1]);
 }
 double d9_operations_backward_data(const d9_graph *graph, const d9_node *node) {
-    return product(graph, node->inputs[0], node->inputs[1]);
+    return product_operations(graph, node->inputs[0], node->inputs[1]);
 }
 double d9_operations_backward_weight(const d9_graph *graph, const d9_node *node) {
-    return product(graph, node->inputs[0], node->outputs[0]);
+    return product_operations(graph, node->inputs[0], node->outputs[0]);
 }
 
 d9_type d9_type_compute(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {

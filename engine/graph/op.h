@@ -1,8 +1,7 @@
-/* The record of an operation, d9_op_info, at the end of its family's file under graph/ops/. It holds all properties of
- * the operation outside the backends; no other code switches on operations. A row of ops.def without a record does not
- * link.
+/* The description of an operation, d9_op_info, in a file under graph/ops/: all properties of the operation that do not
+ * depend on a backend. An operation of ops.def without a d9_op_info does not link.
  *
- * A backend implements operations by its own rules (backends/host/host.h). */
+ * A backend implements one or several consecutive operations by a function, called a rule (backends/host/host.h). */
 #ifndef D9_GRAPH_OP_H
 #define D9_GRAPH_OP_H
 
@@ -15,13 +14,13 @@ typedef struct d9_op_info {
     const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
     int inputs, outputs; /* maximum number */
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
-    bool update;         /* updates parameters of a group from their gradients; updates are the last part of a step */
-    bool per_parameter; /* the update takes a single parameter in its shape: one node for each parameter of the group */
-    bool batch;         /* makes the batch from the dataset; these nodes are the first part of a step */
-    bool weighted;      /* input 1 is a weight, which is multiplied in the compute type */
-    bool convolution;   /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
-    bool exact;         /* all backends compute identical bits */
-    unsigned in_place;  /* bit i: input i is state that is updated in place */
+    bool update;         /* updates a group's parameters from gradients; only tail nodes follow updates in a step */
+    bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
+    bool batch;          /* makes the batch from the dataset; these nodes are the first part of a step */
+    bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
+    bool convolution;    /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
+    bool exact;          /* all backends compute identical bits */
+    unsigned in_place;   /* bit i: input i is state that is updated in place */
 
     /* Infers the shapes of outputs and statistics from the inputs' shapes; errors name the node and what fits. */
     d9_status (*shape)(d9_context *context, d9_graph *graph, const d9_node *node);
@@ -30,7 +29,7 @@ typedef struct d9_op_info {
     /* Appends the nodes that compute the inputs' gradients from dy, the gradient of output 0 (D9_NONE for a loss).
      * NULL: the operation has no gradient. */
     d9_status (*gradient)(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
-    /* Converts a node for the evaluation graph; false: bypasses it, from input 0 to output 0. NULL: keeps it. */
+    /* Converts a node for the evaluation graph; false: input 0 replaces output 0, without the node. NULL: unchanged. */
     bool (*evaluation)(d9_node *node);
     /* Number of multiplications and additions, for FLOP rates. NULL: bound by memory traffic. */
     double (*operations)(const d9_graph *graph, const d9_node *node);
@@ -43,15 +42,15 @@ typedef struct d9_op_info {
 const d9_op_info *d9_op_info_of(d9_op op);
 /* Number of multiplications and additions of nodes [begin, end), each run once. */
 double d9_graph_operations(const d9_graph *graph, d9_node_id begin, d9_node_id end);
-/* Returns D9_USAGE unless the numbers of inputs and outputs match the record. */
+/* Returns D9_USAGE unless the numbers of inputs and outputs match the d9_op_info. */
 D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);
 
-/* ---- shape and type rules that several operations share ---- */
+/* ---- shape and type functions that several operations share ---- */
 
 /* For operations whose nodes are created with output shapes and types: gradients, updates, the batch. */
 #define D9_PRESET_OUTPUTS .shape = d9_shape_preset, .type = d9_type_preset
 d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *node);
-d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node); /* output 0 as input 0 */
+d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node); /* output 0 gets input 0's shape */
 static inline const d9_shape *d9_input_shape(const d9_graph *graph, const d9_node *node, int slot) {
     return &graph->values[node->inputs[slot]].shape;
 }

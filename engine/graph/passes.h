@@ -1,12 +1,12 @@
-/* The passes between the tricks and the step program, in the order in which they run. */
+/* The passes that turn the graph, edited by the tricks, into the node lists of a step program (step/program.h). */
 #ifndef D9_GRAPH_PASSES_H
 #define D9_GRAPH_PASSES_H
 
 #include "graph/graph.h"
 
 /* A precision consists of the type in which activations and weights are computed, and the master type of parameters,
- * statistics, gradients, logits and loss. tf32 stores f32; only convolutions may round their factors to 10 bits after
- * the leading one, as tensor cores do, with f32 sums. */
+ * statistics, gradients, logits and loss. tf32 stores f32; only convolutions and linear layers may round their
+ * factors to 10 bits after the leading one, as tensor cores do, with f32 sums. */
 typedef struct d9_precision {
     const char *name; /* "f64", "f32", "tf32", "bf16", "fp16" */
     d9_type compute, master;
@@ -17,7 +17,7 @@ const d9_precision *d9_precision_at(int index);          /* in the order of the 
 const d9_precision *d9_precision_find(const char *name); /* NULL if unknown */
 
 /* Gives every value its type and inserts a cast for each weight that is computed in a narrower type. No other code
- * chooses types: later passes and all backends follow these. */
+ * chooses types: later passes and all backends use these. */
 D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in
@@ -32,10 +32,10 @@ d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state,
                                          d9_graph *evaluation);
 
-/* Assigns offsets to all scratch values: first fit over lifetimes, 64-byte aligned. Returns the bytes needed.
+/* Assigns offsets to all scratch values: first fit over lifetimes, 64-byte aligned. `scratch_bytes`: the size.
  * `keep_all`: no two values share memory, so that verify and the op tests can read all of them afterwards.
- * longest_rule: number of nodes of the backend's longest rule. A value outlives its last reader by longest_rule - 1
- * nodes, so that a rule may write its outputs while it still reads its inputs. */
+ * `longest_rule`: the largest number of consecutive nodes that the backend runs as one (a rule). A value outlives its
+ * last reader by longest_rule - 1 nodes, so that a rule may write its outputs while it still reads its inputs. */
 enum { D9_MAX_RULE_NODES = 6 };
 D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
                                      int64_t *scratch_bytes);

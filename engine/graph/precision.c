@@ -1,5 +1,5 @@
 /* The precision pass assigns a type to every value of a forward graph. Parameters and statistics have the master type,
- * weights are cast before they are multiplied, and the records of the operations give the types of outputs. */
+ * weights are cast before they are multiplied, and each operation's d9_op_info gives the types of its outputs. */
 #include "graph/op.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ const d9_precision *d9_precision_find(const char *name) {
     return NULL;
 }
 
-/* Adds a cast of node n's weight to the compute type, right before the weight's first reader. */
+/* Adds a cast of node n's weight to the compute type, right before node n. */
 static d9_status cast_weight(d9_context *context, d9_graph *graph, d9_node_id n, const d9_precision *precision) {
     d9_status status;
     const d9_value weight = graph->values[graph->nodes[n].inputs[1]];

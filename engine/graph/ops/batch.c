@@ -3,7 +3,7 @@
 #include "graph/onnx.h"
 #include "graph/op.h"
 
-/* Only one batch of the dataset and the order is read. */
+/* Of inputs 0 and 1, the dataset and the order, only one batch is read. */
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);

@@ -10,7 +10,7 @@ const d9_op_info d9_op_UPDATE = {
     D9_PRESET_OUTPUTS,
 };
 
-/* The Gram matrix A and its square have the side of the filter's shorter dimension. */
+/* Products of the Newton-Schulz iteration: the Gram matrix A and its square have the filter's shorter dimension. */
 static double orthogonal_operations(const d9_graph *graph, const d9_node *node) {
     const d9_shape *filter = d9_input_shape(graph, node, 0);
     const double rows = (double)filter->d[0], columns = (double)d9_shape_count(filter) / rows;
