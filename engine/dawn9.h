@@ -6,8 +6,8 @@
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
  * the next call. No function prints, exits, installs a signal handler or keeps global state. A context and what was
  * made with it belong to one thread at a time; different contexts may be used at once. A handle must be freed before
- * its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are bytes, colours
- * red, green, blue.
+ * its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are unsigned
+ * bytes, with the colour channels red, green, blue.
  *
  * Link with CMake's dawn9::dawn9 or `pkg-config dawn9`; docs/library.md and examples/ show how. While the version
  * begins with 0, another minor version may change this interface; then the soname changes too. */
@@ -85,7 +85,7 @@ typedef struct dawn9_epoch {           /* results of one epoch */
 
 typedef struct dawn9_progress {
     int64_t step, steps;      /* steps done; steps of the whole run */
-    double loss;              /* mean of the epoch so far; NaN if it was not read from the device */
+    double loss;              /* mean training loss of the epoch so far; NaN if it was not read from the device */
     double seconds;           /* since the start of the epoch */
     const dawn9_epoch *epoch; /* the epoch that just ended, valid during the call; NULL if a step ended */
 } dawn9_progress;
@@ -143,11 +143,12 @@ DAWN9_API const char *dawn9_model_config(const dawn9_model *model); /* see dawn9
 
 typedef struct dawn9_evaluation {
     double accuracy, accuracy_tta; /* percent, without and with the test-time augmentation of the configuration */
-    int64_t images;
-    int views;
+    int64_t images;                /* number of test images */
+    int views;                     /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Loads the test images of the model's configuration and computes the accuracy on them. */
+/* Computes the accuracy on the test images of the model's configuration, which are loaded. Returns DAWN9_DATA if their
+ * size or classes are not those of the model. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):

@@ -29,7 +29,7 @@ struct dawn9_model {
     d9_predictor predictor;      /* predictor.context is NULL until it is opened */
 };
 
-/* Clears the failure of the previous call. Every API function that can fail begins with it. */
+/* Clears the failure of the previous call. Every API function that can fail calls it first, except dawn9_open. */
 static inline d9_context *d9_api_begin(d9_context *context) {
     d9_context_clear(context);
     return context;

@@ -103,8 +103,8 @@ done:
 
 /* ---- prediction ---- */
 
-/* Opens a predictor with a batch of about `count` images. An open predictor is replaced if many more images come or if
- * features are needed that it does not compute. */
+/* Opens a predictor with a batch of about `count` images. An open predictor is replaced if its batch is smaller than
+ * `count` and than MOST_IMAGES, or if features are needed that it does not compute. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,

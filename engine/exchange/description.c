@@ -71,7 +71,7 @@ static d9_status bad(const reader *reader, const char *key, const char *what) {
     return d9_fail(reader->context, D9_DATA, "%s: %s %s", reader->path, key, what);
 }
 
-static d9_status find(const reader *reader, const char *key, const char **text) {
+static d9_status find_row(const reader *reader, const char *key, const char **text) {
     *text = d9_safetensors_metadata(reader->file, key);
     if (*text) return D9_OK;
     return bad(reader, key,
@@ -83,7 +83,7 @@ static d9_status read_list(const reader *reader, const char *key, json_t **list)
     d9_status status;
     const char *text;
     json_error_t error;
-    D9_TRY(find(reader, key, &text));
+    D9_TRY(find_row(reader, key, &text));
     *list = json_loads(text, 0, &error);
     if (!json_is_array(*list)) D9_TRY(bad(reader, key, "is not a JSON list"));
 done:
@@ -158,7 +158,7 @@ static d9_status read_text(const reader *reader, const char *key, bool needed, c
     d9_status status = D9_OK;
     const char *text = d9_safetensors_metadata(reader->file, key);
     char *copy = NULL;
-    if (needed) D9_TRY(find(reader, key, &text));
+    if (needed) D9_TRY(find_row(reader, key, &text));
     D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, text ? text : "", &copy));
     *kept = copy;
 done:

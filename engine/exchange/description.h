@@ -34,7 +34,7 @@ D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path,
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
-/* True if the file names its classes differently from the dataset, or in another order. */
+/* True if the file names other classes than the dataset, or in another order. False if the file has no class names. */
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
 /* d9_description_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
@@ -46,7 +46,7 @@ D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *pat
                                             const d9_config *config, d9_description **description);
 /* Sizes of a run of `config` with the described images and classes and with one batch of images. */
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
-/* Builds the program of such a run in f32. */
+/* Builds, in f32 and for evaluation only, the program of a run with the sizes of d9_description_extent. */
 D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,
                                              const d9_config *config, int64_t batch, d9_program *program);
 /* Makes a dataset as described, with `count` black images of class 0 that serve as training and as test set. The

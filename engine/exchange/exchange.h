@@ -1,5 +1,5 @@
 /* Converts values between the engine's layout (O,H,W,I and N,H,W,C) and the layout of files and other tools:
- * convolution weights O,I,H,W, images N,C,H,W, statistics averaged over ghost groups. No other code knows both.
+ * convolution weights O,I,H,W, images N,C,H,W, statistics averaged over ghost groups. No other code knows both layouts.
  *
  * A linear layer that reads images flattens them, as C,H,W in files and as H,W,C in the engine; the columns of its
  * weight are in that order, so they are permuted like those of a convolution. */
@@ -15,18 +15,18 @@ enum { D9_SHAPE_TEXT = 96 };
 const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEXT]);
 
 /* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own buffer, or one with the same
- * layout: GRADIENT for a parameter, or an accumulator. */
+ * layout: D9_BUFFER_GRADIENT for a parameter, or an accumulator. */
 D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer,
                                        double *file_values);
 /* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. All
  * values from model files are checked by it. */
 D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
                                         const double *file_values);
-/* Writes a parameter or statistic of the graph to its place in `state`, which is laid out like STATE. A statistic is
- * copied to every ghost group. */
+/* Writes a parameter or statistic of the graph to its place in `state`, laid out as D9_BUFFER_STATE is. A statistic
+ * is copied to every ghost group. */
 void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);
 
-/* True if the value is in STATE. A model file holds those of them that evaluation reads. */
+/* True for parameters and statistics, the values of D9_BUFFER_STATE. A model file holds those that evaluation reads. */
 static inline bool d9_exchange_is_stored(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER || value->kind == D9_VALUE_STATISTIC;
 }

@@ -10,8 +10,9 @@ static void planes(const d9_dataset *data, uint8_t *out) {
             for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * channels + c];
 }
 
-static d9_status measure(d9_session *session, d9_arena *arena, const d9_views *views, const char *name,
-                         d9_tensor *tensor) {
+/* Computes the logits of the evaluation images, averaged over `views`, as a tensor `name` (eval_images, classes). */
+static d9_status compute_logits(d9_session *session, d9_arena *arena, const d9_views *views, const char *name,
+                                d9_tensor *tensor) {
     d9_status status;
     const d9_shape shape = {2, {session->program.extent.eval_images, session->program.extent.classes}};
     double *wide;
@@ -30,8 +31,8 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     d9_arena arena = {0};
     d9_tensor tensors[4];
     uint8_t *images;
-    D9_TRY(measure(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
-    D9_TRY(measure(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
+    D9_TRY(compute_logits(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
+    D9_TRY(compute_logits(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
     planes(data, images);
     tensors[2] =

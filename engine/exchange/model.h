@@ -5,16 +5,16 @@
 #include "record/safetensors.h"
 #include "train/session.h"
 
-/* Writes the evaluated state: weights as O,I,H,W, statistics averaged over ghost groups, metadata (description.h). */
+/* Writes the state for evaluation: weights O,I,H,W, statistics averaged over ghost groups, metadata (description.h). */
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
-/* Encodes the same file in memory, to be freed with d9_release; `path` is for messages. */
+/* Encodes the file of d9_model_write in memory, to be freed with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into STATE and its averages; evaluation needs no other initialisation. Returns D9_USAGE, with
- * the tensor, its shape and the right one, if a tensor is missing, unknown or of another shape. A file from torchvision
- * works if the network uses its names. */
+/* Loads a model's weights into D9_BUFFER_STATE and its averages; evaluation needs no other initialisation. Returns
+ * D9_USAGE, with the tensor, its shape and the right one, if a tensor is missing, unknown or of another shape. A file
+ * from torchvision works if the network uses its names. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
-/* Loads a model's weights into an initialised state as a start of training: if the file has other classes, by number or
- * name, the last layer is not loaded, which is logged. */
+/* As d9_model_read, for a start of training from initialised weights: if the file has other classes, by number or name,
+ * the last layer keeps its initial weights and a warning is logged. */
 D9_MUST_USE d9_status d9_model_initialize(d9_session *session, const char *path);
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);

@@ -77,7 +77,7 @@ static int64_t find_other_classes(const source *self) {
     return d9_shape_equal(&shape, &tensor->shape) ? shape.d[0] : 0;
 }
 
-/* `wanted`: the right shape; `where`: text before it. */
+/* Reports "PATH: NAME is SHAPE, WHERE WANTED". `wanted`: the right shape. */
 static d9_status report_wrong_shape(const source *self, const d9_tensor *tensor, const d9_shape *wanted,
                                     const char *where) {
     char here[D9_SHAPE_TEXT], there[D9_SHAPE_TEXT];

@@ -47,7 +47,7 @@ done:
     return status;
 }
 
-static bool fits(const d9_predictor *predictor, int64_t batch) {
+static bool can_build(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
     d9_context quiet;
     d9_context_init(&quiet);
@@ -63,7 +63,7 @@ static bool fits(const d9_predictor *predictor, int64_t batch) {
 static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
     const int64_t whole = predictor->config->train.batch_size, least = images < BATCH_WANTED ? images : BATCH_WANTED;
     for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
-        if (fits(predictor, batch)) return batch;
+        if (can_build(predictor, batch)) return batch;
     return whole;
 }
 

@@ -12,10 +12,10 @@
 typedef struct d9_predictor_options {
     const char *model;          /* path of a model.safetensors */
     const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
-    /* Replaces the model's configuration; NULL: the model's. Required without metadata: d9_description_assume. */
+    /* YAML that replaces the model's configuration; NULL: not replaced. Required if the file has no metadata. */
     const char *config;
     const char *backend, *precision; /* replace those of the model's configuration; NULL: unchanged */
-    const char *threads;             /* number of threads as text, likewise */
+    const char *threads;             /* number of threads as text; NULL: unchanged */
     int64_t images;                  /* approximate number of images, for choosing the batch size */
     bool features;                   /* d9_predictor_run also returns features */
 } d9_predictor_options;
@@ -28,7 +28,7 @@ typedef struct d9_predictor {
     int64_t features; /* features per image; 0: not requested */
 } d9_predictor;
 
-/* Returns D9_DATA if the file is not a model of this kind, D9_USAGE if its weights do not fit its configuration. */
+/* Returns D9_DATA if the file is no model for images of 3 channels, D9_USAGE if weights and configuration differ. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
 /* Predicts images. pixels: (count, height, width, 3) RGB; probabilities: (count, classes), the softmax of the logits

@@ -112,7 +112,7 @@ done:
 static const char accuracy_fault[] = "has an accuracy outside 0 to 100", time_fault[] = "has an invalid time or speed",
                   count_fault[] = "has an invalid count, seed or epoch";
 
-/* Legal range of each key, in result.json itself and in the rows of its epochs and timeline. */
+/* Legal range of each key, in result.json itself and in the objects of its lists epochs, timeline and rules. */
 static const struct bound {
     const char *key;
     bool integer;

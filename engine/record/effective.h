@@ -1,4 +1,4 @@
-/* The effective configuration as records hold it: without absolute paths, as YAML and as JSON. */
+/* The effective configuration in run records (YAML and JSON, without absolute paths), and helpers for JSON. */
 #ifndef D9_RECORD_EFFECTIVE_H
 #define D9_RECORD_EFFECTIVE_H
 
@@ -9,10 +9,10 @@
  * D9_OK. A file that cannot be read: D9_DATA. The caller owns the reference. */
 D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error);
 
-/* Adds the YAML of d9_config_print without `data.path` if that is absolute, because it names this machine. A title that
- * is not UTF-8 becomes "untitled". */
+/* Adds the YAML of d9_config_print, without an absolute `data.path` and with the checksum of the file `train.from` in
+ * place of its path: paths are valid on this machine only. A title that is not UTF-8 becomes "untitled". */
 D9_MUST_USE d9_status d9_effective_yaml(const d9_config *config, d9_text *text);
-/* The YAML converted to a JSON object. The caller owns the reference. */
+/* Converts that YAML to a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);
 
 /* A JSON number; null for NaN and infinities, which JSON lacks. */

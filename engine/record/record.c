@@ -16,7 +16,7 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* All files of a run. A new run in the folder removes the first LEFTOVERS of them. */
+/* All files of a run. d9_record_open removes the first LEFTOVERS of them. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
@@ -186,7 +186,7 @@ done:
 }
 
 /* True for NAME.PROCESS.partial, the name that d9_file_write gives `name` until it is complete. */
-static bool is_half_written(const char *entry, const char *name) {
+static bool is_partial_of(const char *entry, const char *name) {
     const size_t length = strlen(name);
     if (strncmp(entry, name, length) != 0 || entry[length] != '.') return false;
     const char *process = entry + length + 1;
@@ -194,9 +194,10 @@ static bool is_half_written(const char *entry, const char *name) {
     return digits > 0 && strcmp(process + digits, ".partial") == 0;
 }
 
-static bool is_ours(const char *entry) {
+/* True for an unfinished copy of a file of a run. */
+static bool is_partial_record(const char *entry) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (is_half_written(entry, files[i])) return true;
+        if (is_partial_of(entry, files[i])) return true;
     return false;
 }
 
@@ -206,7 +207,7 @@ void d9_record_sweep(d9_context *context, const char *folder) {
     d9_listing listing;
     if (d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK)
         for (int64_t i = 0; i < listing.count; i++)
-            if (is_ours(listing.entries[i].name))
+            if (is_partial_record(listing.entries[i].name))
                 context->system->remove(context->system->user, listing.entries[i].path);
     d9_arena_free(&quiet, &arena);
 }

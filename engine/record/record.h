@@ -1,7 +1,7 @@
-/* A run folder: config.yaml, epochs.tsv, submission.json, events.jsonl, predictions.safetensors, result.json.
+/* Writes the files of a run folder that record the run: config.yaml, epochs.tsv, submission.json, events.jsonl,
+ * predictions.safetensors, result.json. They contain no absolute path and no host name.
  *
- * result.json is written last, by rename, so it exists only for a finished run. Records contain no absolute path and no
- * host name. */
+ * result.json is written last, by rename, so it exists only for a finished run. */
 #ifndef D9_RECORD_RECORD_H
 #define D9_RECORD_RECORD_H
 
@@ -40,7 +40,7 @@ typedef struct d9_result {
     int64_t best_epoch;            /* epoch kept by `keep: best`; 0: another `keep` */
     int64_t epoch_to_target;       /* first epoch whose accuracy, with `views`, reached the target; 0: none did */
     bool resumed;
-    const char *plan_text;
+    const char *plan_text; /* the backend functions (rules) that ran the nodes, one a line */
     const d9_timeline *timeline;
     d9_arena arena;                 /* owns what the pointers refer to, except `config` */
     const char *const *class_names; /* (classes) */
@@ -55,19 +55,19 @@ typedef struct d9_record { /* an open run folder */
 
 /* Treatment of a run that the folder already holds. */
 typedef enum d9_record_mode {
-    D9_RECORD_NEW,      /* error if there is a result or a checkpoint */
-    D9_RECORD_RESUME,   /* continue it; error if it is finished or has another configuration or seed */
-    D9_RECORD_OVERWRITE /* delete it, whatever it is */
+    D9_RECORD_NEW,      /* error if there is a result, checkpoint or model, or another configuration or seed */
+    D9_RECORD_RESUME,   /* continue the run; error if it is finished or has another configuration or seed */
+    D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
-/* Sets `finished` if the folder holds a finished run. A run of another configuration or seed: D9_USAGE. */
+/* *finished: true if the folder holds a finished run. Returns D9_USAGE for a run of another configuration or seed. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
-/* Checks before a run, without writing, that the mode allows it. Otherwise D9_USAGE with the options that would. */
+/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, with the options that would. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
 /* Makes the folder, repeats d9_record_check and writes config.yaml. A folder that cannot be written: D9_OUTPUT. The
- * caller holds its lock. RESUME keeps the rows of the first `epochs_kept` epochs; the other modes keep none. */
+ * caller holds the folder's lock. RESUME keeps the rows of the first `epochs_kept` epochs, other modes keep none. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
 /* Removes partially written files that killed processes left; failures are ignored. The caller holds the folder's
@@ -77,9 +77,9 @@ void d9_record_sweep(d9_context *context, const char *folder);
 struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
 /* Adds the row's line for events.jsonl, including the newline. */
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
-/* Appends the row to events.jsonl and, if it was evaluated, to epochs.tsv. `views`: with accuracy_tta as top-1. */
+/* Appends the row to events.jsonl and, if it was evaluated, to epochs.tsv. `views`: epochs.tsv gets accuracy_tta. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
-/* Arrays of `count` evaluation images: top-1 class, its probability, true label. */
+/* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count);
 /* Writes the file `name` of the folder, atomically. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Takes ownership of `value`. False if it is NULL or out of memory. */
+/* Sets `key` and takes ownership of `value`. False if `value` is NULL or memory runs out. */
 static bool set(json_t *object, const char *key, json_t *value) { return json_object_set_new(object, key, value) == 0; }
 
 /* A title taken from a file name may not be UTF-8; then null is written, and the run still gets its record. */
@@ -18,7 +18,7 @@ static json_t *text_or_null(const char *text) {
 
 static json_t *integer_or_null(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
 
-/* Converts plan_text, lines "RULE<TAB>ROLE<TAB>CHOICE", to objects. */
+/* Converts the plan to objects, one for each line "RULE<TAB>ROLE<TAB>CHOICE" (backends/backend.h). */
 static json_t *rules_json(const char *plan) {
     json_t *rules = json_array();
     for (const char *line = plan; rules && line && *line;) {
@@ -60,7 +60,7 @@ static bool set_clocks(json_t *root, const d9_result *result) {
     bool fine = true;
     for (int i = 0; fine && (clock = d9_clock_at(i)); i++) {
         if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
-            continue; /* several processes have no common wall clock */
+            continue; /* a resumed run has several processes, with gaps between them */
         fine =
             set(root, clock->name, d9_json_number(d9_timeline_sum(result->timeline, clock, result->epoch_to_target)));
     }

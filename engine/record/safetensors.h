@@ -63,7 +63,7 @@ D9_MUST_USE d9_status d9_safetensors_encode(d9_context *context, const char *pat
 
 /* Checksum inside a file: the metadata row D9_SEAL_KEY holds D9_SEAL_DIGITS hexadecimal digits, the SHA-256 of the
  * encoded file with zeros as these digits. d9_safetensors_seal writes it, if the row exists. is_sealed is false if the
- * row is missing or the checksum is wrong; it leaves the correct checksum in `bytes`. */
+ * row is missing or the checksum is wrong; it writes the correct checksum into the row. */
 #define D9_SEAL_KEY "sha256"
 enum { D9_SEAL_DIGITS = 64 };
 void d9_safetensors_seal(uint8_t *bytes, size_t size);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Field numbers of the public schema. */
+/* Field numbers of event.proto and summary.proto. */
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
 enum { SESSION_LOG_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_IMAGE = 4, VALUE_HISTOGRAM = 5 };

@@ -28,7 +28,7 @@ typedef struct d9_tensorboard {
  * cannot be written: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
                                           double wall_time);
-void d9_tensorboard_close(d9_tensorboard *board); /* may also be a zeroed struct */
+void d9_tensorboard_close(d9_tensorboard *board); /* `board` may be zeroed instead of open */
 
 /* An event holds any number of values. Values that are not finite are omitted, because TensorBoard cannot draw them. */
 void d9_tensorboard_begin(d9_tensorboard *board, int64_t step, double wall_time);
@@ -38,7 +38,7 @@ void d9_tensorboard_image(d9_tensorboard *board, const char *tag, int height, in
 /* Histogram of 64 buckets of equal width between the minimum and the maximum of the finite values. */
 enum { D9_TENSORBOARD_BUCKETS = 64 };
 void d9_tensorboard_histogram(d9_tensorboard *board, const char *tag, const double *values, int64_t count);
-/* Appends the event to the file. A full disk: D9_OUTPUT, and the file is unchanged. */
+/* Appends the event to the file, as d9_file_append does (core/system.h). Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_tensorboard_end(d9_tensorboard *board);
 
 /* CRC-32C (Castagnoli, reflected), as in iSCSI; the CRC of "123456789" is 0xe3069283. */

@@ -20,7 +20,7 @@ typedef enum d9_segment_kind {
 } d9_segment_kind;
 const char *d9_segment_name(d9_segment_kind kind);
 
-/* `start`: seconds on CLOCK_MONOTONIC. Epoch 0: belongs to none. */
+/* `start`: seconds on CLOCK_MONOTONIC. `epoch` 0: the segment belongs to no epoch. */
 typedef struct d9_segment {
     d9_segment_kind kind;
     int64_t epoch;
@@ -35,15 +35,14 @@ typedef struct d9_timeline {
     double origin; /* start of the process, in seconds on CLOCK_MONOTONIC */
 } d9_timeline;
 
-/* A clock: name ("train_seconds"), meaning in three words (brief) and in a sentence (doc), the segments it includes,
- * and the time at which it stops. */
+/* What a clock adds up, and when it stops. */
 typedef enum d9_clock_end {
-    D9_CLOCK_WHOLE_RUN,     /* includes all segments of its kinds */
-    D9_CLOCK_TARGET,        /* includes segments that began before the target epoch's training ended */
-    D9_CLOCK_FINAL_ACCURACY /* wall time from the origin to the end of the final evaluation, with gaps */
+    D9_CLOCK_WHOLE_RUN,     /* sum of all segments whose kind is in `in` */
+    D9_CLOCK_TARGET,        /* sum of those that began before the training of the target epoch ended */
+    D9_CLOCK_FINAL_ACCURACY /* wall time from the origin to the end of the final evaluation, gaps included */
 } d9_clock_end;
 typedef struct d9_clock {
-    const char *name, *brief, *doc;
+    const char *name, *brief, *doc; /* "train_seconds"; its meaning in a few words; in a sentence */
     d9_clock_end until;
     bool in[D9_SEGMENT_COUNT];
     bool usual; /* shown by default; the others serve comparisons */
@@ -51,12 +50,13 @@ typedef struct d9_clock {
 const d9_clock *d9_clock_at(int index);          /* train, airbench, dawnbench, process; NULL: index past the end */
 const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */
 
-/* Seconds of a clock. dawnbench is NAN if `epoch_to_target` is 0 (target not reached). The timeline of a resumed run
- * also has the segments of its earlier processes, with starts before the origin. */
+/* Seconds of a clock. D9_CLOCK_TARGET: NAN if `epoch_to_target` is 0 (target not reached); D9_CLOCK_FINAL_ACCURACY: NAN
+ * without a final evaluation. The timeline of a resumed run also has the segments of its earlier processes, with starts
+ * before the origin. */
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target);
 
 void d9_timeline_init(d9_context *context, d9_timeline *timeline, double origin);
-/* Adds a segment. There is no gap if it starts where the last one ended. */
+/* Adds a segment from `start` to `end`, in seconds on CLOCK_MONOTONIC. `epoch` 0: the segment belongs to no epoch. */
 D9_MUST_USE d9_status d9_timeline_add(d9_timeline *timeline, d9_segment_kind kind, int64_t epoch, double start,
                                       double end);
 void d9_timeline_free(d9_timeline *timeline);
