@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* Sets from_sha256 to the SHA-256 of the file `train.from`. "sha256:" with a sum, as in a record, is kept. */
+/* Sets from_sha256 to the SHA-256 of the file or run folder `train.from`. "sha256:" with a checksum stays as it is. */
 static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
     d9_status status = D9_OK;
     const char *path = config->train.from;

@@ -21,11 +21,11 @@ typedef enum d9_optimizer { D9_OPTIMIZER_SGD, D9_OPTIMIZER_ADAM, D9_OPTIMIZER_AD
 typedef enum d9_momentum_form { D9_MOMENTUM_PAGE, D9_MOMENTUM_TORCH, D9_MOMENTUM_PLAIN } d9_momentum_form;
 typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } d9_keep;
 
-#define D9_FROM_RECORD "sha256:" /* prefix of train.from in a record, before the sum */
+#define D9_FROM_RECORD "sha256:" /* prefix of train.from in a record, before the checksum */
 
 typedef struct d9_config {
     d9_arena arena;
-    const char *path;  /* of the file, as given */
+    const char *path;  /* of the file (found by d9_config_find), or `name` of d9_config_parse */
     const char *title; /* `title:`, or the name of the file without .yaml */
 
     /* root table */
@@ -38,12 +38,11 @@ typedef struct d9_config {
 
     struct {
         bool fuse;
-        int tune;
+        int tune; /* d9_tune (backends/backend.h) */
         const char *cpu_level;
         double loss_scale;
         int64_t loss_scale_every;
     } backend_options;
-    /* tune: d9_tune (backends/backend.h) */
     struct {
         const char *dataset;
         const char *path;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An option, "train.epochs" and "3", or a trick that is on, "tricks.ema" and "on". The value is "" if it is absent. */
+/* A key and its value: of an option, "train.epochs" and "3", or of a trick that is on, "tricks.ema" and "on". The value
+ * is "" if it is absent. */
 typedef struct setting {
     const char *key, *value;
     bool is_default;
@@ -20,7 +21,7 @@ typedef struct settings {
     int count, capacity;
 } settings;
 
-/* Options that do not change the result of a run, and the seed, which a run records separately. */
+/* False for options that do not change the result of a run, and for the seed, which a run records separately. */
 static bool changes_result(const char *key) {
     static const char *const others[] = {"title",
                                          "target",
@@ -82,7 +83,7 @@ done:
     return status;
 }
 
-/* Collects the lines in the order of the tables. */
+/* Collects the settings in the order of the tables. */
 static d9_status collect(const d9_config *config, settings *all) {
     d9_status status = D9_OK;
     d9_config hashed = *config;

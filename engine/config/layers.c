@@ -7,9 +7,9 @@
 
 enum { CHAIN_MAX = 32, FILE_MOST = 1 << 20 };
 
-/* The chain of files being loaded, from the first to the current one. */
+/* A file that is being loaded, in the chain from the first file to its bases. */
 typedef struct ancestry {
-    const struct ancestry *from;
+    const struct ancestry *from; /* the file that inherits this one; NULL: this is the first */
     const char *path;
     struct stat state; /* device and inode identify a file under any name */
     bool is_file;      /* false: the YAML came as text */
@@ -49,7 +49,7 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
         else {
             old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
-            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it belonged to the replaced values */
+            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* the peak of the replaced values */
             d9_layers_merge(old, child);
         }
     }
@@ -75,7 +75,7 @@ void d9_layers_normalize(d9_tree *root) {
 
 static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
-/* Reads a file. Any failure is D9_USAGE, because the user named the file. */
+/* Reads a file. An unreadable file is D9_USAGE, not D9_DATA, because the user named it. */
 static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes) {
     d9_context quiet = *context;
     size_t size;

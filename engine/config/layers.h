@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "config/tree.h"
 
-/* Loads a file, merged over everything that it inherits, as a map without `base`. `yaml` NULL: read from `path`. */
+/* Loads a file, merged over all its bases, as a map without the key `base`. `yaml`: its text; NULL: reads `path`. */
 D9_MUST_USE d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
                                      d9_tree **root);
 

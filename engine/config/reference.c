@@ -13,7 +13,7 @@ static const char *const type_words[] = {
     [D9_OPTION_CHOICE] = "word",           [D9_OPTION_INTS] = "list of whole numbers",
     [D9_OPTION_REALS] = "list of numbers", [D9_OPTION_SCHEDULE] = "schedule"};
 
-/* Adds the bounds of an option; two of 0 mean none. One of 1e15 or more only prevents overflow and is not shown. */
+/* Adds the bounds of an option; 0 and 0 mean none. A maximum from 1e15 on only prevents overflow and is not shown. */
 static void add_bounds(const d9_option *option, d9_text *text) {
     const double endless = 1e15;
     if (option->minimum == 0 && option->maximum == 0) return;
@@ -69,7 +69,8 @@ bool d9_config_key_find(const char *path, d9_key *key) {
     return false;
 }
 
-static bool ends_in(const char *path, const char *word) {
+/* True if `path` is `word` or ends in '.' and `word`. */
+static bool ends_in_key(const char *path, const char *word) {
     const size_t length = strlen(path), tail = strlen(word);
     if (tail > length || strcmp(path + length - tail, word) != 0) return false;
     return tail == length || path[length - tail - 1] == '.';
@@ -80,7 +81,7 @@ bool d9_config_belongs(const char *word, d9_text *text) {
     d9_key key;
     int found = 0;
     for (int i = 0; *word && d9_config_key(i, &key); i++)
-        if (ends_in(key.path, word) && strcmp(key.section, "published") != 0)
+        if (ends_in_key(key.path, word) && strcmp(key.section, "published") != 0)
             d9_text_add(text, "%s%s", found++ ? " or " : "", key.path);
     if (!found && d9_trick_index(word) >= 0) d9_text_add(text, "tricks.%s", word), found++;
     return found > 0;

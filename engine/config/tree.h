@@ -9,7 +9,7 @@
 #include "core/text.h"
 
 typedef struct d9_place {
-    const char *source; /* the file's path; or "--set", "--with", "--without", "default" */
+    const char *source; /* the file's path; or an option like "--set" or "--seed"; or "default" */
     const char *edit;   /* argument of that option on the command line; NULL for a file */
     int line, column;   /* from 1; line 0: not a file */
 } d9_place;
@@ -26,14 +26,14 @@ typedef struct d9_tree {
     int count; /* children */
 } d9_tree;
 
-/* Parses one document. `place` names the source; its line is 1 for a file, 0 if the source has no lines. */
+/* Parses one document. `place` names its source; place->line: 1 for a file, 0 if the source has no lines. */
 D9_MUST_USE d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const d9_place *place, const char *yaml,
                                     size_t size, d9_tree **root);
 
 /* Makes an empty node. `key` is copied; NULL: none. */
 D9_MUST_USE d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place,
                                    const char *key, d9_tree **node);
-/* Finds the map with this key, or adds an empty one. */
+/* Finds the child with this key, which may be of any kind, or adds an empty map. */
 D9_MUST_USE d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
                                   d9_tree **map);
 void d9_tree_append(d9_tree *parent, d9_tree *child);
@@ -50,7 +50,7 @@ void d9_tree_quote(const char *bytes, d9_text *text); /* "a b", as a quoted scal
 #define d9_tree_fail_key(context, node, ...) d9_tree_fail_at((context), &(node)->key_place, (node), __VA_ARGS__)
 D9_MUST_USE d9_status d9_tree_fail_at(d9_context *context, const d9_place *place, const d9_tree *node,
                                       const char *format, ...) D9_PRINTF(4, 5); /* `node` NULL: no path */
-/* The same with a reason from a text, which is freed. */
+/* d9_tree_fail_at with the text `reason`, which is freed; `place` is that of the value or key. */
 D9_MUST_USE d9_status d9_tree_fail_text(d9_context *context, const d9_tree *node, const d9_place *place,
                                         d9_text *reason);
 

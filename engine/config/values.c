@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arguments of all readers. */
+/* The arguments that every reader gets. */
 typedef struct reading {
     d9_context *context;
     d9_arena *arena; /* for texts */
@@ -111,7 +111,7 @@ static d9_status read_bool(const reading *reading, const d9_tree *node, void *fi
 
 static void write_bool(const void *field, d9_text *text) { d9_text_add(text, *(const bool *)field ? "on" : "off"); }
 
-/* Reads a text; "" means none for an optional one. */
+/* Reads a text; "" becomes NULL. */
 static d9_status read_text(const reading *reading, const d9_tree *node, void *field) {
     d9_status status = D9_OK;
     int index;
@@ -198,7 +198,7 @@ static bool parse_knot(const char *word, d9_knot *knot) {
     return knot->value >= 0 && !(percent && knot->value > 100);
 }
 
-/* Does the knot lie before its predecessor? Only knots of the same kind are compared: whether end-2 lies before 20%
+/* Does the knot lie before its predecessor? Only knots of the same unit are compared: whether end-2 lies before 20%
  * depends on the number of epochs, and such knots are clamped later. */
 static bool goes_back(const d9_knot *before, const d9_knot *knot) {
     if (before->unit != knot->unit) return false;

@@ -1,4 +1,4 @@
-/* Plans only the nodes that make the batch, in a copy of the training graph, so that every value keeps its place. */
+/* Plans only the nodes that make the batch, in a copy of the training graph, where all values keep their offsets. */
 #include "train/batch_plan.h"
 #include "core/system.h"
 #include "graph/op.h"

@@ -81,7 +81,7 @@ done:
     return status;
 }
 
-/* Adds every tensor of a checkpoint of this session except the timeline's, with zeroed memory. */
+/* Adds all tensors that a checkpoint of this session has, except those of the timeline; their memory is zeroed. */
 static d9_status outline(d9_session *session, int64_t epochs, snapshot *all) {
     d9_status status;
     const d9_accumulators *accumulators = &session->program.accumulators;

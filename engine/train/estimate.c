@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Operations of an average step of `batches` batches. Nodes that run only every few steps count as a fraction. */
+/* Operations of an average step of `batches` batches. A node that runs only every few steps counts as a fraction. */
 static double operations(const d9_graph *graph, int64_t batches) {
     double sum = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
@@ -39,7 +39,7 @@ static bool same_steps(const d9_when *a, const d9_when *b) {
 }
 
 static double list_operations(const d9_program *program, const d9_graph *list, int64_t from) {
-    const d9_when *counted = NULL; /* that of `count`; most nodes have the same as the node before */
+    const d9_when *counted = NULL; /* the `when` that `count` was computed for; neighbouring nodes mostly share it */
     int64_t count = 0;
     double sum = 0;
     for (d9_node_id n = 0; n < list->node_count; n++) {

@@ -15,14 +15,14 @@ typedef struct selection {
 
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
-/* Writes the order of the batch that starts at `begin`; the last batch is filled up with the first image. */
+/* Writes the image indices of the batch that starts at `begin`; the last batch is filled up with the first image. */
 static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
     for (int64_t i = 0; i < session->program.extent.batch; i++)
         order[i] = (int32_t)image_at(images, begin + i < images->count ? begin + i : 0);
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
-/* Writes the draws of a view. `reach`: the padding that the evaluation list was built with. */
+/* Writes the crop offset and mirroring of a view for every image. `reach`: padding of the evaluation list, pixels. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
     for (int64_t i = 0; i < session->program.extent.batch; i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
@@ -123,7 +123,7 @@ int32_t d9_likeliest(const double *row, int64_t classes) {
     return best;
 }
 
-/* Fails with D9_NONFINITE if a logit is not finite. */
+/* Percent of images classified correctly. Fails with D9_NONFINITE if a logit is not finite. */
 static d9_status find_accuracy(d9_session *session, const double *logits, double *accuracy) {
     const d9_extent *extent = &session->program.extent;
     int64_t correct = 0;

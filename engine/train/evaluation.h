@@ -6,8 +6,8 @@
 
 /* Computes the mean logits (eval_images, classes) of the evaluation images over `views`. An interrupt is an error. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
-/* The same and, unless `features` is NULL, the mean inputs of the classifier, (eval_images, elements of eval.features
- * per image); the program must have been built with features. */
+/* d9_session_logits that also computes, unless `features` is NULL, the mean inputs of the classifier, (eval_images,
+ * elements of eval.features per image); the program must have been built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 
 /* The index of the largest of `classes` numbers, the first one if several are equal. */

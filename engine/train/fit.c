@@ -1,6 +1,6 @@
 /* Finds the largest batch that fits into a memory by building programs and adding up their buffers: the batch size of
- * the configuration first, then double until one is too large, then by bisection. Training may reject a batch for its
- * number of steps (a batch_schedule that an epoch is too short for), so behind a rejected batch the search goes on. */
+ * the configuration first, then doubled until one is too large, then by bisection. Training may reject a batch for its
+ * number of steps (an epoch too short for batch_schedule), so the search continues with larger batches. */
 #include "train/fit.h"
 #include "train/session.h"
 
@@ -49,7 +49,7 @@ done:
     return status;
 }
 
-/* Measures a batch and keeps it if it fits, or as long as none does, its `use`. D9_USAGE: training rejects it. */
+/* Measures a batch. If it fits it is the best; until one fits, only its `use` is kept. D9_USAGE: it is rejected. */
 static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
@@ -98,7 +98,7 @@ static d9_status find(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
                   past = s->extent.train_images / unit + 1;
-    /* in units: the largest batch that fits, and the smallest without a larger one that fits and is accepted */
+    /* in units: the largest batch that fits, and a limit from which on no batch both fits and is accepted */
     int64_t low = fits ? given : 0, high = fits ? past : given;
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : 2 * low;

@@ -84,7 +84,7 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
     *counted = promised.train.count > 0;
     if (!*counted) {
         promised.train.count =
-            D9_MAX_BATCHES * config->train.batch_size; /* an epoch then has a step of any number of batches */
+            D9_MAX_BATCHES * config->train.batch_size; /* so an epoch is long enough for any batch_schedule */
         promised.test.count = config->train.batch_size;
         promised.classes = 2;
     }

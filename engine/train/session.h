@@ -8,7 +8,7 @@
 #include "record/record.h"
 #include <signal.h>
 
-/* Callbacks for whoever watches a run. Each may be NULL; they are called between steps and must return soon. */
+/* Callbacks that report the progress of a run. Each may be NULL; they are called between steps and must return soon. */
 typedef struct d9_observer {
     void *user;
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
@@ -18,7 +18,7 @@ typedef struct d9_observer {
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
     void (*lap)(void *user, d9_segment_kind kind); /* a segment of the timeline has ended */
-    /* Progress of an evaluation: views of images computed, and their total. */
+    /* Progress of an evaluation: inferences (images times views) done, and their total. */
     void (*evaluated)(void *user, const d9_program *program, int64_t seen, int64_t all);
 } d9_observer;
 
@@ -37,7 +37,7 @@ typedef struct d9_session {
     double mark; /* end of the last segment of the timeline */
     const volatile sig_atomic_t
         *interrupt;       /* a signal number ends an evaluation after its current batch; may be NULL */
-    d9_observer observer; /* its `lap` and `evaluated` are called */
+    d9_observer observer; /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;         /* views of images computed in the current evaluation */
 } d9_session;
 
@@ -57,8 +57,8 @@ typedef struct d9_session_options {
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* The sizes of data and run, without reading a file. The images of a folder are not counted: `counted` is false, an
- * epoch has D9_MAX_BATCHES batches, and there are two classes. */
+/* Computes the sizes of data and run, without reading a file. The images of a folder are not counted: `counted` is then
+ * false, an epoch has D9_MAX_BATCHES batches, and there are two classes. */
 D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted);
 /* Builds and frees the program of a configuration, to report the errors that training would report about network and
  * data set (D9_USAGE). It reads no file, so the number of images of a folder is unknown. */
@@ -83,7 +83,7 @@ D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
 /* ---- the state, and other buffers ---- */
-/* Reads or writes STATE, or an accumulator with its layout, as program.state_elements doubles. */
+/* Reads or writes STATE, or an accumulator with the layout of STATE, as program.state_elements doubles. */
 D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
 /* Reads any value as doubles; a value in SCRATCH only if the program was built with keep_all. */
@@ -91,14 +91,14 @@ D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value 
 /* Reads or writes a whole buffer, program.buffer_bytes of it. */
 D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);
 D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes);
-/* Writes STATE and every accumulator with its layout. */
+/* Writes `state` to STATE and to every accumulator with the layout of STATE. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
-/* SHA-256 of STATE and every accumulator with its layout. */
+/* SHA-256 of STATE and of every accumulator with the layout of STATE. */
 D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]);
 /* Digest of the dataset. The first call computes it and reads all images. */
 const char *d9_session_data_digest(d9_session *session);
 
-/* Fails with the status of a signal that has arrived. `where` names the work for the message: "an evaluation". */
+/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". */
 D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct run { /* a run in progress */
 
 /* ---- opening ---- */
 
-/* Fails with the number of the process that holds the lock. It waits up to 0.1 s until that number is written. */
+/* Fails with the number of the process that holds the lock; waits up to 0.1 s until that process has written it. */
 static d9_status refuse_second(d9_context *context, const run *self) {
     const struct timespec pause = {.tv_nsec = 5000000};
     char who[48] = "another process";

@@ -10,12 +10,12 @@ typedef struct d9_train_options {
     const char *out;  /* run folder; NULL: no record on disk */
     bool resume;      /* continue the run in `out`, from its checkpoint if there is one */
     bool overwrite;   /* delete the run in `out`; without resume or overwrite an existing run is D9_USAGE */
-    bool locked;      /* the caller holds out/lock; otherwise this takes it */
+    bool locked;      /* the caller holds out/lock; otherwise d9_train takes it */
     const char *plan; /* file of a saved plan; NULL: choose implementations */
     const char *save_plan;
     const char *tensorboard;   /* folder of event files (train/tensorboard_run.h); NULL: none */
     int64_t checkpoint_every;  /* epochs; 0: by time */
-    double checkpoint_seconds; /* by time: at the end of an epoch if the last one is this old; 0: 30 */
+    double checkpoint_seconds; /* by time: after an epoch if the last checkpoint is this old; 0: 30 */
     int64_t stop_after_steps;  /* stop and checkpoint there, as an interrupt would (tests); 0: train to the end */
     double process_start;      /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* becomes a signal number; NULL: never */
@@ -40,13 +40,13 @@ D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *opti
 void d9_result_free(d9_context *context, d9_result *result);
 
 /* ---- the work of a run, known in advance ---- */
-/* Does an epoch (from 1) end with an evaluation? */
+/* Is the network evaluated after this epoch (from 1)? `last`: it is the last epoch of the run. */
 bool d9_evaluation_due(const d9_config *config, int64_t epoch, bool last);
 /* Additions and multiplications of convolutions and matrix products: of the steps after the first `steps_done`, forward
  * and backward, and of one evaluation of all images with their views. */
 double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
-/* The same of the rest of a run after `steps_done` steps, evaluations included. */
+/* Operations of the rest of a run after `steps_done` steps, evaluations included. */
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done);
 /* The remaining seconds of a run after `steps_done` steps, evaluations included, if a step takes `step_seconds`. */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
