@@ -28,7 +28,7 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Sets `frozen_group` of the parameters frozen with convolution i to the number of its share; equal shares have one. */
+/* Numbers the parameters frozen with convolution i by its share (`frozen_group`); equal shares have the same number. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
     const d9_real_list *until = &((const freeze *)opaque)->until;
@@ -51,7 +51,8 @@ done:
     return status;
 }
 
-static bool takes_any(const d9_graph *graph, const d9_groups *groups, int group, int number) {
+/* Does the group contain a parameter of frozen group `number`? */
+static bool has_frozen(const d9_graph *graph, const d9_groups *groups, int group, int number) {
     for (int v = 0; v < graph->value_count; v++)
         if (learns(&graph->values[v]) && graph->values[v].frozen_group == number &&
             d9_groups_find(groups, &graph->values[v]) == group)
@@ -59,13 +60,13 @@ static bool takes_any(const d9_graph *graph, const d9_groups *groups, int group,
     return false;
 }
 
-/* Moves the parameters of each share out of their group, into one of their own in front of it. */
+/* Moves the parameters of each share out of their group, into a new group inserted before that group. */
 static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_graph *graph, d9_groups *groups) {
     d9_status status = D9_OK;
     const d9_real_list *until = &((const freeze *)opaque)->until;
     for (int number = 1; number <= until->count; number++)
         for (int g = 0; g < groups->count; g++) {
-            if (!takes_any(graph, groups, g, number)) continue;
+            if (!has_frozen(graph, groups, g, number)) continue;
             d9_group part = groups->group[g];
             snprintf(part.name, sizeof part.name, "%.48s.stop%d", groups->group[g].name, number);
             part.selects.frozen_group = number;

@@ -1,8 +1,8 @@
 /* multicrop_tta: predicts from the mean logits of an image and of two copies, shifted up and left, and down and right.
- * The image has the weight of both copies together, or of one. With flip_tta these are six views.
+ * The image weighs as much as both copies together or, with `even`, as one of them. With flip_tta these are six views.
  *
  * With a share below 1 an evaluation first computes the unshifted view of all images; only the least confident images
- * get the other views. This needs a whole set, so a prediction always has all views. */
+ * get the other views. This needs all test images, so `dawn9 predict` always computes all views. */
 #include "tricks/trick.h"
 
 typedef struct multicrop_tta {

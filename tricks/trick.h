@@ -1,8 +1,8 @@
 /* A trick: one file that ends in one const struct, and one row in tricks.def.
  *
- * Every hook is optional, is called once before planning, and may fail with D9_USAGE. A trick edits data (graph,
- * augmentation, phases, second network, groups, tail, views) and runs no code while training, so a trick that is off
- * costs nothing. */
+ * Every hook is optional, is called before planning, once for each forward graph that is built, and may fail with
+ * D9_USAGE. A trick edits data (graph, augmentation, phases, second network, groups, tail, views) and runs no code
+ * while training, so a trick that is off costs nothing. */
 #ifndef D9_TRICKS_TRICK_H
 #define D9_TRICKS_TRICK_H
 
@@ -20,9 +20,9 @@ typedef struct d9_trick {
     const char *effect;       /* published effect, by its author */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
-    const char *peak; /* option that is the peak of another learning rate than train.lr; NULL: none */
+    const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
-    /* In this order: */
+    /* The hooks, in call order. Each edits its last argument; on_loss the node `loss` (may be D9_NONE). */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);

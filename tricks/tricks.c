@@ -21,13 +21,13 @@ int d9_trick_index(const char *name) {
     return -1;
 }
 
-static bool names(int a, int b) {
+static bool lists_conflict(int a, int b) {
     for (int c = 0; c < D9_MAX_CONFLICTS && tricks[a]->conflicts[c]; c++)
         if (strcmp(tricks[a]->conflicts[c], tricks[b]->name) == 0) return true;
     return false;
 }
 
-bool d9_tricks_conflict(int a, int b) { return names(a, b) || names(b, a); }
+bool d9_tricks_conflict(int a, int b) { return lists_conflict(a, b) || lists_conflict(b, a); }
 
 const d9_measured *d9_measured_at(int index) {
     static const d9_measured rows[] = {

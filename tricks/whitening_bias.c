@@ -128,7 +128,7 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
     d9_group group = groups->group[weights];
     snprintf(group.name, sizeof group.name, "whitening_bias");
     group.selects = (d9_selector){0};
-    memcpy(group.selects.role, bias->name, sizeof bias->name); /* no character of it is a pattern's */
+    memcpy(group.selects.role, bias->name, sizeof bias->name); /* the name contains no wildcard */
     group.until_epoch = self->bias_epochs;
     group.rate_multiplier *= self->bias_lr_multiplier;
     group.decay_multiplier /= self->bias_lr_multiplier;

@@ -36,8 +36,8 @@ static int trick_of_key(const char *key) {
     return -1;
 }
 
-/* Adds the companion settings of `trick`, except those of tricks that are off. The key celu.alpha means
- * tricks.celu.alpha. */
+/* Adds the companion settings of `trick`, except those that are options of a trick that is off. The key celu.alpha
+ * means tricks.celu.alpha. */
 static d9_status add_companions(const ablation *self, int trick, const bool on[D9_TRICK_COUNT],
                                 d9_config_edits *edits) {
     d9_status status = D9_OK;

@@ -50,7 +50,7 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 
 /* ---- errors ---- */
 
-/* Finds the first edit that makes loading fail. *culprit is NULL if the file itself fails. */
+/* Finds the first edit that makes loading fail; NULL if the configuration file itself fails. */
 static const d9_config_edit *find_culprit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     for (some.count = 0; some.count <= draft->edits.count; some.count++) {
@@ -92,8 +92,8 @@ static const d9_option *published_options(void) {
     return NULL;
 }
 
-/* An arm gets the published results of its number of epochs: from the experiment's rows, or from the configuration if
- * the arm does not change it. */
+/* Gives an arm the published results for its number of epochs: from its rows in the experiment file, or from the
+ * configuration if the arm does not change that. */
 static d9_status attach_published(d9_context *context, const d9_draft *draft, bool edited, d9_config *config) {
     d9_status status = D9_OK;
     static const d9_tree none = {.kind = D9_TREE_MAP};
@@ -154,7 +154,7 @@ static d9_status refuse_baseline(d9_context *context, const d9_experiment *exper
                    nearest ? "?" : "");
 }
 
-/* Compares all keys, including those that the hash omits, such as times and evaluations. */
+/* Compares all keys, including those that the hash omits, such as title and eval.every. */
 static d9_status same(d9_context *context, const d9_config *a, const d9_config *b, bool *identical) {
     d9_status status;
     d9_text one, other;

@@ -9,7 +9,7 @@ typedef struct d9_draft {
     const char *name, *label, *baseline, *config, *trick;
     bool companions;
     const d9_tree *node;      /* place of the arm in the file; NULL: none */
-    const d9_tree *published; /* rows of published results; NULL: those of the configuration file */
+    const d9_tree *published; /* the file's rows of published results; NULL: those of the configuration */
     d9_config_edits edits;
     const d9_grid_point *grid;
     int grid_count;
@@ -18,11 +18,11 @@ typedef struct d9_draft {
 /* Adds --set KEY=VALUE. `node` is the place of the key in the file; NULL: an ablation's edit has none. */
 D9_MUST_USE d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_config_edits *edits, const char *key,
                                    const d9_tree *value, const d9_tree *node);
-/* Appends edits that all arms have. */
+/* Appends the edits of `from`, marked as shared by all arms. */
 D9_MUST_USE d9_status d9_draft_share(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                      const d9_config_edits *from);
 
-/* Loads the draft's configuration and fills `arm`. Errors name the place of the edit in the file. */
+/* Loads the draft's configuration and fills `arm`. An error in an edit (KEY=VALUE) gives its line in the file. */
 D9_MUST_USE d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);
 
 /* Sets experiment->command. `verb` is ablate or experiment; `only` are the tricks selected for an ablation. */
@@ -30,7 +30,7 @@ D9_MUST_USE d9_status d9_experiment_set_command(d9_context *context, d9_experime
                                                 const char *const *only, int only_count,
                                                 const d9_experiment_options *options);
 
-/* Checks that arm names differ and that every baseline is an arm, and finds arms that share runs. */
+/* Checks that arm names differ and that every baseline is an arm, and sets `runs_of` of every arm. */
 D9_MUST_USE d9_status d9_arms_check(d9_context *context, d9_experiment *experiment);
 
 /* Adds the arms of an ablation of `base` (configuration and edits). `only` as in d9_experiment_ablation. */

@@ -42,7 +42,7 @@ typedef struct d9_arm {
 typedef struct d9_experiment {
     d9_arena arena;
     const char *file, *title, *question; /* question NULL: not given */
-    const char *command;                 /* shell command that repeats the experiment, without --seeds and --out */
+    const char *command;                 /* shell command that repeats the experiment, without --out */
     d9_experiment_kind kind;
     d9_arm *arms;
     int arm_count;
@@ -71,14 +71,15 @@ D9_MUST_USE d9_status d9_experiment_ablation(d9_context *context, const char *co
                                              d9_experiment **experiment);
 void d9_experiment_free(d9_context *context, d9_experiment *experiment);
 
-/* Run `index` of arms x seeds, ordered by seed, so that finished runs are balanced over the arms. */
+/* Number of runs: arms x seeds. */
 int64_t d9_experiment_runs(const d9_experiment *experiment);
+/* Arm and seed of run `index`; all arms of the first seed come first, so finished runs are balanced over the arms. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* False: the run belongs to an earlier arm with an identical configuration. */
+/* Is the run trained? False: an earlier arm has an identical configuration, and this run is one of its runs. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
-/* The run's folder below `out`; "": relative path. Too long: D9_USAGE. */
+/* The run's folder below `out`; `out` "": the path relative to it. D9_USAGE: the path is too long. */
 D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out,
                                            int64_t index, char folder[D9_RUN_FOLDER_BYTES]);
 

@@ -37,7 +37,7 @@ d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experim
 
 /* ---- JSON ---- */
 
-/* Null if a name from a file is not UTF-8. */
+/* JSON null if `text` is NULL or not UTF-8. */
 static json_t *text_json(const char *text) {
     json_t *string = text ? json_string(text) : NULL;
     return string ? string : json_null();
@@ -51,7 +51,7 @@ static json_t *value_json(const char *text) {
     return text_json(text);
 }
 
-/* Removes the folders from an absolute path, because records contain none. */
+/* Removes the folders from an absolute path, because records contain no absolute paths. */
 static const char *portable(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
@@ -81,7 +81,7 @@ done:
     return status;
 }
 
-/* The edits shared by all arms, or those of this arm only. */
+/* Lists, as words of a command line, the edits that all arms share (`shared`) or those that only this arm has. */
 static d9_status edits_json(d9_context *context, const d9_config_edits *edits, bool shared, json_t **list) {
     d9_status status = D9_OK;
     *list = json_array();

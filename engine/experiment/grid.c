@@ -56,7 +56,6 @@ d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
 
 /* ---- the grid ---- */
 
-/* Removes characters that a folder's name must not have. */
 void d9_spec_name(char *text) {
     char *put = text;
     for (const char *at = text; *at; at++) {

@@ -54,15 +54,15 @@ const char *d9_run_kind_name(d9_run_kind kind) {
 
 /* ---- state ---- */
 
-/* *object is NULL if the file is missing or truncated. */
+/* Reads a JSON file of the run. *object is NULL if the file is missing or truncated. */
 static d9_status read_json(const run *self, const char *name, json_t **object) {
     char path[PATH_BYTES];
     *object = NULL;
     return has(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
 }
 
-/* Sets `state` from result.json if it exists; `damaged`: it exists but cannot be read. */
-static d9_status look_at_result(const run *self, d9_run_state *state, bool *damaged) {
+/* Sets `state` from result.json if it exists; `damaged`: it exists but has no configuration hash or seed. */
+static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
     *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
@@ -86,7 +86,7 @@ done:
     return status;
 }
 
-static d9_status look_at_failure(const run *self, d9_run_state *state) {
+static d9_status read_failure(const run *self, d9_run_state *state) {
     d9_status status;
     json_t *failure;
     D9_TRY(read_json(self, "failure.json", &failure));
@@ -100,12 +100,12 @@ done:
     return status;
 }
 
-static d9_status look(const run *self, d9_run_state *state, bool *damaged) {
+static d9_status read_state(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     char path[PATH_BYTES];
-    D9_TRY(look_at_result(self, state, damaged));
+    D9_TRY(read_result(self, state, damaged));
     if (state->kind == D9_RUN_DONE) goto done;
-    D9_TRY(look_at_failure(self, state));
+    D9_TRY(read_failure(self, state));
     if (d9_lock_is_held(self->context, path_in(self, "lock", path)))
         state->kind = D9_RUN_RUNNING;
     else if (state->kind == D9_RUN_WAITING && (has(self, "config.yaml") || has(self, "lock")))
@@ -119,7 +119,7 @@ d9_status d9_run_read_state(d9_context *context, const d9_experiment *experiment
     run self;
     bool damaged;
     d9_status status = find_run(context, experiment, out, index, &self);
-    return status == D9_OK ? look(&self, state, &damaged) : status;
+    return status == D9_OK ? read_state(&self, state, &damaged) : status;
 }
 
 d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index) {
@@ -196,7 +196,7 @@ static d9_status train_or_resume(const run *self, const d9_run_options *options,
     return train(self, options, false, state);
 }
 
-/* Records a failure of the run itself, after which other runs continue; returns any other failure. */
+/* Records a USAGE, DEVICE or NONFINITE failure, after which other runs continue; returns any other failure. */
 static d9_status take_failure(const run *self, d9_status status, d9_run_state *state) {
     if (status != D9_USAGE && status != D9_DEVICE && status != D9_NONFINITE) return status;
     state->kind = D9_RUN_FAILED;
@@ -206,18 +206,18 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* Requires the lock. Reads the state again, because it may have changed before the lock was taken. */
+/* The caller holds the lock. Reads the state again, because it may have changed before the lock was taken. */
 static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged, finished;
     const d9_config config = run_config(self);
     d9_record_sweep(self->context, self->folder);
-    D9_TRY(look_at_result(self, state, &damaged));
+    D9_TRY(read_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) {
         if (self->experiment->keep != D9_KEEP_ALL) remove_in(self, "checkpoint.safetensors");
         goto done;
     }
-    D9_TRY(look_at_failure(self, state));
+    D9_TRY(read_failure(self, state));
     if (state->kind == D9_RUN_FAILED) goto done;
     if (damaged) d9_log(self->context, D9_LOG_WARNING, "%s/result.json: truncated; the run is repeated", self->folder);
     D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished)); /* fails for another run's folder */
@@ -237,7 +237,7 @@ d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const 
     bool damaged;
     *trained = false;
     D9_TRY(find_run(context, experiment, out, index, &self));
-    D9_TRY(look(&self, state, &damaged));
+    D9_TRY(read_state(&self, state, &damaged));
     path_in(&self, "lock", path);
     if (state->kind == D9_RUN_RUNNING) goto done;
     if ((state->kind == D9_RUN_DONE || state->kind == D9_RUN_FAILED) && !has(&self, "lock")) goto done;

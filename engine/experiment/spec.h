@@ -33,9 +33,10 @@ D9_MUST_USE d9_status d9_seeds_count(d9_context *context, d9_experiment *experim
 /* Reads the file's `seeds`, a number or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
 D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 
-/* Removes the characters of `text` that a folder's name must not have. */
+/* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
 void d9_spec_name(char *text);
 
+/* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);
 /* Fills the draft for point `index` of the grid: edits, name, label, baseline. The last axis changes fastest. */
 D9_MUST_USE d9_status d9_spec_point(d9_spec *spec, int64_t index, d9_draft *draft);

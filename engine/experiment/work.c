@@ -66,7 +66,7 @@ done:
     return status;
 }
 
-static d9_status do_all(worker *self) {
+static d9_status pass_over_runs(worker *self) {
     d9_status status = D9_OK;
     const volatile sig_atomic_t *interrupt = self->run.interrupt;
     self->any_running = self->any_trained = false;
@@ -96,7 +96,7 @@ static d9_status work(worker *self) {
         D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
     D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->ended));
     for (;;) {
-        D9_TRY(do_all(self));
+        D9_TRY(pass_over_runs(self));
         if (!self->any_running) break;
         pause = self->any_trained ? 0.05 : fmin(2 * pause, 1);
         pause_seconds(pause);
