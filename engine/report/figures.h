@@ -49,7 +49,7 @@ d9_cell d9_words(const char *text); /* NULL: an empty text */
 d9_cell d9_number(double number);
 
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
-void d9_figures_html(const d9_figures *table, d9_text *text); /* its headings are buttons that sort */
+void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; headings sort */
 json_t *d9_figures_json(const d9_figures *table);             /* a list of objects, one per row; NULL: out of memory */
 
 /* Adds text with &, <, > and quotes escaped for HTML. */

@@ -27,7 +27,7 @@ typedef struct d9_report_run {
     double accuracy;                       /* percent */
     double train_seconds, process_seconds; /* NAN: not recorded */
     double epoch_to_target;                /* NAN: not reached */
-    double difference; /* from the baseline's run of this seed, else from its mean; NAN: no baseline */
+    double difference; /* from the baseline's run of this seed, else from the baseline's mean; NAN: no baseline */
 } d9_report_run;
 
 typedef struct d9_report_arm {
@@ -50,9 +50,9 @@ typedef struct d9_report_arm {
     bool paired;
     d9_estimate difference, welch;
     double holm;          /* p of `difference`, adjusted by Holm over all arms with a baseline */
-    int64_t seeds_needed; /* per arm, for D9_REPORT_DIFFERENCE and D9_REPORT_POWER; 0: unknown */
+    int64_t seeds_needed; /* per arm, for D9_REPORT_DIFFERENCE and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
-    double epochs_saved;  /* relative to the curve of the baseline's (or the first) series; NAN: outside the curve */
+    double epochs_saved;  /* relative to the curve of the baseline's (or the first) series; NAN: outside it, or none */
 } d9_report_arm;
 
 typedef struct d9_report_series {
@@ -78,16 +78,16 @@ typedef struct d9_report {
     const char *folder, *title, *question; /* question: NULL if not given */
     const char **commands;                 /* commands that ran the experiment, in order */
     int command_count;                     /* 0: not recorded */
-    bool experiment, ablation;             /* has experiment.json; that is of kind ablation */
+    bool experiment, ablation;             /* the folder has experiment.json; its kind is ablation */
     double target;                         /* percent; NAN: none */
     d9_report_arm *arms;
     d9_report_run *runs;
     d9_report_series *series;
-    int arm_count, run_count, series_count, finished, most_seeds;
-    int not_started; /* runs that were not started */
-    bool sweep;      /* some series has several values of train.epochs */
+    int arm_count, run_count, series_count, finished, most_seeds; /* most_seeds: the most finished runs of an arm */
+    int not_started;                                              /* runs that were not started */
+    bool sweep;                                                   /* some series has several values of train.epochs */
     d9_report_lines problems, notes;
-    const char *verdict, *command;
+    const char *verdict, *command; /* the verdict in words; shell commands that reproduce the report */
     d9_report_predictions predictions;
     d9_figures tables[D9_REPORT_TABLES];
     int table_count;

@@ -53,7 +53,7 @@ done:
 }
 
 /* Clips an interval to possible values. */
-static void cut(d9_estimate *estimate, double low, double high) {
+static void clip(d9_estimate *estimate, double low, double high) {
     if (isnan(estimate->low)) return;
     estimate->low = fmax(estimate->low, low);
     estimate->high = fmin(estimate->high, high);
@@ -61,7 +61,7 @@ static void cut(d9_estimate *estimate, double low, double high) {
 
 void d9_report_mean(const double *accuracy, int count, d9_estimate *mean) {
     d9_mean_estimate(accuracy, count, D9_REPORT_LEVEL, mean);
-    cut(mean, 0, 100);
+    clip(mean, 0, 100);
 }
 
 static void describe(d9_report *report, d9_report_arm *arm) {
@@ -77,7 +77,7 @@ static bool same_seeds(const d9_report_arm *a, const d9_report_arm *b) {
     return a->count == b->count && memcmp(a->seeds, b->seeds, (size_t)a->count * sizeof *a->seeds) == 0;
 }
 
-/* Arms with identical configurations share runs. Such arms are not compared and count once in rankings. */
+/* True if all runs of `arm` are also runs of `other`; such arms are not compared and count once in rankings. */
 static bool share_runs(const d9_report *report, int arm, int other) {
     for (int r = 0; r < report->run_count; r++) {
         bool shared = report->runs[r].arm != arm;
@@ -104,15 +104,15 @@ static void compare(d9_report *report, d9_report_arm *arm) {
             deviation = arm->difference.error * sqrt((double)arm->count);
         }
     }
-    cut(&arm->difference, -100, 100);
-    cut(&arm->welch, -100, 100);
+    clip(&arm->difference, -100, 100);
+    clip(&arm->welch, -100, 100);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* no variance was observed, but there may be some */
     arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,
                                         deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
 }
 
-static d9_status adjust(d9_context *context, d9_report *report) {
+static d9_status adjust_p_values(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *p = NULL;
     const size_t count = (size_t)report->arm_count;
@@ -206,7 +206,7 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
-/* Computes how many more epochs the baseline's series needs for this arm's accuracy. */
+/* Sets epochs_saved: how many more epochs the series of the arm's baseline needs for the arm's accuracy. */
 static d9_status save_epochs(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;
@@ -238,7 +238,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
         D9_TRY(find_series(context, report, &report->arms[a]));
     }
     for (int a = 0; a < report->arm_count; a++) compare(report, &report->arms[a]);
-    D9_TRY(adjust(context, report));
+    D9_TRY(adjust_p_values(context, report));
     compare_runs(report);
     rank_series(report);
     D9_TRY(save_epochs(context, report));

@@ -184,7 +184,7 @@ static void say_signed(d9_text *text, double number) {
     d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
 }
 
-/* `against`: label of the baseline; NULL if a heading names it. */
+/* Adds the row of an arm. `against`: label of its baseline; NULL: a heading above names the baseline. */
 static void forest_row(const d9_report_arm *arm, const char *against, int row, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     begin_row(text, row, arm->label);
@@ -210,7 +210,7 @@ static double difference_of(const d9_report_arm *arm, int baseline) {
     return arm->baseline == baseline ? arm->difference.estimate : NAN;
 }
 
-/* True if every baseline has only one arm, as on a ladder. */
+/* True if no two arms have the same baseline, as on a ladder. */
 static bool each_its_own(const d9_report *report) {
     for (int a = 0; a < report->arm_count; a++)
         for (int b = 0; b < a; b++)
@@ -286,7 +286,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* One row per rule, slowest first; the last row sums up those that do not fit. Returns the number of rows. */
+/* One row per rule (node implementation), slowest first; the last one sums up the rest. Returns the number of rows. */
 static int step_rows(const json_t *nodes, step_row rows[64]) {
     int count = 0, row;
     size_t index;

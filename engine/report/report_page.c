@@ -1,4 +1,4 @@
-/* Writes report.html by filling the {{placeholders}} of plots/report.html; d9_report_read and d9_report_write. */
+/* Writes report.html by filling the {{placeholders}} of plots/report.html. Holds d9_report_read and d9_report_write. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -146,7 +146,7 @@ static void add_folder(const char *before, const char *folder, const char *below
     d9_text_add_shell_word(text, path);
 }
 
-/* Records omit absolute data paths, and relative ones depend on the working directory: the command gets --data DIR. */
+/* Did the run read a folder of data? Its path is relative or not in the record, so the command gets --data DIR. */
 static bool has_path(const json_t *result) {
     const json_t *data = json_object_get(json_object_get(result, "config"), "data");
     const char *name = json_string_value(json_object_get(data, "dataset")),
@@ -154,7 +154,7 @@ static bool has_path(const json_t *result) {
     return (path && *path) || (name && d9_dataset_needs_path(name));
 }
 
-/* Adds a command per run. It trains from the run's own config.yaml, which holds the seed. */
+/* Adds a command per finished run. The command trains from config.yaml of the run, which holds the seed. */
 static void add_trainings(const d9_report *report, const char *name, d9_text *text) {
     char below[4096], out[4096];
     for (int i = 0; i < report->run_count; i++) {

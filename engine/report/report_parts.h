@@ -8,15 +8,15 @@
 #include "report/template.h"
 
 /* ---- report_read.c ---- */
-/* Reads experiment.json or the run folders, and each run's result.json. */
+/* Reads experiment.json, or else the folders of runs, and the result.json of each run. */
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
 /* Appends a formatted line to `lines`. */
 D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report, d9_report_lines *lines,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
 int64_t d9_report_validation(const d9_report_run *run);
-bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other); /* were both evaluated on these? */
-/* Moves the text into the report's arena. */
+bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other); /* equal evaluation images? */
+/* Moves the text into the report's arena and frees `text`, also on failure. */
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 
 /* ---- report_compute.c ---- */
@@ -26,7 +26,7 @@ D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
 void d9_report_mean(const double *accuracy, int count, d9_estimate *mean);
 
 /* Iterates over the arms by decreasing `size`, ties in the order of the experiment; arms of size NAN are skipped.
- * `before`: the previous arm, NULL for the first. NULL: no more arms. `which` is passed to `size`. */
+ * `before`: the previous arm, NULL for the first. Returns NULL after the last arm. `which` is passed to `size`. */
 const d9_report_arm *d9_report_next(const d9_report *report, double (*size)(const d9_report_arm *arm, int which),
                                     int which, const d9_report_arm *before);
 double d9_report_mean_of(const d9_report_arm *arm, int which); /* a `size` for d9_report_next; ignores `which` */
@@ -40,7 +40,7 @@ D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report
                                           d9_figures **table);
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
-/* ---- report_data.c: the data files of the plots, one text each ---- */
+/* ---- report_data.c: the data files of the plots, one text each; lengths: accuracy over epochs ---- */
 /* Adds a text field; '"', which gnuplot interprets, becomes a typographic quote. */
 void d9_report_plot_field(d9_text *text, const char *bytes);
 double d9_report_final(const json_t *object); /* accuracy with TTA views, if there are any; NAN: not evaluated */
@@ -51,7 +51,7 @@ D9_MUST_USE d9_status d9_report_lengths_runs(const d9_report *report, d9_text *t
 D9_MUST_USE d9_status d9_report_lengths_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_lengths_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
-bool d9_report_is_chain(const d9_report *report); /* each arm is compared with the previous one */
+bool d9_report_is_chain(const d9_report *report); /* three or more arms, each compared with the previous one */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
 

@@ -134,7 +134,7 @@ static range difference_of(const d9_report_arm *arm) { return (range){arm->diffe
 static range mean_of(const d9_report_arm *arm) { return (range){arm->mean.low, arm->mean.high}; }
 
 /* Median width of the arms' intervals; the lower one of an even number. */
-static double middle_width(const d9_report *report, interval_of *interval) {
+static double median_width(const d9_report *report, interval_of *interval) {
     double found = NAN;
     int intervals = 0;
     for (int a = 0; a < report->arm_count; a++)
@@ -152,7 +152,7 @@ static double middle_width(const d9_report *report, interval_of *interval) {
     return found;
 }
 
-/* Losses, and accuracies if runs were evaluated more than once. */
+/* Training curves: losses, and accuracies if a run was evaluated after more than one epoch. */
 static bool has_curves(drawing *drawing) {
     const d9_report *report = drawing->report;
     range accuracies = nothing, epochs = {0, 0};
@@ -171,7 +171,7 @@ static bool has_curves(drawing *drawing) {
     return drawing->lines > 2;
 }
 
-/* In a sweep, final accuracies over the length of training. */
+/* Accuracy over epochs; in a sweep (arms that differ in train.epochs), final accuracy over the length of training. */
 static bool has_accuracy(drawing *drawing) {
     const d9_report *report = drawing->report;
     range accuracies = nothing, epochs = report->sweep ? nothing : (range){0, 0};
@@ -212,7 +212,7 @@ static bool has_forest(drawing *drawing) {
         widen(&all, e->low);
         widen(&all, e->high);
     }
-    drawing->cut = limit(&all, points, middle_width(drawing->report, difference_of));
+    drawing->cut = limit(&all, points, median_width(drawing->report, difference_of));
     const double span = all.high - all.low, margin = drawing->cut ? 0 : 0.04 * span;
     d9_text_add(drawing->settings,
                 "height_forest = %d\nheight_forest_narrow = %d\nforest_rows = %d\nforest_label = %d\n",
@@ -236,7 +236,7 @@ static bool has_ladder(drawing *drawing) {
     }
     widen(&all, points.low);
     widen(&all, points.high);
-    drawing->cut = limit(&all, points, middle_width(drawing->report, mean_of));
+    drawing->cut = limit(&all, points, median_width(drawing->report, mean_of));
     const double span = all.high - all.low, margin = 0.05 * span;
     d9_text_add(drawing->settings,
                 "height_ladder = %d\nheight_ladder_narrow = %d\nladder_rows = %d\nladder_label = %d\n"
@@ -326,7 +326,7 @@ static const struct {
     struct {
         const char *name;
         maker make;
-    } data[3]; /* `wanted` sees the measurements of the last */
+    } data[3]; /* `wanted` sees lines, label and last of the last of them */
     bool (*wanted)(drawing *drawing);
     void (*note)(const drawing *drawing, d9_text *text);
     bool narrow; /* also drawn for narrow screens */
@@ -378,8 +378,8 @@ done:
 
 /* ---- SVG for the page ---- */
 
-/* Replaces "rgb(  0, 114, 178)" at `at` by var(--c0072b2, <that colour>), so that the page can redefine it. Returns its
- * end, or NULL if there is no colour at `at`. */
+/* Adds var(--c0072b2,#0072b2) for "rgb(  0, 114, 178)" at `at`, so that the page can redefine the colour. Returns the
+ * position after it, or NULL if there is no colour at `at`. */
 static const char *put_colour(d9_text *text, const char *at) {
     int red, green, blue, length = 0;
     if (strncmp(at, "rgb(", 4) != 0 || sscanf(at, "rgb( %d , %d , %d )%n", &red, &green, &blue, &length) != 3 ||
@@ -465,7 +465,7 @@ done:
     return status;
 }
 
-/* Writes data and settings and makes the caption of a plot. `*wanted`: it is to be drawn. */
+/* Writes the data of a plot, adds its settings and makes its caption. `*wanted`: it is to be drawn. */
 static d9_status prepare(drawing *drawing, int which, const char **note, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;

@@ -112,14 +112,14 @@ static double percent_at(const d9_report_predictions *predictions, int at) {
     return images > 0 ? 100 * (double)count_at(predictions, at) / (double)images : 0;
 }
 
-static const d9_column pair_columns[] = {
+static const d9_column confusion_columns[] = {
     {"shown", "True class", NULL, D9_COLUMN_TEXT, false},
     {"answer", "Predicted", NULL, D9_COLUMN_TEXT, false},
     {"images", "Images per run", "mean over the runs", 1, false},
     {"percent", "% of the class", NULL, 2, false},
 };
 
-/* Returns the most frequent mistake after `before` (-1: the first), as an index into the matrix; -1: none left. */
+/* Index into the matrix of the most frequent mistake after `before`; `before` -1: the most frequent. -1: none left. */
 static int next_mistake(const d9_report_predictions *predictions, int before) {
     int best = -1;
     for (int at = 0; at < predictions->classes * predictions->classes; at++) {
@@ -131,14 +131,14 @@ static int next_mistake(const d9_report_predictions *predictions, int before) {
     return best;
 }
 
-static d9_status tabulate_pairs(d9_context *context, d9_report *report) {
+static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_predictions *predictions = &report->predictions;
     d9_figures *table;
     char *note;
     int rows = 0;
     for (int at = -1; rows < PAIRS && (at = next_mistake(predictions, at)) >= 0;) rows++;
-    D9_TRY(d9_report_add_table(context, report, "confusions", pair_columns, 4, rows, &table));
+    D9_TRY(d9_report_add_table(context, report, "confusions", confusion_columns, 4, rows, &table));
     D9_TRY(d9_arena_format(context, &report->arena, &note, "Final predictions of %s, over %d of its runs.",
                            report->arms[predictions->arm].label, predictions->runs));
     table->title = "Most frequent mistakes";
@@ -213,7 +213,7 @@ d9_status d9_report_gather_predictions(d9_context *context, d9_report *report) {
     if (report->predictions.classes == 0) goto done;
     D9_TRY(name_classes(context, report, &report->predictions));
     D9_TRY(tabulate_classes(context, report));
-    D9_TRY(tabulate_pairs(context, report));
+    D9_TRY(tabulate_confusions(context, report));
 done:
     return status;
 }

@@ -13,7 +13,7 @@ enum { NAMED = 4 };         /* differences named in the sentence; the table list
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
 
-/* "−0.31 points [−0.45, −0.17]" */
+/* "−0.31 points [−0.45, −0.17]"; without the brackets if there is no interval */
 static void say_difference(d9_text *text, const d9_estimate *e) {
     d9_text_add(text, "%s%.2f points", sign_of(e->estimate), fabs(e->estimate));
     if (isnan(e->low)) return;
@@ -29,11 +29,11 @@ static void say_mean(d9_text *text, const d9_report_arm *arm) {
 static void say_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
 
 static bool compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
-static bool seen(const d9_report_arm *arm) { return arm->holm < ALPHA; }
+static bool is_clear(const d9_report_arm *arm) { return arm->holm < ALPHA; }
 
-/* Size of a compared arm's difference; NAN unless it is seen (clear) or not, as `is_seen` asks. */
-static double size_of(const d9_report_arm *arm, int is_seen) {
-    return compared(arm) && seen(arm) == is_seen ? fabs(arm->difference.estimate) : NAN;
+/* Size of the difference of a compared arm for which is_clear equals `clear`; NAN for all other arms. */
+static double size_of(const d9_report_arm *arm, int clear) {
+    return compared(arm) && is_clear(arm) == clear ? fabs(arm->difference.estimate) : NAN;
 }
 
 /* Says why there is no interval. */
@@ -52,7 +52,7 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
         d9_text_add(text, ", %s. This is not evidence of a difference.", without_interval(e));
         return;
     }
-    if (seen(arm)) {
+    if (is_clear(arm)) {
         d9_text_add(text, "%s is %s than %s: ", arm->label, e->estimate < 0 ? "worse" : "better", base);
         say_difference(text, e);
         d9_text_add(text, " (p = %.2g).", e->p);
@@ -72,15 +72,15 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
 
 /* ---- many comparisons ---- */
 
-static void name_largest(const d9_report *report, bool is_seen, int most, d9_text *text) {
+static void name_largest(const d9_report *report, bool clear, int most, d9_text *text) {
     const d9_report_arm *arm = NULL;
-    for (int i = 0; i < most && (arm = d9_report_next(report, size_of, is_seen, arm)); i++) {
+    for (int i = 0; i < most && (arm = d9_report_next(report, size_of, clear, arm)); i++) {
         d9_text_add(text, "%s%s ", i ? "; " : "", arm->label);
         say_difference(text, &arm->difference);
     }
 }
 
-static void say_unseen(const d9_report *report, d9_text *text) {
+static void say_unclear(const d9_report *report, d9_text *text) {
     d9_text_add(text, " with ");
     say_seeds(text, report->most_seeds);
     d9_text_add(text, " (Holm's p above %.2g)", ALPHA);
@@ -98,7 +98,7 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     }
     if (told == 0) {
         d9_text_add(text, "None of %d changes has a clear effect", comparisons);
-        say_unseen(report, text);
+        say_unclear(report, text);
         d9_text_add(text, "; the largest: ");
         name_largest(report, false, 1, text);
         d9_text_add(text, ".");
@@ -113,7 +113,7 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
             d9_text_add(text, " The other shows none");
         else
             d9_text_add(text, " The other %d show none", rest);
-        say_unseen(report, text);
+        say_unclear(report, text);
         d9_text_add(text, ".");
     }
 }
@@ -202,7 +202,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
 static void judge_epochs(const d9_report *report, d9_text *text) {
     double least = NAN, most = NAN;
     for (int i = 0; i < report->arm_count; i++) {
-        if (!seen(&report->arms[i])) continue;
+        if (!is_clear(&report->arms[i])) continue;
         least = fmin(least, report->arms[i].epochs_saved); /* fmin and fmax ignore NAN */
         most = fmax(most, report->arms[i].epochs_saved);
     }
@@ -228,7 +228,7 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
         if (!compared(arm)) continue;
         only = arm;
         comparisons++;
-        told += seen(arm);
+        told += is_clear(arm);
         with_interval += !isnan(arm->difference.low);
     }
     if (comparisons > 1)

@@ -53,7 +53,7 @@ void d9_paired_difference(const double *a, const double *b, int64_t count, doubl
 
 /* ---- share of runs that reach the target ---- */
 
-/* Share `met` / `count` with the exact interval of Clopper and Pearson. */
+/* Share `met` / `count` with the exact interval of Clopper and Pearson; NAN if `count` is 0. */
 typedef struct d9_proportion {
     double share, low, high;
 } d9_proportion;
@@ -66,9 +66,10 @@ void d9_holm(const double *p, int64_t count, double *adjusted);
 
 typedef enum d9_design { D9_DESIGN_TWO_SAMPLES, D9_DESIGN_PAIRED } d9_design;
 /* Power: probability that `seeds` runs per arm detect a true `difference` at significance `alpha`. `deviation`:
- * standard deviation of a run or, if paired, of a pair's difference. */
+ * standard deviation of a run or, if paired, of a pair's difference. NAN: fewer than two seeds, or no deviation. */
 double d9_power(d9_design design, double seeds, double difference, double deviation, double alpha);
-/* Smallest number of seeds per arm, at least 2, that reaches `power`. 0: deviation unknown, or more than a million. */
+/* Smallest number of seeds per arm, at least 2, that reaches `power`. Returns 0 if the deviation is NAN, `difference`
+ * is not positive, or about a million seeds do not suffice. */
 int64_t d9_seeds_needed(d9_design design, double difference, double deviation, double alpha, double power);
 
 /* ---- epochs to reach an accuracy ---- */
