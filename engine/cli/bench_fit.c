@@ -53,7 +53,7 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
                  "state", "gradients", "activations", "data", "other");
 }
 
-/* D9_USAGE if no precision's smallest batch fits; `fit` is the result of the last precision. */
+/* Fails because no precision's smallest batch fits; `fit` is the result of the last precision. */
 static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
     return d9_fail(&cli->context, D9_USAGE,
                    "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",

@@ -14,7 +14,7 @@ typedef struct sums {
     double in_step, fastest, bare;
 } sums;
 
-static const d9_choice_time *least(const d9_choice_time *choices, int count, bool bare) {
+static const d9_choice_time *fastest(const d9_choice_time *choices, int count, bool bare) {
     const d9_choice_time *best = &choices[0];
     for (int i = 1; i < count; i++)
         if (bare ? choices[i].bare_seconds < best->bare_seconds : choices[i].seconds < best->seconds)
@@ -85,8 +85,8 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
         if (count > 0) s.in_step += m->rows[row].seconds / (double)m->steps;
         for (int at = 0, length; at < count; at += length) {
             length = count_of_node(choices + at, count - at);
-            s.fastest += least(choices + at, length, false)->seconds;
-            s.bare += least(choices + at, length, true)->bare_seconds;
+            s.fastest += fastest(choices + at, length, false)->seconds;
+            s.bare += fastest(choices + at, length, true)->bare_seconds;
             if (json)
                 json_array_append_new(rows, algorithms_json(m, row, choices + at, length));
             else

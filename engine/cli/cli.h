@@ -47,7 +47,7 @@ typedef struct d9_flag_list {
 typedef struct d9_flag { /* rows initialise the first four fields by position */
     const char *name;    /* "set" for --set; "CONFIG" for a word */
     d9_flag_type type;
-    size_t offset;            /* in the command's options struct */
+    size_t offset;            /* of the value in the command's options struct */
     const char *value;        /* name of the value in the help: "K=V"; complete.c selects candidates by it */
     const char *choices;      /* "step|pipeline"; NULL: any value */
     int64_t minimum, maximum; /* of integers; both 0: unbounded */
@@ -72,7 +72,7 @@ typedef struct d9_command {
 
 const d9_command *d9_command_at(int index); /* NULL: past the end */
 const char *d9_command_heading(int index);  /* heading of the group that starts with this command; NULL: same group */
-const d9_command *d9_command_find(const char *name);
+const d9_command *d9_command_find(const char *name); /* NULL: no such command */
 
 /* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE, suggesting the
  * nearest option. `help` is set if --help was given; then nothing else is checked. */
@@ -91,7 +91,7 @@ bool d9_flag_is_word(const d9_flag *flag); /* true: a word; false: an --option *
 /* ---- output ---- */
 /* Writes to standard output, unbuffered. A failure is stored, and the command ends with D9_OUTPUT (d9_cli_finish). %s
  * escapes control characters, including newlines, as \xHH. Supported conversions: d, u, x, c, s, e, f, g, with ll, l,
- * z. Own text that contains newlines is printed by d9_cli_print_text. */
+ * z. A text that may keep its newlines is printed by d9_cli_print_text. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli);               /* width of the terminal; INT_MAX if standard output is not one */
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: reports out of memory */
@@ -109,20 +109,19 @@ typedef struct d9_cli_edits {
     bool no_check, skip_damaged;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
-/* Converts the options to one list of edits, short options last. `seed` replaces --seed; NULL: --seed. */
+/* Converts the options to one list of edits, short options last. `seed`: replaces that of --seed; NULL: does not. */
 D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
                                            d9_config_edits *all);
 /* If there is no file at `path`: D9_USAGE, suggesting a file with a similar name there or in the usual folders. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* Quotes a path for a shell; "./" is prepended if it begins with a dash. */
 const char *d9_cli_word(d9_cli *cli, const char *path);
-/* Prints "report     build/dawn9 report runs/first", a suggested next command. dawn9's path is the one in cli->words.
- */
+/* Prints "report     build/dawn9 report runs/first", a suggested next command, with the path of dawn9 in cli->words. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
 /* Makes a title a folder's name: slashes, a leading dot and characters outside `fine` (NULL: any) become dashes. */
 void d9_cli_name_folder(char *title, const char *fine);
-/* D9_USAGE if `output` is the file that the command reads as `input`, even under another name. `option` set `output`.
- */
+/* D9_USAGE if `output` (may be NULL) is the file that the command reads as `input`, even under another name. `option`:
+ * the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
 /* Loads the configuration with these edits. `seed` (may be NULL) replaces the file's seed and --seed. */
 D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,

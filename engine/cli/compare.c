@@ -59,7 +59,7 @@ typedef struct table {
 
 /* ---- reading ---- */
 
-/* Takes ownership of the result. NULL: out of memory. */
+/* Adds a column. Takes ownership of `result`; NULL (out of memory) becomes an empty column. */
 static d9_status add(table *table, const char *name, json_t *result) {
     if (table->count < MAX_RUNS) {
         table->results[table->count] = result;
@@ -121,7 +121,7 @@ done:
     return status;
 }
 
-/* A record lacks keys that were added after it was written; its config.yaml, read now, gives them their defaults. */
+/* Replaces the configuration of a record by its config.yaml, in which keys added after the run have their defaults. */
 static d9_status read_again(table *table, int run) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-/* Numbers repeated roles: "layer1.conv", "layer1.conv 2". */
+/* Adds a row per rule, named by its role; repeated roles are numbered: "layer1.conv", "layer1.conv 2". */
 static d9_status put_rules(table *table, int run) {
     d9_status status = D9_OK;
     const json_t *rules = json_object_get(table->results[run], "rules");

@@ -106,7 +106,7 @@ static void offer_topics(completer *self) {
     if (*self->current) offer_key_names(self, "");
 }
 
-/* Offers names of files in the folders searched by d9_installed_resolve ("dawn94"), except the current folder. */
+/* Offers the YAML files of the folder, without the extension: "dawn94". */
 static void offer_names_in(completer *self, const char *folder) {
     d9_context quiet = *self->text->context;
     d9_arena arena = {0};
@@ -122,7 +122,8 @@ static void offer_names_in(completer *self, const char *folder) {
     d9_arena_free(&quiet, &arena);
 }
 
-/* Does nothing until something was typed, because there are many names. */
+/* Offers the files in the folders that d9_installed_resolve searches, except the current one. Does nothing until
+ * something was typed, because there are many names. */
 static void offer_installed(completer *self, d9_installed_kind kind) {
     const char *const *usual = d9_installed_subfolders(kind);
     char installed[D9_INSTALLED_BYTES];

@@ -57,7 +57,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* check and fetch reject options that edit a configuration. */
+/* Rejects options that check and fetch do not use: edits of a configuration, --out and --filters. */
 static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;

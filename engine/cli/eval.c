@@ -44,7 +44,7 @@ static int by_accuracy(const void *a, const void *b) {
     return p != q ? (p > q) - (p < q) : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Counts predictions with TTA views. Classes without images are omitted. */
+/* Counts images and correct predictions (with TTA views) of each class, least accurate first, without empty classes. */
 static d9_status count_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
                                class_row **rows, int64_t *count) {
     d9_status status;
@@ -114,7 +114,7 @@ static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* Rejects data.normalize without a configuration: a model is evaluated with the normalisation of its training. */
+/* Without a CONFIG argument, rejects a data.normalize that differs from the model's own. */
 static d9_status check_normalize(d9_cli *cli, const char *model, const d9_description *description,
                                  const d9_config *config) {
     static const d9_cli_edits none = {0};

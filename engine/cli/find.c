@@ -20,7 +20,7 @@ static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
                            name);
 }
 
-/* Adds the entries of `root`/`folder`: all, or only files with this extension. */
+/* Adds the entries of `root`/`folder`: with this ending, or all if it is NULL; none if the folder is unreadable. */
 static d9_status add(d9_cli *cli, const char *root, const char *folder, const char *ending, neighbours *all) {
     d9_status status = D9_OK;
     char *path, *stem;
@@ -41,7 +41,7 @@ done:
     return D9_OK;
 }
 
-/* Fails with a suggestion if a similar name exists. */
+/* Fails with a suggestion if a similar name exists; otherwise D9_OK. */
 static d9_status suggest(d9_cli *cli, const char *word, const char *name, const neighbours *all) {
     d9_status status = D9_OK;
     const char *nearest;
@@ -99,8 +99,8 @@ done:
     return status;
 }
 
-/* Fails with the list of folders that were searched. */
-static d9_status nowhere(d9_cli *cli, d9_installed_kind kind, const char *word) {
+/* Fails: the word names a file of the other kind, or else with the list of folders that were searched. */
+static d9_status not_found(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_subfolders(kind);
     const char *ending = d9_text_ends_in(word, ".yaml") ? "" : ".yaml";
@@ -135,5 +135,5 @@ d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word
     const d9_status status = d9_cli_find(cli, kind, word, found);
     if (status == D9_OK && *word && d9_folder_exists(&cli->context, found)) return refuse_folder(cli, found);
     const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading reports other errors */
-    return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : nowhere(cli, kind, word);
+    return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : not_found(cli, kind, word);
 }

@@ -14,7 +14,7 @@ static const double range_low = 1e-3, range_high = 1e2;
 static const double decay = 0.9;       /* of the exponential moving average of the loss */
 static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
 static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
-/* Changes below noise * scatter of the losses, or below slight * the first losses, are ignored. */
+/* Differences below noise * scatter of the losses, or below slight * the first losses, count as none. */
 static const double noise = 1, slight = 0.01;
 enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
 
@@ -63,7 +63,7 @@ done:
     return status;
 }
 
-/* Mean loss of the step's images, from the epoch's running sums. NAN: not finite. */
+/* Runs a step. `loss`: mean over its images; NAN: not finite. `sums`: the epoch's loss sum and image count so far. */
 static d9_status run_step(range_test *self, int64_t step, double sums[2], double *loss) {
     d9_status status;
     double metrics[4];
@@ -117,7 +117,7 @@ done:
 
 /* ---- result ---- */
 
-/* Difference of a mean from the first losses; 0 if it is within the noise. */
+/* Difference of the mean at a point from that of the first losses; 0 if it is within the noise. */
 static double change(const range_test *self, const point *from_first) {
     const int first = self->count < FIRST ? self->count : FIRST, end = self->least < first ? first : self->least + 1;
     double before = 0, squares = 0;
@@ -233,7 +233,7 @@ done:
     return status;
 }
 
-/* A folder that holds a run or an experiment is rejected. */
+/* Rejects a folder that holds a run or an experiment. */
 static d9_status check_folder(d9_cli *cli, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
     d9_status status = D9_OK;

@@ -73,7 +73,7 @@ static const char *part_of(d9_cli *cli, const char *topic) {
     return NULL;
 }
 
-/* D9_USAGE with the most similar command, trick or key. */
+/* Fails with D9_USAGE and the most similar command, trick or key. */
 static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 256 };
     const char *names[NAMES_MAX];

@@ -26,7 +26,7 @@ enum {
 typedef double (*figure)(const d9_epoch_row *row);
 static double loss_of(const d9_epoch_row *row) { return row->train_loss; }
 static double accuracy_of(const d9_epoch_row *row) { return row->accuracy; }
-static double views_of(const d9_epoch_row *row) { return row->accuracy_tta; }
+static double accuracy_tta_of(const d9_epoch_row *row) { return row->accuracy_tta; }
 
 static void widen(const d9_live_page *page, figure figure, double *low, double *high) {
     for (int i = 0; i < page->count; i++) { /* fmin and fmax ignore NAN */
@@ -36,12 +36,12 @@ static void widen(const d9_live_page *page, figure figure, double *low, double *
 }
 
 /* x coordinate of an epoch; the last epoch may be a fraction. */
-static double across(const d9_live_page *page, int row) {
+static double x_of(const d9_live_page *page, int row) {
     const double epochs = page->config->train.epochs;
     return LEFT + (WIDTH - LEFT - RIGHT) * fmin((double)page->rows[row].epoch, epochs) / epochs;
 }
 
-static double down(double value, double low, double high) {
+static double y_of(double value, double low, double high) {
     return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low);
 }
 
@@ -51,15 +51,15 @@ static void put_line(const d9_live_page *page, figure figure, const char *class,
     d9_text_add(text, "<polyline class=%s points=\"", class);
     for (int i = 0; i < page->count; i++)
         if (isfinite(figure(&page->rows[i])))
-            d9_text_add(text, "%.1f,%.1f ", across(page, i), down(figure(&page->rows[i]), low, high));
+            d9_text_add(text, "%.1f,%.1f ", x_of(page, i), y_of(figure(&page->rows[i]), low, high));
     d9_text_add(text, "\"/>\n");
     for (int i = 0; i < page->count; i++)
         if (isfinite(figure(&page->rows[i])))
-            d9_text_add(text, "<circle class=%s cx=%.1f cy=%.1f r=2 />\n", class, across(page, i),
-                        down(figure(&page->rows[i]), low, high));
+            d9_text_add(text, "<circle class=%s cx=%.1f cy=%.1f r=2 />\n", class, x_of(page, i),
+                        y_of(figure(&page->rows[i]), low, high));
 }
 
-/* Draws curves scaled to 0..`most`. `second` NULL: a single curve. Nothing if no epoch has a value. */
+/* Draws one curve, or two (`second` may be NULL), scaled to their range within 0..`most`; without values, nothing. */
 static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most, int digits,
                       d9_text *text) {
     double low = INFINITY, high = -INFINITY;
@@ -118,8 +118,8 @@ static void put_figures(const filling *self) {
 static void put_curves(const filling *self) {
     const bool views = self->page->views > 1;
     put_curve(self->page, "Training loss", loss_of, NULL, INFINITY, 2, self->text);
-    put_curve(self->page, views ? "Accuracy, %; dashed: with TTA" : "Accuracy, %", accuracy_of, views ? views_of : NULL,
-              100, 1, self->text);
+    put_curve(self->page, views ? "Accuracy, %; dashed: with TTA" : "Accuracy, %", accuracy_of,
+              views ? accuracy_tta_of : NULL, 100, 1, self->text);
 }
 
 static void put_cell(double value, int digits, d9_text *text) {

@@ -1,4 +1,4 @@
-/* Measures the time per node of a plan. */
+/* Measures the time of each rule of a plan. */
 #include "cli/measure.h"
 #include "core/system.h"
 #include "graph/op.h"

@@ -1,4 +1,4 @@
-/* Measures the nodes of a plan and the machine's peak rates, for all kinds of `dawn9 bench`. */
+/* Measures the rules (node implementations) of a plan and the peak rates of the machine, for `dawn9 bench`. */
 #ifndef D9_CLI_MEASURE_H
 #define D9_CLI_MEASURE_H
 
@@ -9,7 +9,7 @@ typedef struct d9_measurement {
     const d9_session *session;
     d9_plan *plan;
     const d9_graph *graph;
-    d9_node_time *rows;
+    d9_node_time *rows; /* (row_count), one per rule */
     int row_count;
     int64_t steps, batches;   /* timed steps; batches per step */
     double seconds;           /* wall time of all timed steps */
@@ -30,13 +30,13 @@ static inline int64_t d9_measured_images(const d9_measurement *m) {
 
 static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
 
-/* Work of one run of a row. Operations: multiplications and additions of convolutions and linear layers by their
- * shapes, including padding: 2 * outputs * (kernel area * input channels); 0 for other nodes. Bytes: values that the
- * rule reads from and writes for other rules, each counted once. */
+/* Work of one execution of the rule in a row. Operations: multiplications and additions of convolutions and linear
+ * layers by their shapes, including padding: 2 * outputs * (kernel area * input channels); 0 for other nodes. Bytes:
+ * values that the rule reads from and writes for other rules, each counted once. */
 double d9_measured_operations(const d9_measurement *m, int row);
 double d9_measured_bytes(const d9_measurement *m, int row);
 
-/* The row's rate and the machine's peak for it: in operations if the row has any, otherwise in bytes. */
+/* Rate of the rule in a row and the machine's peak for it: in operations if the rule has any, otherwise in bytes. */
 typedef struct d9_rate {
     double per_second, ceiling;
     bool operations;

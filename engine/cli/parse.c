@@ -106,7 +106,7 @@ static d9_status take_word(parser *parser, const char *word) {
     return usage(parser, "unexpected argument \"%s\"%s", word, "");
 }
 
-/* Suggests --set train.lr=VALUE for a key and --with ema for a trick, if the command edits a configuration. */
+/* Fails with the suggestion --set train.lr=VALUE for a key and --with ema for a trick; otherwise D9_OK. */
 static d9_status suggest_edit(parser *parser, const char *name) {
     char key[64];
     d9_text path;
@@ -123,7 +123,7 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
-/* Finds an option whose description contains these words: --lr for --learning-rate. */
+/* Finds an option whose description contains the words of `name`: --lr for --learning-rate. NULL: none. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);

@@ -57,7 +57,7 @@ typedef struct prediction { /* state of the command */
     uint8_t *pixels;             /* (PART, height, width, 3) */
     uint8_t *thumbnails;         /* NULL: no sheet */
     double *probabilities;       /* (PART, classes) */
-    int32_t *order;              /* (classes), most probable first */
+    int32_t *order;              /* (classes); the first `top` are sorted, most probable first */
     double *part_features;       /* NULL: not requested */
     d9_features features;        /* a row per readable image */
     const char **feature_files;
@@ -146,7 +146,7 @@ static void print_json(const prediction *self, const char *path, const double *p
                                "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
-/* A failure of the only image is the command's error; with several images, each failure is a warning. */
+/* Reports an image that cannot be used: with several images as a warning; a single one is the error of the command. */
 static void show_failure(prediction *self, const d9_cli_picture *picture) {
     self->failed++;
     if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);

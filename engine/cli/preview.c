@@ -1,6 +1,6 @@
-/* dawn9 data preview: the same images in successive epochs of a configuration's augmentation.  The images come from the
+/* dawn9 data preview: the same images in successive epochs of a configuration's augmentation. The images come from the
  * program's own batch nodes on the reference backend: the configuration is loaded with a batch of eight and without
- * tricks that neither augment nor initialise, only the batch nodes are planned, and their output is read. */
+ * tricks that do not augment, only the batch nodes are planned, and their output is read. */
 #include "backends/backend.h"
 #include "cli/data.h"
 #include "core/system.h"
@@ -51,7 +51,7 @@ done:
     return status;
 }
 
-/* Weight (O, KH, KW, 3) of the first convolution; NULL: it does not have 3 input channels. */
+/* Weight (O, KH, KW, 3) of the first convolution; NULL: there is none, or it does not have 3 input channels. */
 static const d9_value *first_filters(const d9_graph *graph) {
     for (int n = 0; n < graph->node_count; n++) {
         if (graph->nodes[n].op != D9_OP_CONV) continue;

@@ -1,7 +1,7 @@
 /* Progress of a run on standard output.
  *
  *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
- *     about 27 minutes with its evaluations, by the first steps    (if a minute or more)
+ *     about 27 minutes with evaluations, by the first steps        (if a minute or more)
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)

@@ -22,7 +22,7 @@ typedef struct d9_progress {
     d9_cli *cli;
     const d9_config *config;
     d9_live_line live;
-    double accuracy;                     /* of the last evaluation; NAN: none yet */
+    double accuracy;                     /* with TTA, percent, of the last evaluation; NAN: none yet */
     int64_t epoch, epoch_first_step;     /* current epoch; steps completed before it was first seen */
     int64_t epoch_steps, first_step_end; /* steps seen of that epoch; steps completed after its first */
     double first_step_seconds;           /* of that epoch */

@@ -43,7 +43,7 @@ typedef struct d9_runs {
     double began;         /* start of training, CLOCK_MONOTONIC */
     d9_runs_board *board; /* progress of this command's workers, in shared memory */
     int64_t ended;        /* ended runs when `open` was last read from disk; -1: not read yet */
-    bool *open;           /* per run: this command trains it, and it has neither finished nor failed */
+    bool *open;           /* per run: this command trains it, and it has not ended */
 } d9_runs;
 
 /* runs_show.c */

@@ -45,7 +45,7 @@ done:
     return status;
 }
 
-/* Number of runs whose folder has a file of this name. Files are not read. */
+/* Number of runs (rows of arms x seeds) whose folder has a file of this name. Files are not read. */
 static int64_t count_with(const d9_runs *runs, const char *name) {
     d9_context quiet = runs->cli->context;
     int64_t found = 0;
@@ -105,7 +105,7 @@ static long long seed(const d9_runs *runs, int64_t index) { return d9_experiment
 
 /* ---- the plan ---- */
 
-/* Prints the edits shared by all arms, one per line, or those of a single arm. */
+/* Prints the edits shared by all arms (`shared`), one per line, or those of a single arm, on its line. */
 static d9_status print_edits(const d9_runs *runs, const d9_config_edits *edits, bool shared) {
     d9_status status = D9_OK;
     const char *heading = "all arms";
@@ -239,7 +239,7 @@ void d9_runs_show_start(const d9_runs *runs) {
 /* True if runs are trained in worker processes, whose parent draws the live line. */
 static bool forks(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
-/* Reads the runs' states again if a run has ended since the last call; never during a run, which it would delay. */
+/* Sets runs->open from the run folders if a run has ended since the last call. Reading during a run would delay it. */
 static void read_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
@@ -254,7 +254,7 @@ static void read_open(d9_runs *runs) {
     }
 }
 
-/* Operations of a run; if it has not started here, those of another run of its arm, or the mean of all others. */
+/* Operations of a run. Not started here: those of a run of its arm, else the mean of all started; 1: none started. */
 static double operations(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;
@@ -269,7 +269,8 @@ static double operations(const d9_runs *runs, int64_t run) {
     return known ? sum / (double)known : 1;
 }
 
-/* "about 3:20 left", by the operations that this command has done; empty if too few, or if none are left. */
+/* "about 3:20 left", extrapolated from the operations done by this command; empty if none are done or none are left, or
+ * during the first 2 seconds while no run has ended. */
 static const char *time_left(const d9_runs *runs, char text[48]) {
     enum { SECONDS_LEAST = 2 };
     double computed = 0, left = 0;
@@ -339,7 +340,7 @@ static void on_waiting(void *user) {
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* Columns that a worker must erase before printing, because its parent may have drawn there. */
+/* Columns that a worker must erase before printing, because its parent may have drawn there; 0 without workers. */
 static int drawn(const d9_runs *runs) { return runs->cli->terminal && forks(runs) ? d9_cli_columns(runs->cli) - 1 : 0; }
 
 /* Prints with a single write, because several workers share the screen. */

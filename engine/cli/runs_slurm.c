@@ -1,7 +1,7 @@
 /* A Slurm array job with one task per remaining run or pack of runs. Each task is this command with --shard. Also
  * prints the tasks' commands for other launchers.
  *
- * Tasks have the numbers of the runs, so the same command submits a killed task again under its number. Site options
+ * Task I trains shard I of all runs, so the same command submits a killed task again under its number. Site options
  * such as partition, time and GPUs are passed with --sbatch or in sbatch's environment variables. */
 #include "cli/runs.h"
 #include "core/system.h"
@@ -19,7 +19,7 @@ enum { TASKS_MAX = 1000 }; /* Slurm's default MaxArraySize is 1001 */
 static int64_t packs(const d9_runs *runs) { return (runs->count + runs->work.pack - 1) / runs->work.pack; }
 static int64_t task_count(const d9_runs *runs) { return packs(runs) < TASKS_MAX ? packs(runs) : TASKS_MAX; }
 
-/* This command without options needed only for submission. `shard`: I of --shard I/N, may be shell code. */
+/* Adds this command without options that only the submission needs. `shard`: I of --shard I/N, may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* Adds the numbers of tasks that have such runs, as "1,4-9". */
+/* Adds the numbers of the tasks that have work, as "1,4-9". `tasks`: how many they are. */
 static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     d9_status status = D9_OK;
     const int64_t all = task_count(runs);
@@ -83,8 +83,8 @@ done:
     return status;
 }
 
-/* The script of a task. With --requeue, a shell forwards the signal to the program, and requeues the job if the program
- * reports that the signal stopped it. */
+/* Adds the script of a task. With --requeue, a shell forwards the signal to the program, and requeues the job if the
+ * program reports that the signal stopped it. */
 static d9_status add_script(const d9_runs *runs, d9_text *text) {
     static const char shard[] = "\"$SLURM_ARRAY_TASK_ID\"";
     d9_status status;

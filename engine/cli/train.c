@@ -78,7 +78,8 @@ static int clock_text(const d9_result *result, const d9_clock *clock, char *text
     return snprintf(text, size, "%s %.2f (%s)", clock->name, seconds, clock->brief);
 }
 
-/* On a narrow terminal, lines break only between clocks. */
+/* Prints the run's time by each clock (record/timeline.h: what counts as time), or only by the usual ones unless `all`;
+ * on a narrow terminal, lines break only between clocks. */
 static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     const d9_clock *clock;
     const int columns = d9_cli_columns(cli);
@@ -183,7 +184,7 @@ done:
     return status;
 }
 
-/* D9_USAGE if the folder holds another kind: experiment, single run or runs of several seeds. */
+/* D9_USAGE if the folder holds an experiment, a run although `several` is set, or runs of seeds although it is not. */
 static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
@@ -286,7 +287,7 @@ static d9_observer observer(d9_cli *cli, const train_options *options, const d9_
     return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
 }
 
-/* Measures the rate of a large matrix product before training, outside its clocks. */
+/* Sets progress->product, a peak rate. Measuring counts as saving (D9_SEGMENT_SAVE), not as training. */
 static d9_status measure_product(void *user, d9_session *session) {
     d9_progress *progress = user;
     d9_peak_rates peak_rates = {0};
@@ -417,7 +418,7 @@ static void add_accuracy(many *many, double plain, double tta, bool views) {
     many->tta[many->count++] = tta;
 }
 
-/* A single run has deviation 0 here. */
+/* Statistics of the accuracies; a single run gets deviation 0. */
 static d9_sample describe(const many *many, const double *values) {
     d9_sample sample;
     d9_sample_describe(values, many->count, &sample);
@@ -439,7 +440,7 @@ done:
     return status;
 }
 
-/* Checks every seed before the first run, so that none fails later. */
+/* Checks the folder of a seed. Called for every seed before the first run, so that none fails later. */
 static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const many *many) {
     d9_status status;
     d9_config *config = NULL;
@@ -529,7 +530,7 @@ done:
     return status;
 }
 
-static d9_status find_rate(d9_cli *cli, const train_options *options) {
+static d9_status find_learning_rate(d9_cli *cli, const train_options *options) {
     d9_status status;
     d9_config *config = NULL;
     char *out = NULL;
@@ -555,7 +556,7 @@ done:
 
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
-    if (chosen->find_lr) return find_rate(cli, chosen);
+    if (chosen->find_lr) return find_learning_rate(cli, chosen);
     if (chosen->html && chosen->events)
         return d9_fail(&cli->context, D9_USAGE, "--html: cannot be combined with --events");
     if (chosen->json && chosen->events)

@@ -46,7 +46,7 @@ int d9_help_width(const d9_cli *cli) {
 }
 
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
-    bool first = true; /* at the start of this line */
+    bool first = true; /* no word has been added yet */
     for (words += strspn(words, " \n"); *words; words += strspn(words, " \n")) {
         const int length = (int)strcspn(words, " \n");
         if (!first && at + 1 + length > width) {

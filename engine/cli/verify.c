@@ -38,7 +38,7 @@ typedef struct tally {
     int cases, passed, by_sensitivity, failed, skipped;
 } tally;
 
-/* The error exceeds its limit but not the effect of perturbing the weights. */
+/* True if the error exceeds its limit but not the effect of perturbing the weights. */
 static bool passed_by_sensitivity(const d9_verify_row *row) { return row->passed && isfinite(row->sensitivity); }
 
 static void keep_json(tally *tally, const d9_verify_row *row) {
