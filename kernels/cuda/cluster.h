@@ -35,12 +35,13 @@ template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned rank
 template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { return own; }
 #endif
 
-/* Clears the sticky error, so that the next launch does not report it, and returns it. */
+/* Returns `error`. If it is one, clears CUDA's last error, so that the next launch does not report it. */
 static inline int d9_answered(cudaError_t error) {
     if (error != cudaSuccess) cudaGetLastError();
     return static_cast<int>(error);
 }
 
+/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` exceeds it. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -75,8 +76,8 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
 /* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
- * blocks of a cluster (8, which every device with clusters supports, or 1 if the kernel was compiled for devices
- * without clusters), and the number of multiprocessors. */
+ * blocks of a cluster (8, which every device with clusters supports, or 1 if the device or the kernel's code has no
+ * clusters), and the number of multiprocessors. Returns 0 or a cudaError_t. */
 template <typename... P> static inline int d9_device_room(void (*kernel)(P...), d9_room *room) {
     int device, bytes, clusters;
     cudaFuncAttributes code;

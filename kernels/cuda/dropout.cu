@@ -2,7 +2,7 @@
  * is read from device memory, because a captured launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
-/* Elements `at` to `at + V`: whole blocks of four, or one element of a block. */
+/* Applies dropout to t, elements [at, at + V): whole blocks of four (V 8 or 4), or one element of a block (V 1). */
 template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, d9_vector<V> *t) {
     constexpr int together = V < 4 ? V : 4;
     D9_UNROLL(V)

@@ -49,17 +49,18 @@ typedef struct d9_cuda_slice {
 typedef struct d9_cuda_batch {
     const uint8_t *images; /* (count, H, W, C) */
     const float *table;    /* (C, 256): normalised value of each byte */
-    const int32_t *draws;  /* (N, SLOTS), as d9_cuda_draw writes them; NULL: drawn here by `rule`, the same numbers */
+    const int32_t *draws;  /* (N, SLOTS), from d9_cuda_draw; NULL: d9_cuda_augment draws the same numbers itself */
     d9_augment_rule rule;
     int channels;
 } d9_cuda_batch;
 
+/* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
 /* y (N, out_height, out_width, C): gather, reflect-pad, crop, mirror, normalise, change colours, zero the cutout
  * square: the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
+/* gathered (N): labels of the slice's samples. ranked (N): its samples by decreasing loss (formulas/rank.h). */
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
-/* ranked (N): the slice's samples in order of decreasing loss (formulas/rank.h). */
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
@@ -89,9 +90,9 @@ int d9_cuda_dropout(d9_cuda_stream stream, d9_kernel_in x, const d9_dropout *dro
  * intermediate value rounded to the storage type of dy. */
 typedef struct d9_cuda_prologue {
     d9_kernel_act act;
-    d9_kernel_in reference;
-    d9_kernel_in addend; /* data NULL: no addition */
-    d9_kernel_out dz;    /* data NULL: not written */
+    d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
+    d9_kernel_in addend;    /* data NULL: no addition */
+    d9_kernel_out dz;       /* data NULL: not written */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */
@@ -114,8 +115,7 @@ int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the three
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y);
-/* Two launches. Uses the running statistics averaged over the groups; mean and inv_std are not changed and may be NULL.
- */
+/* Two launches. Uses the running statistics averaged over the groups; mean and inv_std are not used and may be NULL. */
 int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
                       const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                       d9_kernel_out y);
@@ -184,27 +184,27 @@ typedef struct d9_cuda_moments_weights {
     const float *first; /* (between, KH, KW, I); NULL: one convolution */
 } d9_cuda_moments_weights;
 
-bool d9_cuda_moments_fits(
-    const d9_cuda_moments *shape); /* at most 27 numbers in a patch, and at most 27 filters `between` */
-int64_t
-d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape); /* for each of the four functions; aligned to 16 bytes */
-int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape); /* of the sums that forward keeps for backward */
-/* Four launches. moments: d9_cuda_moments_bytes. */
+/* True if supported: at most 27 numbers in a patch and 27 filters `between`; fewer than 2^16 groups of equal size. */
+bool d9_cuda_moments_fits(const d9_cuda_moments *shape);
+/* Scratch for each of the four functions below, aligned to 16 bytes. */
+int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape);
+int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape); /* size of `moments`, kept from forward to backward */
+/* Four launches. */
 int d9_cuda_moments_forward(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
                             const d9_cuda_moments_weights *weights, const d9_kernel_norm_state *state,
                             d9_kernel_act act, void *scratch, double *moments, d9_kernel_out y);
-/* Two launches; the second, if `conv` has data, writes the convolution's own output. */
+/* Two launches each. d9_cuda_moments_conv writes the convolution's own output, before norm and activation. */
 int d9_cuda_moments_eval(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
                          const d9_cuda_moments_weights *weights, const d9_kernel_norm_state *state, d9_kernel_act act,
                          void *scratch, d9_kernel_out y);
 int d9_cuda_moments_conv(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
                          const d9_cuda_moments_weights *weights, void *scratch, d9_kernel_out y);
 
-/* Three launches. The gradient before the activation is rounded to the type of dy, as an act_backward node does. */
 typedef struct d9_cuda_moments_gradients {
-    float *dw;             /* shaped like w */
+    float *dw;             /* shaped like w; the filters `first` of a pair get no gradient */
     float *dscale, *dbias; /* NULL: not computed */
 } d9_cuda_moments_gradients;
+/* Three launches. The gradient before the activation is rounded to the type of dy, as an act_backward node does. */
 int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in dy, d9_kernel_act act,
                              d9_kernel_in y, d9_kernel_in x, const d9_cuda_moments_weights *weights, const float *mean,
                              const float *inv_std, const float *scale, const double *moments, void *scratch,
@@ -228,8 +228,8 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                           const float *factor, float *dlogits);
-/* metrics (4): adds summed loss, images and correct predictions; the fourth becomes *step + 1 of the first non-finite
- * loss. */
+/* metrics (4): adds summed loss, images and correct predictions. The fourth number is the first step, counted from 1,
+ * whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics);
 
@@ -249,7 +249,7 @@ typedef struct d9_cuda_guard {
     int32_t padding;
 } d9_cuda_guard;
 
-typedef struct d9_cuda_guard_rule { /* all ones and zero: a static scale */
+typedef struct d9_cuda_guard_rule { /* {1, 1, 0}: a constant scale */
     float growth, backoff; /* scale is multiplied by growth after growth_every good steps, by backoff after a bad one */
     int32_t growth_every;  /* 0: never grows */
 } d9_cuda_guard_rule;
@@ -259,12 +259,13 @@ typedef struct d9_cuda_guard_rule { /* all ones and zero: a static scale */
  * the last parameter to the last one. Gaps must hold finite numbers. */
 int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends,
                         int32_t parameters, d9_cuda_guard *guard);
+/* Counts a skipped step, adapts the scale by `rule`, and clears guard->bad. */
 int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
                          d9_cuda_guard *guard);
 
 /* ---- updates and the tail ---- */
-typedef struct d9_cuda_update { /* by its row in kernels/formulas/updates.def */
-    int update;
+typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
+    int update;                 /* number of its row in kernels/formulas/updates.def */
     d9_cuda_coefficient rate, decay, share, correction[D9_UPDATE_STATES];
     float numbers[D9_UPDATE_NUMBERS];
     const int64_t *step;        /* NULL: step 0 */
@@ -282,7 +283,7 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum;
     float by[3];                     /* (a, b, c) */
-    d9_cuda_coefficient renormalise; /* not 0: normalise the filter in this step */
+    d9_cuda_coefficient renormalise; /* greater than 0: normalise the filter in this step */
     d9_cuda_coefficient rate, decay;
     const int64_t *step;        /* NULL: step 0 */
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled or checked */

@@ -1,5 +1,5 @@
-/* The only file that uses CUDA's syntax for launches and shared memory, so that the kernel sources also compile as C++
- * against the execution model of tests/cuda_model, which runs them on the CPU.
+/* CUDA's syntax for launches and shared memory is used only here and in cluster.h, so that the kernel sources also
+ * compile as C++ against the execution model of tests/cuda_model, which runs them on the CPU.
  *
  *   D9_SHARED(double, part, 256);                                        inside a kernel: a shared array, aligned to
  *                                                                        16 bytes
@@ -55,7 +55,7 @@ enum { D9_BLOCK = 256, D9_WARP = 32 }; /* threads */
 
 static inline int64_t d9_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Number of blocks for `threads` threads, limited, because kernels use grid-stride loops. */
+/* Number of blocks for `threads` threads, at most 2^16: kernels use grid-stride loops for more. */
 static inline unsigned d9_blocks(int64_t threads) {
     const int64_t blocks = d9_ceiling(threads, D9_BLOCK), most = 1 << 16;
     return static_cast<unsigned>(blocks < most ? blocks : most);

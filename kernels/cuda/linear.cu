@@ -8,7 +8,7 @@ enum {
     FOLD = 64
 }; /* of linear_backward_weight_kernel */
 
-/* One warp for each element of y: eight products are summed in f32, then in double. */
+/* One warp for each element of y. V products are summed in f32, then in double. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_kernel(d9_kernel_linear s, d9_kernel_in x, d9_kernel_in w, d9_kernel_out y) {

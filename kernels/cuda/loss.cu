@@ -1,5 +1,4 @@
-/* The loss, its gradient and the metrics: a few thousand elements, in double as on the CPU, one warp for each sample.
- */
+/* The loss and its gradient, one warp for each sample, and the metrics, in one block; in double, as on the CPU. */
 #include "kernels/cuda/reduce.h"
 
 #define D9_REAL double

@@ -105,8 +105,8 @@ D9_DEVICE void set_terms(int64_t group, int64_t chunks, int64_t o, int lane, dou
         terms[term_at(group, chunks, o, lane)] = static_cast<float>(lane == D9_MOMENTS_ROWS - 1 ? bias : w * factor);
 }
 
-/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w; a
- * channel has n values. */
+/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w, with m
+ * and Q as in kernels/cpu/moments.h; a channel has n values. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, double n, const double *moments,
                          d9_kernel_norm_state state, float *terms) {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     set_terms(g, chunks, o, lane, w, factor, static_cast<double>(state.bias[o]) - mean * factor, terms);
 }
 
-/* Terms from the running statistics averaged over the groups; without a norm if the state has no scale. */
+/* Terms from the running statistics averaged over the groups; without a norm if state.scale is NULL. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_eval_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, d9_kernel_norm_state state,
                               float *terms) {
@@ -168,7 +168,7 @@ D9_DEVICE void add_row(const float4 &p, const float4 &low, const float4 &high, d
         for (int o = 0; o < 8; o++) sum->v[i * 8 + o] += pixel[i] * w[o];
 }
 
-/* One block for a span of an image's pixels and a chunk of the outputs; one thread for four pixels and eight outputs.
+/* One block for a span of an image's pixels and a chunk of the outputs; a thread computes 4 pixels x 8 outputs a tile.
  */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)

@@ -1,9 +1,9 @@
-/* Shared by the kernels of the closed form (moments.cu, moments_backward.cu): patches in shared memory, the sums of
- * their products, and a warp's algebra on a row of weights.
+/* Shared by the kernels of a first layer in closed form (moments.cu, moments_backward.cu): patches in shared memory,
+ * the sums of their products, and a warp's algebra on a row of weights.
  *
  * A patch is a column of ROWS numbers: the convolution's inputs, zeros, and 1 in the last row, so that the sums of
- * products include plain sums. Products of rows are summed in squares of 4 x 4; row i is number i / 7 of square i % 7.
- * By symmetry 28 of the 49 pairs of squares are enough, and lanes read neighbouring rows.
+ * products include plain sums. The rows form 7 "squares" of 4 rows: row i is number i / 7 of square i % 7. A lane sums
+ * the 4 x 4 products of a pair of squares; by symmetry 28 of the 49 pairs are enough. Lanes read neighbouring rows.
  *
  * Sums are f32 over at most 64 pixels of one thread, and double from there on, in fixed order. */
 #ifndef D9_CUDA_MOMENTS_H
@@ -30,8 +30,8 @@ static inline int64_t d9_moments_slices(const d9_cuda_moments &s) {
 
 static inline int64_t d9_moments_chunks(const d9_cuda_moments &s) { return d9_ceiling(s.outputs, D9_MOMENTS_CHUNK); }
 
-/* Scratch: double partial sums of either kind, double (G, chunks, TERMS) gradient sums, float (G, chunks, TERMS) terms.
- */
+/* Scratch: double partial sums, (G, slices, SUMS) forward or (G, slices, chunks, TERMS) backward; double (G, chunks,
+ * TERMS) gradient sums; float (G, chunks, TERMS) terms. */
 struct d9_moments_scratch {
     double *parts, *sums;
     float *terms;
@@ -50,7 +50,7 @@ static inline d9_moments_scratch d9_moments_divide(const d9_cuda_moments &s, voi
 
 /* ---- in a kernel: patches ---- */
 
-/* Loads columns [from, from + T) of an image into the tile (ROWS, T + 4); columns from `end` on are zero. */
+/* Loads the patches of output pixels [from, from + T) as columns of the tile (ROWS, T + 4); zeros from `end` on. */
 template <int T, int S>
 D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int64_t image, int from, int end,
                                   float *tile) {

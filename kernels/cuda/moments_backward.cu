@@ -81,8 +81,7 @@ D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_
     }
 }
 
-/* One block for a slice of a group's images and a chunk of the outputs. Writes parts (G, slices, chunks, CHUNK, ROWS).
- */
+/* One block for a slice of a group's images and a chunk of outputs. Writes parts (G, slices, chunks, CHUNK, ROWS). */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_backward_kernel(d9_cuda_moments s, unsigned slices, d9_kernel_in x, gradient b, double *parts) {

@@ -2,7 +2,7 @@
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
- * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads four of its rows
+ * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads several of its rows
  * before it uses the first. Partial sums are f32 over at most FOLD rows of a thread, then double, in fixed order. With
  * several passes the division depends only on the shape and V, not on the device. */
 #ifndef D9_CUDA_NORM_H
@@ -35,7 +35,7 @@ D9_DEVICE unsigned d9_divided(unsigned n, d9_divisor d) {
 }
 
 struct d9_norm_plan {
-    d9_divisor image;                       /* pixels */
+    d9_divisor image;                       /* divides by pixels */
     int64_t pixels, channels, groups, rows; /* rows: in one group */
     int64_t slices, chunks;                 /* parts of a group's rows; parts of the channels */
     int columns, lines;
@@ -188,7 +188,7 @@ D9_DEVICE int64_t d9_norm_chunk(const d9_norm_plan &p, int lanes) {
     return static_cast<int64_t>(blockIdx.x) * p.columns * lanes;
 }
 
-/* Adds the partial sums as above and writes them to the slice's part of the scratch. */
+/* d9_norm_fold of the block's chunk, written to its slice's part of the scratch. */
 template <int V>
 D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
                                   double *sums) {

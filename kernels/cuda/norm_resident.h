@@ -20,7 +20,7 @@ struct d9_resident {
     d9_norm_plan norm;       /* slices: blocks of a cluster */
     int64_t elements;        /* elements of each tensor kept by a block */
     d9_kernel_window window; /* kernel 0: no pool */
-    d9_divisor line;         /* the window's output width */
+    d9_divisor line;         /* divides by window.out_width */
 };
 
 static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_residence *residence,
@@ -102,7 +102,7 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
-/* For the current device and the kernel of either direction: limits, and the number of clusters that run at once. */
+/* For the current device and the forward or backward kernel: d9_device_room and d9_device_clusters (cluster.h). */
 int d9_norm_resident_room(d9_room *room);
 int d9_norm_resident_backward_room(d9_room *room);
 int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room);

@@ -1,6 +1,6 @@
 /* Candidate divisions of work for the one-pass normalisation: how many channels a cluster takes, and how many blocks
  * share its rows. The device is queried for the shared memory of a block and for the number of clusters it can run at
- * the same time; a division of which it runs none is dropped.
+ * the same time; a division whose clusters it cannot run is dropped.
  *
  * All divisions move the same number of bytes (a quarter more if x is read twice). They differ in the average number of
  * busy multiprocessors: clusters run in waves, the last wave is rarely full, and threads without a row do not count.
@@ -20,11 +20,12 @@ static int64_t run_bytes(d9_kernel_store store, bool backward, bool keeps_x) {
     return backward && keeps_x ? 2 * run + 2 : run;
 }
 
-static int64_t kept_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t bytes) {
+static int64_t block_bytes(const d9_kernel_norm *norm, int runs, int blocks, int64_t per_run) {
     const int64_t rows = d9_ceiling(norm->images / norm->groups * norm->pixels, blocks);
-    return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * bytes;
+    return d9_ceiling(rows, D9_BLOCK / runs) * D9_BLOCK * per_run;
 }
 
+/* Estimated time, in arbitrary units; at_once: clusters that run at the same time. */
 static double cost(const d9_kernel_norm *norm, const d9_cuda_residence *way, int at_once, const d9_room &room) {
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, way->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / way->runs * way->blocks;
@@ -53,7 +54,7 @@ int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool ba
     for (int keeps = 1; keeps >= (backward && !pools ? 0 : 1); keeps--)
         for (int runs = D9_RESIDENT_RUNS; runs >= (all == 1 ? 1 : 2); runs /= 2)
             for (int blocks = 1; runs < 2 * all && blocks <= room.cluster_blocks && blocks <= rows; blocks *= 2) {
-                const int64_t bytes = kept_bytes(norm, runs, blocks, run_bytes(store, backward, keeps));
+                const int64_t bytes = block_bytes(norm, runs, blocks, run_bytes(store, backward, keeps));
                 const d9_cuda_residence way = {runs, blocks, bytes, keeps != 0};
                 if (bytes > room.block_bytes) continue;
                 const int at_once = backward ? d9_norm_resident_backward_clusters(store, pools, &way, room)

@@ -79,20 +79,20 @@ struct operand {
     int64_t row, column;
 };
 
-enum { PLAIN, INNER, OUTER }; /* use of a product: none; B from it and A; the next X from it and X */
+enum { PLAIN, INNER, OUTER }; /* result of a product P: P itself; B, from P and A; the next X, from P and X */
 
 struct product {
     int64_t rows, columns, depth;
-    operand a, b; /* (rows, depth); (columns, depth) */
-    int become;
-    d9_kernel_in with;
-    d9_kernel_out y;  /* (rows, columns) */
-    float by[3] = {}; /* (a, b, c): set by multiply() */
+    operand a, b;      /* (rows, depth); (columns, depth) */
+    int result;        /* PLAIN, INNER or OUTER */
+    d9_kernel_in with; /* A or X; unused if PLAIN */
+    d9_kernel_out y;   /* (rows, columns) */
+    float by[3] = {};  /* (a, b, c): set by multiply() */
 };
 
 /* Loads rows [from, from + TILE) and reduction steps [k, k + DEPTH) into shared memory, step by step; elements outside
  * of the matrix are zero. Neighbouring threads load neighbouring elements. */
-D9_DEVICE void take(const operand &s, int64_t count, int64_t from, int64_t depth, int64_t k, float *tile) {
+D9_DEVICE void load_tile(const operand &s, int64_t count, int64_t from, int64_t depth, int64_t k, float *tile) {
     D9_UNROLL(1) /* unrolling further spills registers */
     for (int t = static_cast<int>(threadIdx.x); t < TILE * DEPTH; t += D9_BLOCK) {
         const int i = s.column == 1 ? t / DEPTH : t % TILE, d = s.column == 1 ? t % DEPTH : t / TILE;
@@ -101,9 +101,9 @@ D9_DEVICE void take(const operand &s, int64_t count, int64_t from, int64_t depth
     }
 }
 
-D9_DEVICE float become(const product &p, int64_t at, float sum) {
-    if (p.become == INNER) return d9_orthogonal_inner_float(p.by, d9_load_one<D9_ANY>(p.with, at), sum);
-    if (p.become == OUTER) return d9_orthogonal_outer_float(p.by, d9_load_one<D9_ANY>(p.with, at), sum);
+D9_DEVICE float result_of(const product &p, int64_t at, float sum) {
+    if (p.result == INNER) return d9_orthogonal_inner_float(p.by, d9_load_one<D9_ANY>(p.with, at), sum);
+    if (p.result == OUTER) return d9_orthogonal_outer_float(p.by, d9_load_one<D9_ANY>(p.with, at), sum);
     return sum;
 }
 
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(D9_BLOCK) orthogonal_product_kernel(product p)
     const int i = static_cast<int>(threadIdx.x) / ACROSS * EACH, j = static_cast<int>(threadIdx.x) % ACROSS * EACH;
     float sum[EACH][EACH] = {};
     for (int64_t k = 0; k < p.depth; k += DEPTH) {
-        take(p.a, p.rows, row, p.depth, k, a);
-        take(p.b, p.columns, column, p.depth, k, b);
+        load_tile(p.a, p.rows, row, p.depth, k, a);
+        load_tile(p.b, p.columns, column, p.depth, k, b);
         D9_BARRIER();
         D9_UNROLL(4)
         for (int d = 0; d < DEPTH; d++)
@@ -128,15 +128,15 @@ __global__ void __launch_bounds__(D9_BLOCK) orthogonal_product_kernel(product p)
         for (int c = 0; c < EACH; c++) {
             const int64_t at = (row + i + r) * p.columns + column + j + c;
             if (row + i + r < p.rows && column + j + c < p.columns)
-                d9_store_one<D9_ANY>(p.y, at, become(p, at, sum[r][c]));
+                d9_store_one<D9_ANY>(p.y, at, result_of(p, at, sum[r][c]));
         }
 }
 
 /* ---- launchers ---- */
 
-struct room {
+struct scratch_arrays {
     terms_of_step *terms;
-    double *sums;          /* (2, SUM_BLOCKS) */
+    double *sums;          /* (2, blocks), at most SUM_BLOCKS */
     float *wide;           /* (rows, columns) */
     d9_kernel_out x, next; /* (rows, columns) */
     d9_kernel_out a, b;    /* (side, side) */
@@ -145,7 +145,7 @@ struct room {
 
 static int64_t side_of(const d9_cuda_orthogonal *o) { return o->rows < o->columns ? o->rows : o->columns; }
 
-static room room_of(const d9_cuda_orthogonal *o, void *scratch) {
+static scratch_arrays divide_scratch(const d9_cuda_orthogonal *o, void *scratch) {
     const int64_t count = o->rows * o->columns, square = side_of(o) * side_of(o);
     const int64_t each = o->store == D9_KERNEL_F32 ? 4 : 2;
     const int64_t bytes[] = {64,           2 * SUM_BLOCKS * 8, count * 4,    count * each,
@@ -166,7 +166,7 @@ static room room_of(const d9_cuda_orthogonal *o, void *scratch) {
             at};
 }
 
-int64_t d9_cuda_orthogonal_scratch_bytes(const d9_cuda_orthogonal *o) { return room_of(o, nullptr).bytes; }
+int64_t d9_cuda_orthogonal_scratch_bytes(const d9_cuda_orthogonal *o) { return divide_scratch(o, nullptr).bytes; }
 
 static d9_kernel_in in_of(d9_kernel_out y) { return {y.data, y.store}; }
 
@@ -178,7 +178,7 @@ static int multiply(d9_cuda_stream stream, const d9_cuda_orthogonal *o, product 
 }
 
 /* One iteration: A from X, B from A, then the next X in r.next. */
-static int iterate(d9_cuda_stream stream, const d9_cuda_orthogonal *o, const room &r) {
+static int iterate(d9_cuda_stream stream, const d9_cuda_orthogonal *o, const scratch_arrays &r) {
     const int64_t rows = o->rows, columns = o->columns, side = side_of(o);
     const d9_kernel_in x = in_of(r.x), a = in_of(r.a), b = in_of(r.b);
     const bool wide = rows <= columns;
@@ -198,7 +198,7 @@ int d9_cuda_orthogonal_update(d9_cuda_stream stream, const d9_cuda_orthogonal *o
                               void *scratch, float *w, float *velocity) {
     const d9_cuda_orthogonal o = *orthogonal;
     const int64_t count = o.rows * o.columns;
-    room r = room_of(&o, scratch);
+    scratch_arrays r = divide_scratch(&o, scratch);
     if (count <= 0) return 0;
     const unsigned all = d9_blocks(count), few = all < SUM_BLOCKS ? all : SUM_BLOCKS;
     D9_CUDA_TRY(D9_LAUNCH(orthogonal_start_kernel, few, D9_BLOCK, stream, o, g, w, velocity, r.wide, r.sums));

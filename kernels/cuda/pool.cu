@@ -28,7 +28,7 @@ D9_DEVICE inside inside_of(const d9_kernel_window &w, int64_t oy, int64_t ox) {
             clipped(static_cast<int>(w.width) - x, w.kernel)};
 }
 
-/* Maximum of each lane in a window, and its position 0 .. kernel * kernel - 1. */
+/* Maximum over a window for each channel of a run, and its place 0 .. kernel * kernel - 1, in row-major order. */
 template <int V> struct found {
     d9_vector<V> best;
     int place[V];
@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* ---- means: without padding ---- */
 
-/* A row of the window is summed in f32, the rows in double. `share` is the weight of one element. */
-D9_DEVICE float shared(double sum, double share) { return static_cast<float>(sum * share); }
+/* Forward sums a row of the window in f32 and the rows in double. `share`: 1 / number of elements in a window. */
+D9_DEVICE float scaled(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
                 for (int i = 0; i < V; i++) sum[i] += static_cast<double>(line.v[i]);
             }
             d9_vector<V> mean;
-            for (int i = 0; i < V; i++) mean.v[i] = shared(sum[i], share);
+            for (int i = 0; i < V; i++) mean.v[i] = scaled(sum[i], share);
             d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, mean);
         }
     }
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
                     const d9_vector<V> t = d9_load<V, D9_ANY>(dy, from, V);
                     for (int i = 0; i < V; i++) sum.v[i] += t.v[i];
                 }
-            for (int i = 0; i < V; i++) sum.v[i] = shared(sum.v[i], share);
+            for (int i = 0; i < V; i++) sum.v[i] = scaled(sum.v[i], share);
             d9_put<V, D9_ANY>(dx, input_at(w, n, iy, 0) + at, V, sum);
         }
     }
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- launchers ---- */
 
-/* Threads of a block, at most the number of runs in a row. */
+/* Threads of a block: the runs of a row, rounded up to whole warps, but at most D9_BLOCK. */
 static unsigned block_of(int64_t runs) {
     const int64_t threads = d9_ceiling(runs, D9_WARP) * D9_WARP, most = D9_BLOCK;
     return static_cast<unsigned>(threads < most ? threads : most);

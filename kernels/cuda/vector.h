@@ -18,7 +18,7 @@
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return __half_as_ushort(__float2half_rn(x)); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
-D9_DEVICE float d9_power_of_two_of(float x) { /* within 2^-22 of 2^x, PTX ISA: ex2.approx */
+D9_DEVICE float d9_power_of_two_of(float x) { /* 2^x, relative error at most 2^-22 (PTX ISA: ex2.approx) */
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
@@ -27,10 +27,11 @@ D9_DEVICE float d9_power_of_two_of(float x) { /* within 2^-22 of 2^x, PTX ISA: e
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
-D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); } /* same error */
+/* Host model of ex2.approx: for x < 0 adds its largest relative error. */
+D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
 #endif
 
-enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements in 16 bytes, of half precision and of f32 */
+enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* WIDE, FOUR: elements in 16 bytes, of half precision, of f32 */
 
 template <int V> struct d9_vector { float v[V]; };
 
@@ -190,7 +191,7 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* Whole runs of 8 in two steps: d9_fetch loads the bytes, the next function converts them. */
+/* Loads a whole run (V 8 or 1) in two steps: d9_fetch in its storage type; then d9_open converts to f32. */
 template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
     return d9_run<V, S>::fetch(x, at);
 }
@@ -210,7 +211,7 @@ template <int V> D9_DEVICE void d9_put_floats(float *y, int64_t at, int64_t n, c
 
 /* ---- arithmetic on runs ---- */
 
-/* In a pool's window: a NaN wins over every number, and a later NaN over an earlier one. */
+/* True if x replaces `best` as the maximum of a pool's window: a NaN replaces everything, a number never a NaN. */
 D9_DEVICE bool d9_wins(float x, float best) { return x > best || x != x; }
 
 template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
@@ -250,6 +251,7 @@ template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *
     }
 }
 
+/* t *= the activation's derivative at `reference` (see d9_cuda_act_backward). */
 template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<V> &reference, d9_vector<V> *t) {
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
@@ -268,8 +270,9 @@ template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<
 #define D9_FOR_RUNS(count)                                                                                             \
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
 
-/* Host code: d9_aligned tells if an array can be read 16 bytes at a time. D9_LAUNCH_RUNS launches a kernel over runs of
- * eight elements if all arrays allow it, of four if one of them is f32, otherwise over single elements. */
+/* Host code. d9_aligned: true if an array can be read 16 bytes at a time. D9_LAUNCH_RUNS: a kernel over runs of eight
+ * elements if all arrays allow it, of four if one is f32, otherwise single elements. D9_LAUNCH_FLOATS: of four or one.
+ */
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
 #define D9_LAUNCH_RUNS_OF(V, kernel, count, stream, ...)                                                               \
