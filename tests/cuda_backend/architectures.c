@@ -1,6 +1,6 @@
 /* Asks cuDNN about every convolution of every configuration in configs/, for a card of each architecture and each
  * precision that the backend supports there: cuDNN must offer a choice whose plan fits the backend's workspace limit.
- * Runs without a GPU, with the same limits of proof as cudnn.c. */
+ * Runs without a GPU; cudnn.c says what this does not prove. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
@@ -12,7 +12,7 @@ enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
 enum { FP16, F32, BF16, TF32, PRECISIONS };
 static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
 
-/* as in cudnn.c */
+/* Disables leak detection: see cudnn.c. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 
@@ -123,7 +123,7 @@ TEST(every_convolution_has_a_plan) {
     fixture *f = *state;
     int without = 0, asked = 0;
     for (int d = 0; d < TEST_DEVICES; d++) {
-        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* see module.c */
+        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need 8.0: see module.c */
         for (int p = 0; p < count; p++) {
             without += check_device(f, &test_devices[d], p);
             asked += f->count[p];
@@ -134,7 +134,7 @@ TEST(every_convolution_has_a_plan) {
     assert_int_equal(without, 0);
 }
 
-/* Shows that check_device can fail. */
+/* Shows that first_plan can fail: a T4 has no bf16. */
 TEST(what_a_card_lacks_has_no_plan) {
     fixture *f = *state;
     d9_cudnn_target target;

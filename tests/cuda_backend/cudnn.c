@@ -122,7 +122,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     }
 }
 
-/* A stem, a projection, a window with stride 2; hidden linear layers of VGG and of a classifier with 1000 classes. */
+/* A stem, a projection, a window with stride 2, 50 channels; linear layers with 512 and 1000 outputs. */
 TEST(convolutions_of_other_networks_have_plans) {
     static const struct {
         d9_shape x, w, y;
@@ -207,7 +207,7 @@ TEST(tf32_adds_tensor_cores) {
     d9_program_free(&f->context, &program), d9_config_free(&f->context, config);
 }
 
-/* True if a choice's engine has the note `wanted`. */
+/* True if the engine has the numerical note `wanted`. */
 static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cudnnBackendNumericalNote_t wanted) {
     enum { MOST = 16 };
     int notes[MOST];
@@ -277,7 +277,7 @@ TEST(the_likeliest_choices_come_first) {
     d9_config_free(&f->context, config);
 }
 
-/* Shows that check_plan can fail: cuDNN rejects an output that does not match the input. */
+/* Shows that the checks can fail: cuDNN rejects an output that does not match the input. */
 TEST(a_wrong_description_is_refused) {
     fixture *f = *state;
     d9_cudnn_graph graph;

@@ -27,7 +27,7 @@ static const test_device test_devices[] = {
 };
 enum { TEST_DEVICES = sizeof test_devices / sizeof *test_devices, TEST_H200 = 4 };
 
-/* Destroy target->properties with cudnnBackendDestroyDescriptor. */
+/* Makes a target of the device's properties; free target->properties with cudnnBackendDestroyDescriptor. */
 static inline d9_status test_device_open(d9_context *context, const test_device *d, d9_cudnn_target *target) {
     char json[1024];
     snprintf(

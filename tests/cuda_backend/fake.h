@@ -1,5 +1,5 @@
 /* The fake CUDA runtime and cuDNN in the tests' dawn9-cuda.so: counters, and settings of its behaviour. The module
- * exports d9_fake_get; a test calls fake_find.
+ * exports d9_fake_get; a test calls fake_find, which finds it.
  *
  * Work is queued on the only stream and runs when the host waits. A host that reads too early therefore reads old
  * bytes, and one that overwrites the source of a queued copy sends wrong ones. Time is simulated: a kernel takes a
@@ -22,8 +22,8 @@ typedef struct d9_fake_counts {
     int64_t kernels;                       /* launched */
     int64_t convolutions, plans, surveyed; /* launched; built; requests for lists of choices */
     int64_t runs[D9_FAKE_WAYS + 1];        /* convolutions by choice */
-    int64_t on_zeros;                      /* run with an argument of only zeros */
-    int64_t read_ahead;                    /* completed reads ahead of cuDNN's libraries */
+    int64_t on_zeros;                      /* inputs of convolutions that were all zero */
+    int64_t read_ahead;                    /* finished calls of d9_cudnn_read_ahead */
     int64_t illegal;                       /* calls that are illegal during capture */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
     int64_t used_bytes, most_bytes;
@@ -40,7 +40,7 @@ typedef struct d9_fake {
     int devices, major, minor;
     int device_error;                              /* error of cudaGetDeviceCount; 0: none */
     int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */
-    int unsteady;                                  /* choice that gives other bits each second time; 0: none */
+    int unsteady;                                  /* choice whose result alternates by one bit; 0: none */
     bool without_code;                             /* kernels have no code for this device */
     bool without_cudnn;                            /* cudnnCreate fails */
     bool tensor_cores;                             /* tf32 convolutions round their inputs */

@@ -10,7 +10,7 @@
  *   e6  6 MiB                       30 us
  *   e7  slow, no workspace          90 us
  *
- * A test can make one of them give other bits each second time.
+ * A test can make the result of one of them alternate by one bit.
  *
  * tf32 is computed as f32, unless a test sets tensor_cores: then inputs are rounded first. */
 #include "engine/backends/cuda/cudnn.h"
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct way {
+typedef struct way { /* a choice; its engine is its index in `ways` */
     int64_t workspace_bytes;
     double seconds;
 } way;
@@ -163,7 +163,7 @@ static double tf32_rounded(double x) {
 
 static int64_t size_of(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
-/* Accumulates the products of an image's element, a weight and an output's element that belong together. */
+/* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. */
 static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS]) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
                   *y = d->tensor[D9_CONV_OUTPUT].dims; /* (N, C, H, W), (O, C, KH, KW), (N, O, OH, OW) */
@@ -186,8 +186,8 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
         }
 }
 
-/* True if this repeats the last convolution and nothing was written in between, as in tuning: the output is there
- * already. */
+/* True if this repeats the last convolution and nothing was written in between, as in tuning: its output is still
+ * there. */
 static bool repeated(const work *job) {
     static work last;
     static int64_t changes;
@@ -203,7 +203,7 @@ static bool is_zero(const double *t, const d9_conv_tensor *tensor) {
     return true;
 }
 
-/* Flips the last bit of the first element each second time. */
+/* For the unsteady choice: sets the lowest bit of the first element to the parity of the number of convolutions. */
 static void unsettle(const work *job) {
     uint8_t *written = job->data[job->description.written];
     const d9_fake *fake = d9_fake_get();

@@ -1,4 +1,4 @@
-/* Returns the module beside the test program if it is the fake. */
+/* Finds the fake in the backend's module, which may instead be the real one: see fake.h. */
 #include "tests/cuda_backend/fake.h"
 
 #include <dlfcn.h>

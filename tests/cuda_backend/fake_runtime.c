@@ -44,7 +44,7 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static int64_t arrived; /* copies from the host, and memsets */
+static int64_t arrived; /* copies and memsets to device memory */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
@@ -58,7 +58,7 @@ static cudaError_t answer(cudaError_t error) {
     return error;
 }
 
-/* Called first by every function: planted failures and sticky errors. */
+/* Called first by nearly every function: returns the planted failure or the sticky error, if any. */
 static cudaError_t begin(void) {
     if (++fake.counts.calls == fake.fail_at) return answer((cudaError_t)fake.fail_with);
     return answer(sticky);
@@ -132,6 +132,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 /* ---- waiting ---- */
 
+/* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
     const size_t before = d9_model_launches();
@@ -147,6 +148,7 @@ static cudaError_t drain(void) {
 
 /* ---- memory ---- */
 
+/* The allocation that contains these bytes; NULL: none. */
 static block *block_of(const void *pointer, size_t bytes) {
     const uint8_t *at = pointer;
     for (int b = 0; b < BLOCKS; b++)
@@ -253,7 +255,7 @@ cudaError_t cudaFreeHost(void *pointer) {
 
 /* ---- the stream, and graphs ---- */
 
-static void listen(void) {
+static void route_launches(void) {
     const bool capturing = the_stream.captured;
     d9_model_keep(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
                   capturing);
@@ -265,7 +267,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     the_stream = (struct CUstream_st){.pending = d9_model_list_new()};
     fake.counts.live_streams++;
     *stream = &the_stream;
-    listen();
+    route_launches();
     if (fake.without_code) d9_model_stale(cudaErrorNoKernelImageForDevice); /* reported at the first launch */
     return cudaSuccess;
 }
@@ -276,7 +278,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     d9_model_list_free(stream->pending);
     the_stream = (struct CUstream_st){.pending = NULL};
     fake.counts.live_streams--;
-    listen();
+    route_launches();
     sticky = cudaSuccess;
     return error;
 }
@@ -293,7 +295,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     stream->captured = d9_model_list_new();
     stream->spoilt = false;
     fake.counts.captures++;
-    listen();
+    route_launches();
     return cudaSuccess;
 }
 
@@ -309,11 +311,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
         fake.counts.live_graphs++;
     }
     stream->captured = NULL;
-    listen();
+    route_launches();
     return error != cudaSuccess ? error : *graph ? cudaSuccess : answer(cudaErrorStreamCaptureInvalidated);
 }
 
-/* An executable graph is a separate object; here both share the list, and the last one frees it. */
+/* The executable graph takes the list of work from the graph, which can therefore be instantiated only once. */
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
     BEGIN(begin_uncaptured);
     if (flags != 0) return answer(cudaErrorInvalidValue);

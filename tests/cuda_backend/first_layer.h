@@ -8,7 +8,7 @@
 enum { FIRST_OUTPUTS = 8 };
 typedef struct first_case {
     op_case c;
-    d9_value_id conv, whitened, outputs[FIRST_OUTPUTS];
+    d9_value_id conv, whitened, outputs[FIRST_OUTPUTS]; /* whitened: may be D9_NONE; outputs: values to compare */
     int count;
 } first_case;
 
@@ -18,10 +18,10 @@ typedef struct first_how {
     bool halves; /* that convolution has stride 2 */
 } first_how;
 
-/* For f64, master values are f64 as well. */
+/* Builds the graph, with gradients unless how.evaluate. Master values are f32, or f64 if `compute` is. */
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how);
 
-/* Copies the inputs of `from`, with weights rounded by its casts. */
+/* Copies the inputs of `from` by name. Weights are rounded to its compute type, as its cast nodes do. */
 void take_contents(first_case *to, const first_case *from);
 
 #endif

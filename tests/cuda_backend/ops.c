@@ -1,6 +1,6 @@
-/* The CUDA backend's rules, on the CPU model of the kernels (or a GPU: see CMakeLists.txt), compared with the
- * reference: every operation in f32, bf16 and fp16, fused rules against unfused ones, invalid input. Every rule of the
- * table must have run. */
+/* The CUDA backend's rules (implementations of one or more nodes), on the CPU model of the kernels or a GPU, compared
+ * with the reference: every operation in f32, bf16 and fp16, fused rules against unfused ones, invalid input. Every
+ * rule of the table must have run. */
 #include "core/system.h"
 #include "core/text.h"
 #include "tests/cuda_backend/fake.h"
@@ -27,7 +27,7 @@ static struct {
 } ran[MOST_RULES];
 static int ran_count;
 static const char *running;
-static d9_backend watched; /* the backend, recording what each plan ran when it is freed */
+static d9_backend watched; /* `model`, but freeing a plan notes the rules that it ran */
 static const d9_backend *model;
 
 static int find_rule(const char *rule) {
@@ -36,7 +36,7 @@ static int find_rule(const char *rule) {
     return -1;
 }
 
-static void note(const char *rule) {
+static void note_rule(const char *rule) {
     int i = find_rule(rule);
     assert_true(ran_count < MOST_RULES);
     if (i < 0) snprintf(ran[i = ran_count++].rule, sizeof ran->rule, "%s", rule);
@@ -51,12 +51,13 @@ static void note_and_free(d9_context *context, d9_plan *plan) {
     const int count = plan ? model->times(plan, rows, 128, false) : 0;
     assert_true(count <= 128);
     for (int r = 0; r < count; r++)
-        if (rows[r].runs > 0) note(rows[r].rule);
+        if (rows[r].runs > 0) note_rule(rows[r].rule);
     model->plan_free(context, plan);
 }
 
 #define RUNNING() (running = __func__)
 
+/* Number of lines that begin with `what`. */
 static int lines_with(const char *text, const char *what) {
     int lines = 0;
     for (const char *at = text; (at = strstr(at, what)); at++) lines += at == text || at[-1] == '\n';
@@ -253,6 +254,7 @@ typedef struct chain {
 static const d9_shape whole = {4, {6, 4, 10, 24}}, half = {4, {6, 2, 5, 24}}; /* before and after the pool */
 static const d9_shape vector = {1, {24}}, statistics = {2, {3, 24}};
 
+/* Adds an output of a node that check_chain compares. */
 static d9_value_id made(chain *k, const char *name, d9_type type, d9_shape shape) {
     const d9_buffer buffer = shape.rank == 1 ? D9_BUFFER_GRADIENT : D9_BUFFER_SCRATCH;
     return k->outputs[k->count++] = op_output(&k->c, name, buffer, type, shape);
@@ -345,7 +347,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     op_node(&k->c, &gradient);
 }
 
-/* The rule must run in one pass if `taken`, with the bits of the unfused nodes, and agree with the reference. */
+/* The rule must run in one pass exactly if `taken`, give the bits of unfused nodes, and agree with the reference. */
 static void check_chain(fixture *f, chain *k, const char *rule, bool taken) {
     char text[1024], line[96];
     snprintf(line, sizeof line, "%s\tchain\tone pass, ", rule);
@@ -383,7 +385,8 @@ TEST(chains_in_one_pass_give_the_bits_of_their_nodes) {
     }
 }
 
-/* Two passes would overwrite the pool's input before all of it is read. */
+/* The rule may write the pool's output early, so no other value of the chain (here act's output) may share its memory.
+ */
 TEST(an_output_on_the_pools_output_is_not_fused) {
     fixture *f = *state;
     chain k;
@@ -407,8 +410,8 @@ TEST(another_pools_gradient_is_not_fused) {
     check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
 }
 
-/* A plan saved with two passes is followed even if one would do. A plan saved for another device's algorithms is
- * rejected. */
+/* A plan saved with two passes is followed even if one would do. A plan with an algorithm that this device does
+ * not offer is rejected. */
 TEST(a_saved_plan_names_the_way) {
     fixture *f = *state;
     chain k;
@@ -462,7 +465,7 @@ TEST(timing_the_ways_moves_no_statistics) {
     op_case_free(&k.c);
 }
 
-/* dawn94's network at full width: pools and skip gradients are fused into the norms' passes, all in one pass. */
+/* dawn94's network at full width: pools and skip gradients are fused with the norms, each of which takes one pass. */
 TEST(the_recipe_takes_one_pass_everywhere) {
     static const char *const yaml =
         "train: {batch_size: 64}\n"
@@ -473,7 +476,7 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     d9_device *device;
     d9_plan *plan;
     d9_backend_options untimed = f->r.fused;
-    untimed.tune = D9_TUNE_OFF; /* as for convolutions of this size */
+    untimed.tune = D9_TUNE_OFF; /* tuning would run the fake's slow convolutions */
     RUNNING();
     if (!D9_ON_FAKE) return; /* the fake's limits are known */
     d9_config *config = program_config(&f->context, yaml);
@@ -556,7 +559,7 @@ TEST(too_much_memory_is_refused_in_figures) {
     op_case_free(&c);
 }
 
-/* Runs the operation's case with so many channels that it does not fit. */
+/* The operation's case with `channels` times as many channels and `samples` training images must not fit. */
 static void assert_refused(fixture *f, d9_op op, int64_t channels, int64_t samples) {
     op_case c;
     d9_device *device;
@@ -585,7 +588,7 @@ TEST(scratch_is_counted_before_it_is_asked_for) {
     assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* for sorting the samples */
 }
 
-/* Adds the rules of a file, the first string of each row of its table, with the tests that ran them. */
+/* Adds the rules of a file (first string of each row of its table) and the tests that ran them; returns how many. */
 static int rows_of(fixture *f, const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;

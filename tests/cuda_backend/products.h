@@ -4,7 +4,7 @@
 
 #include "tests/support/rival.h"
 
-/* Compares each pass in each type with the reference, using the expected rule; fails the test on differences. */
+/* Compares each pass in each type with the reference; fails the test on a difference or an unexpected rule. */
 void compare_products(rival *r, const d9_type *types, int type_count);
 
 #endif

@@ -1,6 +1,6 @@
 /* Calls of the CUDA backend to the CUDA runtime and cuDNN, counted by their fake (fake.h): no allocation or wait within
- * an epoch, one recording per set of active nodes, failure of each call, limited memory, and tuning with its
- * workspaces. */
+ * an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions of a device,
+ * and copies. */
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
@@ -9,8 +9,8 @@ static d9_fake *fake;
 
 /* ---- a step ---- */
 
-/* With and without an update of the average: two sets in training, one in evaluation. Once each is recorded, a step is
- * a single replay. */
+/* Three CUDA graphs are captured: a training step with and without the average's update, and an evaluation step. After
+ * that each step is one graph launch. */
 static void check_recordings(const watch *w) {
     assert_ints(fake->counts.captures, 3, fake->counts.instantiations, 3);
     for (int64_t s = RUN_STEPS_PER_EPOCH + 2; s <= RUN_STEPS; s++) {
@@ -30,7 +30,7 @@ TEST(nobody_waits_within_an_epoch) {
     for (int64_t s = 2; s <= RUN_STEPS; s++) {
         const d9_fake_counts *before = &w.after[s - 1], *after = &w.after[s];
         const bool first = (s - 1) % RUN_STEPS_PER_EPOCH == 0;
-        assert_int_equal(after->waits - before->waits, first); /* for the epoch that ended */
+        assert_int_equal(after->waits - before->waits, first); /* an epoch's first step waits for the last epoch */
         waited += first;
         assert_ints(after->allocations, before->allocations, after->frees, before->frees);
         if (first) continue;
@@ -46,7 +46,7 @@ static void note_writes(void *user, const d9_program *program, int64_t step, dou
     ((int64_t *)user)[step] = fake->counts.writes;
 }
 
-/* The step number on the device advances by two without the host; the bits are those of larger batches. */
+/* With two batches per step the device advances its step number itself; parameters equal those of larger batches. */
 TEST(steps_may_take_two_batches) {
     d9_context context;
     d9_result results[2];
@@ -184,8 +184,8 @@ TEST(what_is_missing_is_named) {
 
 /* ---- memory ---- */
 
-/* Fails the call of each number once. Calls that a run can do without, as in closing, may be ignored; nothing may be
- * left. */
+/* Runs with one failing call each: the first 40, then every 109th. Failures of calls that a run can do without, as in
+ * closing, may be ignored; nothing may stay open. */
 TEST(every_call_may_fail) {
     static watch w;
     int64_t calls, failed = 0, tried = 0;
@@ -209,8 +209,8 @@ TEST(every_call_may_fail) {
     assert_true(failed > tried / 2);
 }
 
-/* True if the run is rejected for lack of memory, with a message that names a batch; false if it runs with a choice
- * that needs less memory. */
+/* True if the run is rejected for lack of memory, with an error in GiB; false if it runs, with e7, the choice without a
+ * workspace. */
 static bool is_refused(int64_t bytes) {
     static watch w;
     fake->reset();
@@ -285,8 +285,8 @@ TEST(precisions_follow_the_device) {
 
 enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* MANY exceeds the ring buffer */
 
-/* The source is overwritten immediately after each call: many small copies, more than can be queued at once, and large
- * ones. */
+/* The source is overwritten immediately after each call: many small copies, more than can be queued at once, and a
+ * large one. */
 TEST(writes_are_taken_at_once) {
     static int32_t source[MANY], got[MANY];
     static d9_program program;
@@ -305,7 +305,7 @@ TEST(writes_are_taken_at_once) {
         for (int32_t i = 0; i < FEW; i++) source[i] = w * FEW + i;
         op_ok(&context, backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
                                        FEW * sizeof *source));
-        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* a few do not wait */
+        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* the first do not wait */
     }
     for (int32_t i = 0; i < MANY; i++) source[i] = 3 * i;
     op_ok(&context, backend->write(&context, device, D9_BUFFER_GRADIENT, 0, source, sizeof source));

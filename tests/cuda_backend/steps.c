@@ -1,5 +1,5 @@
-/* Steps of the CUDA backend on the CPU model (or a GPU): recorded sets of active nodes, values that change on the
- * device from step to step, the guard of fp16, times. The reference runs the same cases node by node. */
+/* Steps of the CUDA backend on the CPU model (or a GPU): captured graphs, values that change on the device from step to
+ * step, the guard of fp16, times. The reference runs the same cases node by node. */
 #include "tests/cuda_backend/fake.h"
 #include "kernels/cuda/kernels.h"
 #include "tests/support/rival.h"
@@ -9,15 +9,15 @@ enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 
 
 static d9_context context;
 static const d9_backend *cuda;
-static char logged[256];
+static char logged[256]; /* the last warning */
 
 static void note(void *user, d9_log_level level, const char *line) {
     (void)user;
     if (level == D9_LOG_WARNING) snprintf(logged, sizeof logged, "%s", line);
 }
 
-/* draw, augment; an update with a table of learning rates; an average that moves every third step of an epoch, with its
- * own rate. */
+/* draw, augment; an update with a table of learning rates; a moving average, with a table of ratios, that is updated in
+ * the second of the three steps of each epoch. */
 typedef struct training {
     op_case c;
     d9_value_id image, w, v, average;
@@ -112,7 +112,7 @@ static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *w
             fail_msg("step %lld: %s[%lld] is %.9g, not %.9g", (long long)step, what, (long long)i, got[i], want[i]);
 }
 
-/* Runs every step twice, so that each set is run, recorded and replayed; some out of order. */
+/* Runs all steps, then some again, so that each combination of active nodes is run, captured and replayed. */
 TEST(every_step_is_the_reference_s) {
     static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4, 4, 7, 0, 1, 2};
     static const d9_backend_options unfused = {.threads = 1}, fused = {.threads = 1, .fuse = true};
@@ -134,7 +134,7 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* fp16: a step with such a gradient changes no weight, is counted, and the first is named; the next step trains. */
+/* fp16: a step with such a gradient changes no weight. The warning has their number, the parameter, the first step. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;
@@ -161,7 +161,7 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* Gradients left from an earlier step of a group must not count in steps in which the group does not move. */
+/* An infinite gradient of a parameter group must not skip the steps in which the group is not updated. */
 TEST(gradients_of_other_steps_skip_nothing) {
     training t;
     op_live live;
@@ -184,7 +184,7 @@ TEST(gradients_of_other_steps_skip_nothing) {
     memcpy(gradient, c->content[g], sizeof gradient);
     gradient[20] = INFINITY;
     op_write(&live, g, gradient);
-    for (int s = 0; s < 4; s++) { /* the first group moves in steps 0 and 2 */
+    for (int s = 0; s < 4; s++) { /* the first group is updated in steps 0 and 2 */
         op_read(&live, w, before);
         op_step(&live, s);
         op_read(&live, w, after);

@@ -1,5 +1,5 @@
 /* Selection among cuDNN's algorithms by the CUDA backend, on their fake (fake_cudnn.c): the fastest one that fits in
- * memory and whose bits repeat, timed on data of its own. Selected and banned choices are cached. */
+ * memory and whose bits repeat, timed on random numbers. Selected and banned choices are cached. */
 #include "backends/host/device.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -87,11 +87,11 @@ TEST(what_was_chosen_is_remembered) {
 
 /* ---- sessions ---- */
 
-typedef struct ground {
+typedef struct ground { /* an open session */
     d9_context context;
     d9_config *config;
     d9_session session;
-    watch w; /* its log */
+    watch w; /* only its log is used */
 } ground;
 
 static void open_ground(ground *g, const char *precision, const char *tune, bool keep_all) {
@@ -119,7 +119,7 @@ static void fresh_cache(void) {
 
 /* ---- timing ---- */
 
-/* A choice twice as slow as the best gets a warm-up and one run; the others 24 more. */
+/* A choice that takes twice as long as the best so far gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
     static ground g;
     fresh_cache();
@@ -128,7 +128,7 @@ TEST(slow_choices_are_dropped) {
     const d9_fake_counts *c = &fake->counts;
     assert_true(c->surveyed >= 10);
     assert_int_equal(c->runs[1], 26 * c->surveyed);
-    assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to check whether its bits repeat */
+    assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to check if its bits repeat */
     assert_ints(c->runs[6], 26 * c->surveyed, c->runs[7], 2 * c->surveyed);
     close_ground(&g);
 }
@@ -148,7 +148,7 @@ TEST(nothing_is_timed_on_zeros) {
 
 /* ---- norms ---- */
 
-/* The device claims to run the algorithms with one pass but does not. */
+/* The device reports that it can run a norm in one pass, but the launch fails. */
 TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
     static watch w[2]; /* fails in the run itself, or in tuning */
     static const char *const tune[] = {"off", "on"};
@@ -268,7 +268,7 @@ TEST(verify_bans_what_was_chosen_before) {
 
 /* ---- memory limits ---- */
 
-/* Leaves the memory of a run without tuning, plus `more` bytes. */
+/* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */
 static void leave_room(int64_t more) {
     static watch w;
     fake->reset();
@@ -278,7 +278,7 @@ static void leave_room(int64_t more) {
     fake->held_bytes = fake->memory_bytes - enough - more;
 }
 
-/* e3 needs 1 MiB. With less, e1 is used this time. */
+/* e3 needs 1 MiB. With less free memory e1 is used, but not cached. */
 TEST(a_choice_made_for_want_of_room_is_not_kept) {
     static watch w;
     fresh_cache();
@@ -287,7 +287,7 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_true(watch_count(w.plan, "e1") >= 20);
     assert_int_equal(watch_count(w.plan, "e3"), 0);
-    assert_true(fake->counts.runs[7] > 0); /* they were timed */
+    assert_true(fake->counts.runs[7] > 0); /* the choices were timed */
     fake->reset();
     watch_run("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e3") >= 20);
@@ -320,7 +320,7 @@ TEST(workspaces_without_room_are_refused_in_figures) {
 
 enum { KEPT = 1 << 13, BUFFERS = 3 };
 
-/* Trains, and plans evaluation before step `planned`. Returns the number of recordings, and the final state, average
+/* Trains, and plans evaluation before step `planned`. Returns the number of captured graphs. kept: final state, average
  * and velocities. */
 static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     static ground g;
@@ -348,8 +348,8 @@ static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     return captures;
 }
 
-/* Tuning enlarges the scratch memory temporarily, so earlier recordings refer to freed memory. Between two steps it
- * must not change the state: in f32 the weights, and in evaluation their average, are arguments of a convolution. */
+/* Tuning enlarges the scratch memory temporarily, so graphs captured before refer to freed memory. Tuning between two
+ * steps must not change the state: in f32 the weights, and in evaluation their average, are convolution arguments. */
 TEST(a_later_plan_moves_the_scratch_and_nothing_else) {
     static float kept[2][BUFFERS][KEPT];
     assert_int_equal(train_planning_at(0, kept[0]), 2); /* with and without an update of the average */

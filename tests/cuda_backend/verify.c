@@ -43,7 +43,7 @@ typedef struct limits {
 static void note_limit(void *user, const d9_verify_row *row) {
     limits *l = user;
     const bool convolution =
-        strstr(row->name, " conv") && !strchr(row->name, '+'); /* the first layer's is computed in f32 */
+        strstr(row->name, " conv") && !strchr(row->name, '+'); /* with '+': the fused first layer, computed in f32 */
     assert_true(row->passed);
     if (convolution)
         assert_true(row->limit == 2e-3 && row->cosine >= 0.99999);
