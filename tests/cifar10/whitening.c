@@ -1,5 +1,5 @@
 /* Patch statistics of real images, where CIFAR-10 is present: covariance and eigenvalues against those that PyTorch
- * computed (tests/golden), and dawn94's filters made of 10,000 training images: they whiten them. */
+ * computed (tests/golden); and dawn94's filters, computed from 10,000 training images, must whiten their patches. */
 #include "step/patches.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
@@ -34,7 +34,7 @@ TEST(test_statistics_are_pytorchs, set_up) {
     assert_int_equal(seen, 2);
 }
 
-/* F C F^T is diagonal with lambda / (lambda + epsilon) on the diagonal. */
+/* With filters F and covariance C of the patches, F C F^T is diagonal, with elements lambda / (lambda + epsilon). */
 static void check_whitens(const double *filters, const d9_dataset *data) {
     enum { D = 27 };
     double table[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D];

@@ -24,7 +24,7 @@ static size_t own_size;
 
 static void require_ok(d9_status status) { fuzz_require(status == D9_OK, shared.context.message); }
 
-/* Inserts this build's configuration and data digests, so that a corpus outlives new options. `key` ends in `:"`. */
+/* Overwrites the value after `key`, which ends in `:"`, if the file has it. So a corpus outlives new options. */
 static void put_value(uint8_t *bytes, size_t size, const char *key, const char *value) {
     const size_t length = strlen(key), digits = strlen(value);
     uint8_t *at = memmem(bytes, size, key, length);
@@ -37,7 +37,7 @@ static d9_status read_back(d9_progress_state *progress) {
     return d9_checkpoint_read(&session, path, ROWS, progress);
 }
 
-/* The state after an epoch; the timeline has an entry in each segment. */
+/* Opens the session. own: its checkpoint after an epoch, with an entry of each kind in the timeline. */
 static void set_up(void) {
     d9_epoch_row row = {.epoch = 1, .train_loss = 2, .accuracy = 10, .accuracy_tta = 11};
     fuzz_begin(&shared);
@@ -62,7 +62,7 @@ static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t siz
     fuzz_require(file->size == size && memcmp(file->bytes, bytes, size) == 0, "a checkpoint is written as it was read");
 }
 
-/* A file that this version would write differently (other blanks or order in its header) must become stable. */
+/* Writes, reads and writes again: the input's header may have other blanks or order, but both outputs must be equal. */
 static void go_round(d9_progress_state *progress) {
     require_ok(d9_checkpoint_write(&session, path, progress));
     const fuzz_file *file = fuzz_find(&shared, path);

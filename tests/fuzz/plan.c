@@ -35,7 +35,7 @@ static void set_up(void) {
     require_ok(d9_program_build(&shared.context, config, &extent, d9_precision_find("f32"), &options, &program));
 }
 
-/* Plans both lists by the text. `said`: the texts of both plans, joined. Returns the first error. */
+/* Plans training and evaluation by `text`; runs a step of each if `run`. Adds the texts of both plans to `said`. */
 static d9_status plan(const d9_backend *backend, const char *text, bool run, d9_text *said) {
     d9_status status;
     d9_context *context = &shared.context;

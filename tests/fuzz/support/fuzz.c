@@ -14,7 +14,7 @@ void fuzz_require(bool holds, const char *what) {
     abort();
 }
 
-static void *own(size_t size) { /* for the test itself: never fails */
+static void *own(size_t size) { /* for the test itself: never NULL */
     void *bytes = calloc(1, size ? size : 1);
     fuzz_require(bytes != NULL, "the test has memory");
     return bytes;
@@ -72,7 +72,7 @@ static fuzz_file *make(fuzz_bench *bench, const char *path) {
     return NULL;
 }
 
-/* A folder was made explicitly, or contains files. */
+/* True if `path` is a folder: it was made explicitly, or contains files. */
 static bool is_folder(fuzz_bench *bench, const char *path) {
     const size_t length = strlen(path);
     for (int i = 0; i < FUZZ_FILES; i++) {
