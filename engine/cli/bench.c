@@ -244,7 +244,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         return d9_fail(&cli->context, D9_USAGE, "--memory: only for dawn9 bench fit, not for bench %s", what);
     if (chosen->steps.given && fit) return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench fit runs no step");
     if (chosen->steps.given && strcmp(what, "cold") == 0)
-        return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench cold runs one step, the first");
+        return d9_fail(&cli->context, D9_USAGE, "--steps: dawn9 bench cold runs the first two steps");
     D9_TRY(d9_cli_config(cli, chosen->config ? chosen->config : "configs/dawn94.yaml", &chosen->edits, NULL, &config));
     if (fit) {
         status = d9_bench_fit(cli, config, chosen->memory, chosen->json);

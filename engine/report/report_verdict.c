@@ -90,9 +90,8 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
     const int rest = comparisons - told;
     if (with_interval == 0) {
         d9_text_add(text,
-                    "%d comparisons have too few runs, or no variance, for an interval: none is evidence of a "
-                    "more than "
-                    "an anecdote.",
+                    "%d comparisons have too few runs, or no variance, for an interval: none is evidence "
+                    "of a difference.",
                     comparisons);
         return;
     }
