@@ -5,7 +5,6 @@
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-
 #include <glob.h>
 
 enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
@@ -22,13 +21,10 @@ typedef struct question {
 } question;
 
 typedef struct fixture {
-    d9_context context;
     int count[PRECISIONS];
     question (*questions)[MOST]; /* (PRECISIONS), without duplicates */
     d9_cudnn_choice *choices;    /* (CHOICES) */
 } fixture;
-
-/* ---- the configurations' convolutions ---- */
 
 static bool is_conv(const d9_node *node) {
     return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
@@ -58,16 +54,16 @@ static void add_list(fixture *f, int precision, const d9_program *program, const
 
 static void add_configuration(fixture *f, const char *path) {
     d9_config *config;
-    op_ok(&f->context, d9_config_load(&f->context, path, NULL, &config));
+    OK(d9_config_load(&context, path, NULL, &config));
     const d9_extent extent = program_extent(config, CIFAR10_IMAGES, config->data.image_size);
     for (int p = 0; p < PRECISIONS; p++) {
         d9_program program;
-        program_make(&f->context, config, &extent, precisions[p], false, &program);
+        program_make(&context, config, &extent, precisions[p], false, &program);
         add_list(f, p, &program, &program.train);
         add_list(f, p, &program, &program.eval);
-        d9_program_free(&f->context, &program);
+        d9_program_free(&context, &program);
     }
-    d9_config_free(&f->context, config);
+    d9_config_free(&context, config);
 }
 
 static void add_folder(fixture *f, const char *pattern, size_t least) {
@@ -85,18 +81,16 @@ TEST(every_configuration_asks) {
     for (int p = 0; p < PRECISIONS; p++) assert_true(f->count[p] >= 50);
 }
 
-/* ---- cuDNN's choices ---- */
-
 /* Index of the first choice, best first, that can be built within the workspace limit; -1: none. */
 static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_description *description) {
     d9_cudnn_graph graph;
     int count, first = -1;
-    op_ok(&f->context, d9_cudnn_graph_make(&f->context, target, description, &graph));
-    op_ok(&f->context, d9_cudnn_choices(&f->context, target, &graph, f->choices, CHOICES, &count));
+    OK(d9_cudnn_graph_make(&context, target, description, &graph));
+    OK(d9_cudnn_choices(&context, target, &graph, f->choices, CHOICES, &count));
     for (int i = 0; i < count && first < 0; i++) {
         d9_cudnn_plan plan;
         bool built;
-        op_ok(&f->context, d9_cudnn_plan_make(&f->context, target, &graph, &f->choices[i], &plan, &built));
+        OK(d9_cudnn_plan_make(&context, target, &graph, &f->choices[i], &plan, &built));
         if (built && plan.workspace_bytes <= D9_CONV_MOST_WORKSPACE) first = i;
         d9_cudnn_plan_free(&plan);
     }
@@ -108,7 +102,7 @@ static int first_plan(fixture *f, const d9_cudnn_target *target, const d9_conv_d
 static int check_device(fixture *f, const test_device *device, int precision) {
     d9_cudnn_target target;
     int without = 0;
-    op_ok(&f->context, test_device_open(&f->context, device, &target));
+    OK(test_device_open(&context, device, &target));
     for (int i = 0; i < f->count[precision]; i++) {
         const question *q = &f->questions[precision][i];
         if (first_plan(f, &target, &q->description) >= 0) continue;
@@ -138,7 +132,7 @@ TEST(every_convolution_has_a_plan) {
 TEST(what_a_card_lacks_has_no_plan) {
     fixture *f = *state;
     d9_cudnn_target target;
-    op_ok(&f->context, test_device_open(&f->context, &test_devices[0], &target));
+    OK(test_device_open(&context, &test_devices[0], &target));
     assert_int_equal(first_plan(f, &target, &f->questions[BF16][0].description), -1);
     cudnnBackendDestroyDescriptor(target.properties);
 }
@@ -148,18 +142,18 @@ extern void __lsan_disable(void) __attribute__((weak));
 int main(void) {
     static fixture f;
     void *questions = NULL, *choices = NULL;
-    d9_context_init(&f.context);
+    d9_context_init(&context);
     if (__lsan_disable) __lsan_disable();
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
-    if (d9_allocate(&f.context, PRECISIONS * sizeof *f.questions, "questions", &questions) != D9_OK ||
-        d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &choices) != D9_OK) {
-        print_error("%s\n", f.context.message);
+    if (d9_allocate(&context, PRECISIONS * sizeof *f.questions, "questions", &questions) != D9_OK ||
+        d9_allocate(&context, CHOICES * sizeof(d9_cudnn_choice), "choices", &choices) != D9_OK) {
+        print_error("%s\n", context.message);
         return 1;
     }
     test_keep_compiler();
     f.questions = questions;
     f.choices = choices;
     const int failed = test_run(&f);
-    d9_release(&f.context, f.choices), d9_release(&f.context, f.questions);
+    d9_release(&context, f.choices), d9_release(&context, f.questions);
     return failed;
 }

@@ -5,7 +5,6 @@
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-
 #include <dlfcn.h>
 
 enum { CHOICES = 128 };
@@ -16,7 +15,6 @@ int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 
 typedef struct fixture {
-    d9_context context;
     d9_cudnn_target h200;
     d9_cudnn_choice *choices; /* (CHOICES) */
 } fixture;
@@ -58,8 +56,8 @@ static void check_plan(fixture *f, const d9_conv_description *description, const
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
     bool built;
-    op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, description, &graph));
-    op_ok(&f->context, d9_cudnn_plan_make(&f->context, &f->h200, &graph, choice, &plan, &built));
+    OK(d9_cudnn_graph_make(&context, &f->h200, description, &graph));
+    OK(d9_cudnn_plan_make(&context, &f->h200, &graph, choice, &plan, &built));
     assert_true(built && plan.workspace_bytes >= 0);
     d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
 }
@@ -70,14 +68,14 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
     int64_t engines;
     int count;
     bool built;
-    if (d9_cudnn_graph_make(&f->context, &f->h200, description, &graph) != D9_OK)
-        fail_msg("%s: %s", what, f->context.message);
-    op_ok(&f->context, d9_cudnn_engine_count(&f->context, &graph, &engines));
+    if (d9_cudnn_graph_make(&context, &f->h200, description, &graph) != D9_OK)
+        fail_msg("%s: %s", what, context.message);
+    OK(d9_cudnn_engine_count(&context, &graph, &engines));
     if (engines <= 0) fail_msg("%s: no engine", what);
-    op_ok(&f->context, d9_cudnn_choices(&f->context, &f->h200, &graph, f->choices, CHOICES, &count));
+    OK(d9_cudnn_choices(&context, &f->h200, &graph, f->choices, CHOICES, &count));
     if (count <= 0) fail_msg("%s: no choice is left", what);
     check_names(f->choices, count);
-    op_ok(&f->context, d9_cudnn_plan_make(&f->context, &f->h200, &graph, &f->choices[0], &plan, &built));
+    OK(d9_cudnn_plan_make(&context, &f->h200, &graph, &f->choices[0], &plan, &built));
     if (!built) fail_msg("%s: the first choice cannot be planned", what);
     assert_true(plan.workspace_bytes >= 0);
     d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
@@ -110,15 +108,15 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     for (int b = 0; b < 2; b++) {
         char yaml[512];
         snprintf(yaml, sizeof yaml, "base: %s/configs/dawn94.yaml\n%s", D9_SOURCE_DIR, smaller[b]);
-        d9_config *config = program_config(&f->context, yaml);
+        d9_config *config = program_config(&context, yaml);
         const d9_extent extent = program_extent(config, 1024, 32);
         for (int p = 0; p < 4; p++) {
             d9_program program;
-            program_make(&f->context, config, &extent, precisions[p], false, &program);
+            program_make(&context, config, &extent, precisions[p], false, &program);
             assert_ints(check_list(f, &program, &program.train), 24, check_list(f, &program, &program.eval), 9);
-            d9_program_free(&f->context, &program);
+            d9_program_free(&context, &program);
         }
-        d9_config_free(&f->context, config);
+        d9_config_free(&context, config);
     }
 }
 
@@ -165,8 +163,8 @@ static int list_choices(fixture *f, d9_conv_description description, bool tf32, 
     d9_cudnn_graph graph;
     int count;
     description.tf32 = tf32;
-    op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, &description, &graph));
-    op_ok(&f->context, d9_cudnn_choices(&f->context, &f->h200, &graph, choices, CHOICES, &count));
+    OK(d9_cudnn_graph_make(&context, &f->h200, &description, &graph));
+    OK(d9_cudnn_choices(&context, &f->h200, &graph, choices, CHOICES, &count));
     d9_cudnn_graph_free(&graph);
     return count;
 }
@@ -180,9 +178,9 @@ TEST(tf32_adds_tensor_cores) {
     int seen[PASSES] = {0};
     d9_config *config;
     d9_program program;
-    op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
     const d9_extent extent = program_extent(config, 1024, 32);
-    program_make(&f->context, config, &extent, "tf32", false, &program);
+    program_make(&context, config, &extent, "tf32", false, &program);
     for (d9_node_id n = 0; n < program.train.node_count; n++) {
         const d9_node *node = &program.train.nodes[n];
         const d9_site site = {.program = &program, .graph = &program.train, .nodes = {node}, .node_count = 1};
@@ -204,7 +202,7 @@ TEST(tf32_adds_tensor_cores) {
         seen[g.pass]++;
     }
     for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
-    d9_program_free(&f->context, &program), d9_config_free(&f->context, config);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 /* True if the engine has the numerical note `wanted`. */
@@ -235,8 +233,8 @@ typedef struct tally {
 static void check_order(fixture *f, const d9_conv_description *description, const char *what, tally *seen) {
     d9_cudnn_graph graph;
     int count, last = 0;
-    op_ok(&f->context, d9_cudnn_graph_make(&f->context, &f->h200, description, &graph));
-    op_ok(&f->context, d9_cudnn_choices(&f->context, &f->h200, &graph, f->choices, CHOICES, &count));
+    OK(d9_cudnn_graph_make(&context, &f->h200, description, &graph));
+    OK(d9_cudnn_choices(&context, &f->h200, &graph, f->choices, CHOICES, &count));
     for (int i = 0; i < count; i++) {
         const int64_t engine = f->choices[i].engine;
         const bool strict = has_note(f, &graph, engine, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP);
@@ -255,12 +253,12 @@ TEST(the_likeliest_choices_come_first) {
     static const char *const precisions[] = {"fp16", "tf32"};
     fixture *f = *state;
     d9_config *config;
-    op_ok(&f->context, d9_config_load(&f->context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
+    OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
     const d9_extent extent = program_extent(config, 1024, 32);
     for (int p = 0; p < 2; p++) {
         d9_program program;
         tally seen = {0};
-        program_make(&f->context, config, &extent, precisions[p], false, &program);
+        program_make(&context, config, &extent, precisions[p], false, &program);
         for (d9_node_id n = 0; n < program.train.node_count; n++) {
             const d9_node *node = &program.train.nodes[n];
             const d9_site site = {.program = &program, .graph = &program.train, .nodes = {node}, .node_count = 1};
@@ -272,9 +270,9 @@ TEST(the_likeliest_choices_come_first) {
         print_message("%s: %d choices, %d without tensor cores, %d with strict NaNs\n", precisions[p], seen.choices,
                       seen.plain, seen.strict);
         assert_true(seen.plain > 0 && seen.strict > 0 && seen.choices > seen.plain + seen.strict);
-        d9_program_free(&f->context, &program);
+        d9_program_free(&context, &program);
     }
-    d9_config_free(&f->context, config);
+    d9_config_free(&context, config);
 }
 
 /* Shows that the checks can fail: cuDNN rejects an output that does not match the input. */
@@ -288,9 +286,7 @@ TEST(a_wrong_description_is_refused) {
                                 .stride = 1,
                                 .pad = 1};
     const d9_conv_description description = d9_conv_describe(&g);
-    assert_int_equal(d9_cudnn_graph_make(&f->context, &f->h200, &description, &graph), D9_DEVICE);
-    assert_words(f->context.message, "cuDNN");
-    d9_context_clear(&f->context);
+    assert_refusal(d9_cudnn_graph_make(&context, &f->h200, &description, &graph), D9_DEVICE, "cuDNN");
 }
 
 TEST(names_that_are_none_are_refused) {
@@ -313,11 +309,9 @@ TEST(names_that_are_none_are_refused) {
 }
 
 TEST(properties_that_are_none_are_refused) {
-    fixture *f = *state;
     cudnnBackendDescriptor_t properties;
-    assert_int_equal(d9_cudnn_properties(&f->context, "{\"deviceVer\":", &properties), D9_DEVICE);
-    assert_null(properties);
-    d9_context_clear(&f->context);
+    assert_int_equal(d9_cudnn_properties(&context, "{\"deviceVer\":", &properties), D9_DEVICE);
+    assert_null(properties), d9_context_clear(&context);
 }
 
 extern void __lsan_disable(void) __attribute__((weak)); /* only in the sanitized build */
@@ -326,19 +320,19 @@ int main(void) {
     static fixture f;
     void *memory;
     const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};
-    d9_context_init(&f.context);
+    d9_context_init(&context);
     if (__lsan_disable) __lsan_disable(); /* cuDNN's memory cannot be traced after it unloads its libraries */
     if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
     test_keep_compiler();
-    if (test_device_open(&f.context, &test_devices[TEST_H200], &f.h200) != D9_OK ||
-        d9_allocate(&f.context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
-        print_error("%s\n", f.context.message);
+    if (test_device_open(&context, &test_devices[TEST_H200], &f.h200) != D9_OK ||
+        d9_allocate(&context, CHOICES * sizeof(d9_cudnn_choice), "choices", &memory) != D9_OK) {
+        print_error("%s\n", context.message);
         return 1;
     }
     f.choices = memory;
     const int failed = test_run(&f);
     cudnnBackendDestroyDescriptor(f.h200.properties);
-    d9_release(&f.context, f.choices);
+    d9_release(&context, f.choices);
     return failed;
 }

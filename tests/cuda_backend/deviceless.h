@@ -4,7 +4,6 @@
 #define D9_TESTS_CUDA_DEVICELESS_H
 
 #include "backends/cuda/cudnn.h"
-
 #include <dlfcn.h>
 #include <stdio.h>
 

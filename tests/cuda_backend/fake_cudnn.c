@@ -16,7 +16,6 @@
 #include "engine/backends/cuda/cudnn.h"
 #include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake_state.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +34,6 @@ _Static_assert(WAYS == (int)D9_FAKE_WAYS, "they are counted there");
 struct cudnnContext {
     cudaStream_t stream;
 };
-
-/* ---- the handle ---- */
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
     *handle = NULL;
@@ -126,12 +123,7 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
     return D9_OK;
 }
 
-void d9_cudnn_plan_free(d9_cudnn_plan *plan) {
-    destroy(&plan->pack);
-    destroy(&plan->plan);
-}
-
-/* ---- computing ---- */
+void d9_cudnn_plan_free(d9_cudnn_plan *plan) { destroy(&plan->pack), destroy(&plan->plan); }
 
 typedef struct work {
     d9_conv_description description;

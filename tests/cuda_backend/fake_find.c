@@ -1,6 +1,5 @@
 /* Finds the fake in the backend's module, which may instead be the real one: see fake.h. */
 #include "tests/cuda_backend/fake.h"
-
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>

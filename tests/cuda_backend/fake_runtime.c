@@ -5,7 +5,6 @@
 #include "tests/cuda_backend/fake_state.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/stream.h"
-
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +78,6 @@ static cudaError_t begin_uncaptured(void) {
         if (begun != cudaSuccess) return begun;                                                                        \
     } while (0)
 
-/* ---- the device ---- */
-
 cudaError_t cudaGetLastError(void) {
     const cudaError_t error = last;
     last = sticky;
@@ -130,8 +127,6 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
     return cudaSuccess;
 }
 
-/* ---- waiting ---- */
-
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
@@ -145,8 +140,6 @@ static cudaError_t drain(void) {
     sticky = error;
     return answer(error);
 }
-
-/* ---- memory ---- */
 
 /* The allocation that contains these bytes; NULL: none. */
 static block *block_of(const void *pointer, size_t bytes) {
@@ -354,8 +347,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
     return begin();
 }
 
-/* ---- events ---- */
-
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
     BEGIN(begin);
     *event = calloc(1, sizeof **event);
@@ -398,8 +389,6 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     *milliseconds = (float)(1e3 * (to->seconds - from->seconds));
     return cudaSuccess;
 }
-
-/* ---- reset ---- */
 
 static void reset(void) {
     fake = fresh;

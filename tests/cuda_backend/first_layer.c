@@ -1,6 +1,5 @@
 /* First layers as graphs: first_layer.h. */
 #include "tests/cuda_backend/first_layer.h"
-
 #include <stdio.h>
 #include <string.h>
 

@@ -13,7 +13,6 @@
 #include "tests/support/test.h"
 
 typedef struct fixture {
-    d9_context context;
     rival r;
 } fixture;
 
@@ -89,7 +88,7 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
         const int height = jitter ? 6 : 9; /* the whole image, or a crop */
         const d9_type type = types[t % TYPES];
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
-        op_case_begin(&c, &f->context, "batch", type, D9_F32, OP_FILL_RANDOM);
+        op_case_begin(&c, &context, "batch", type, D9_F32, OP_FILL_RANDOM);
         c.program.steps_per_epoch = 3;
         const d9_augment_attributes attributes = {5,
                                                   5,
@@ -132,8 +131,8 @@ static void check_first(fixture *f, d9_type type, first_how how, const char *rul
     first_case tested, exact;
     op_live live[3]; /* closed form; node by node; node by node in f64 */
     double *values[3] = {f->r.a, f->r.b, f->r.a + RIVAL_MANY / 2};
-    make_first(&tested, &f->context, type, how);
-    make_first(&exact, &f->context, D9_F64, how);
+    make_first(&tested, &context, type, how);
+    make_first(&exact, &context, D9_F64, how);
     take_contents(&exact, &tested);
     op_open(&live[0], &tested.c, f->r.backend, &f->r.fused);
     op_open(&live[1], &tested.c, &d9_backend_reference, NULL);
@@ -184,7 +183,7 @@ TEST(a_stem_of_7x7_is_not_in_closed_form) {
     d9_backend_options untuned = f->r.fused;
     untuned.tune = D9_TUNE_OFF;
     RUNNING();
-    make_first(&c, &f->context, D9_F16, (first_how){.mixes = 7, .halves = true});
+    make_first(&c, &context, D9_F16, (first_how){.mixes = 7, .halves = true});
     rival_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
     assert_ints(lines_with(text, "conv\t"), 1, lines_with(text, "norm+act\t"), 1);
     assert_ints(lines_with(text, "act_backward+norm_backward\t"), 1, lines_with(text, "conv_backward_weight\t"), 1);
@@ -199,7 +198,7 @@ TEST(a_wide_second_convolution_is_not_in_closed_form) {
     d9_backend_options untuned = f->r.fused;
     untuned.tune = D9_TUNE_OFF;
     RUNNING();
-    make_first(&c, &f->context, D9_F32, (first_how){.whiten = true, .mixes = 3});
+    make_first(&c, &context, D9_F32, (first_how){.whiten = true, .mixes = 3});
     rival_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
     assert_int_equal(lines_with(text, "conv\t"), 2);
     op_case_free(&c.c);
@@ -213,7 +212,7 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
     for (int t = 0; t < TYPES; t++) {
         first_case c;
         char text[1024];
-        make_first(&c, &f->context, types[t], (first_how){.whiten = true, .mixes = 1});
+        make_first(&c, &context, types[t], (first_how){.whiten = true, .mixes = 1});
         const d9_value_id read[] = {c.whitened, c.conv};
         for (int i = 0; i < 2; i++) {
             d9_node scale = {
@@ -363,23 +362,23 @@ TEST(chains_in_one_pass_give_the_bits_of_their_nodes) {
     chain k;
     RUNNING();
     for (int t = 0; t < TYPES; t += TEST_SHARE) {
-        make_forward(&k, &f->context, types[t], NO_READER);
+        make_forward(&k, &context, types[t], NO_READER);
         check_chain(f, &k, "pool+norm+act", true);
-        make_forward(&k, &f->context, types[t], READER_BEHIND);
+        make_forward(&k, &context, types[t], READER_BEHIND);
         check_chain(f, &k, "pool+norm+act", true);
-        make_forward(&k, &f->context, types[t], READER_BETWEEN);
+        make_forward(&k, &context, types[t], READER_BETWEEN);
         check_chain(f, &k, "norm+act", true);
-        make_forward(&k, &f->context, types[t], READER_AND_SUM);
+        make_forward(&k, &context, types[t], READER_AND_SUM);
         check_chain(f, &k, "norm+add+act", true);
-        make_backward(&k, &f->context, types[t], true, true);
+        make_backward(&k, &context, types[t], true, true);
         check_chain(f, &k, "add+act_backward+norm_backward+pool_backward", true);
-        make_backward(&k, &f->context, types[t], false, true);
+        make_backward(&k, &context, types[t], false, true);
         check_chain(f, &k, "act_backward+norm_backward+pool_backward", true);
-        make_backward(&k, &f->context, types[t], true, false);
+        make_backward(&k, &context, types[t], true, false);
         check_chain(f, &k, "add+act_backward+norm_backward", true);
-        make_backward(&k, &f->context, types[t], false, false);
+        make_backward(&k, &context, types[t], false, false);
         check_chain(f, &k, "act_backward+norm_backward", true);
-        make_backward(&k, &f->context, types[t], true, false);
+        make_backward(&k, &context, types[t], true, false);
         add_reader(&k, types[t], k.c.graph->nodes[2].outputs[0]); /* of dz */
         check_chain(f, &k, "add+act_backward+norm_backward", true);
     }
@@ -391,7 +390,7 @@ TEST(an_output_on_the_pools_output_is_not_fused) {
     fixture *f = *state;
     chain k;
     RUNNING();
-    make_forward(&k, &f->context, D9_F32, NO_READER);
+    make_forward(&k, &context, D9_F32, NO_READER);
     const d9_node *nodes = k.c.graph->nodes;
     const d9_value_id y = nodes[k.c.graph->node_count - 1].outputs[0];
     k.c.graph->values[y].offset = k.c.graph->values[nodes[0].outputs[0]].offset;
@@ -404,7 +403,7 @@ TEST(another_pools_gradient_is_not_fused) {
     fixture *f = *state;
     chain k;
     RUNNING();
-    make_backward(&k, &f->context, D9_F32, false, true);
+    make_backward(&k, &context, D9_F32, false, true);
     d9_node *gradient = &k.c.graph->nodes[k.c.graph->node_count - 1];
     gradient->inputs[1] = op_input(&k.c, "another", D9_BUFFER_SCRATCH, D9_F32, whole, -2, 2);
     check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
@@ -420,7 +419,7 @@ TEST(a_saved_plan_names_the_way) {
     char text[1024];
     d9_backend_options forced = f->r.fused;
     RUNNING();
-    make_backward(&k, &f->context, D9_F32, false, false);
+    make_backward(&k, &context, D9_F32, false, false);
     forced.force_plan = "pool\tchain\t\nact_backward+norm_backward\tchain\ttwo passes\n";
     rival_read_plan(&k.c, f->r.backend, &forced, text, sizeof text);
     assert_string_equal(text, forced.force_plan);
@@ -429,12 +428,10 @@ TEST(a_saved_plan_names_the_way) {
     assert_true(op_error(f->r.a, f->r.b, op_count(&k.c, k.outputs[0])) <= 1e-6);
     forced.force_plan = "pool\tchain\t\n"
                         "act_backward+norm_backward\tchain\tone pass, 8 blocks of 64 KiB for 32 channels\n";
-    op_ok(&f->context, f->r.backend->open(&f->context, &forced, &device));
-    op_ok(&f->context, f->r.backend->allocate(&f->context, device, &k.c.program));
-    assert_int_equal(f->r.backend->plan(&f->context, device, &k.c.program, k.c.graph, &plan), D9_DEVICE);
-    assert_words(f->context.message, "8 64 32");
-    d9_context_clear(&f->context);
-    f->r.backend->close(&f->context, device);
+    OK(f->r.backend->open(&context, &forced, &device));
+    OK(f->r.backend->allocate(&context, device, &k.c.program));
+    assert_refusal(f->r.backend->plan(&context, device, &k.c.program, k.c.graph, &plan), D9_DEVICE, "8 64 32");
+    f->r.backend->close(&context, device);
     op_case_free(&k.c);
 }
 
@@ -448,12 +445,12 @@ TEST(timing_the_ways_moves_no_statistics) {
     d9_backend_options timed = f->r.fused;
     RUNNING();
     timed.tune = D9_TUNE_ON;
-    make_forward(&k, &f->context, D9_F32, READER_BETWEEN);
+    make_forward(&k, &context, D9_F32, READER_BETWEEN);
     const d9_value_id running_mean = k.outputs[k.count - 1];
     rival_run(&k.c, f->r.backend, &f->r.fused, running_mean, f->r.b);
     op_open(&live, &k.c, f->r.backend, &timed);
     const int row = f->r.backend->times(live.plan, NULL, 0, false) - 1; /* norm+act is the last rule */
-    op_ok(&f->context, f->r.backend->benchmark(&f->context, live.plan, row, rows, 4, &count));
+    OK(f->r.backend->benchmark(&context, live.plan, row, rows, 4, &count));
     assert_int_equal(count, 4);
     assert_string_equal(rows[0].choice, "two passes");
     for (int i = 1; i < count; i++) assert_non_null(strstr(rows[i].choice, "one pass, "));
@@ -479,12 +476,12 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     untimed.tune = D9_TUNE_OFF; /* tuning would run the fake's slow convolutions */
     RUNNING();
     if (!D9_ON_FAKE) return; /* the fake's limits are known */
-    d9_config *config = program_config(&f->context, yaml);
+    d9_config *config = program_config(&context, yaml);
     const d9_extent extent = program_extent(config, 128, 32);
-    program_make(&f->context, config, &extent, "fp16", false, &program);
-    op_ok(&f->context, f->r.backend->open(&f->context, &untimed, &device));
-    op_ok(&f->context, f->r.backend->allocate(&f->context, device, &program));
-    op_ok(&f->context, f->r.backend->plan(&f->context, device, &program, &program.train, &plan));
+    program_make(&context, config, &extent, "fp16", false, &program);
+    OK(f->r.backend->open(&context, &untimed, &device));
+    OK(f->r.backend->allocate(&context, device, &program));
+    OK(f->r.backend->plan(&context, device, &program, &program.train, &plan));
     const char *text = f->r.backend->plan_text(plan);
     const int passes[] = {lines_with(text, "pool+norm+act\t"),
                           lines_with(text, "norm+act+add\t"),
@@ -498,9 +495,9 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     static const int wanted[] = {3, 2, 2, 2, 1, 4, 1, 1, 0};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (passes[i] != wanted[i]) fail_msg("rule %zu: %d, not %d, in:\n%s", i, passes[i], wanted[i], text);
-    f->r.backend->plan_free(&f->context, plan);
-    f->r.backend->close(&f->context, device);
-    d9_program_free(&f->context, &program), d9_config_free(&f->context, config);
+    f->r.backend->plan_free(&context, plan);
+    f->r.backend->close(&context, device);
+    d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
 TEST(a_wanted_intermediate_is_not_swallowed) {
@@ -523,14 +520,13 @@ TEST(f64_is_refused_by_name) {
         d9_plan *plan;
         const d9_op op = op_spec_op(i);
         if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_COPY) continue; /* integers or bytes */
-        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
-        op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
-        op_ok(&f->context, f->r.backend->allocate(&f->context, device, &c.program));
-        assert_int_equal(f->r.backend->plan(&f->context, device, &c.program, c.graph, &plan), D9_DEVICE);
+        op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        OK(f->r.backend->open(&context, &f->r.fused, &device));
+        OK(f->r.backend->allocate(&context, device, &c.program));
+        assert_int_equal(f->r.backend->plan(&context, device, &c.program, c.graph, &plan), D9_DEVICE);
         assert_null(plan);
-        assert_words(f->context.message, c.graph->nodes[0].role);
-        d9_context_clear(&f->context);
-        f->r.backend->close(&f->context, device);
+        assert_words(context.message, c.graph->nodes[0].role), d9_context_clear(&context);
+        f->r.backend->close(&context, device);
         op_case_free(&c);
     }
 }
@@ -542,19 +538,17 @@ TEST(too_much_memory_is_refused_in_figures) {
     op_case c;
     d9_device *device;
     if (!D9_ON_FAKE) return; /* the fake's memory is known and small */
-    op_case_make(&c, &f->context, 0, D9_F32, D9_F32, OP_FILL_RANDOM);
+    op_case_make(&c, &context, 0, D9_F32, D9_F32, OP_FILL_RANDOM);
     c.program.extent.batch = 4096;
     c.program.buffer_bytes[D9_BUFFER_SCRATCH] = (int64_t)1 << 30;
-    op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
-    assert_int_equal(f->r.backend->allocate(&f->context, device, &c.program), D9_DEVICE);
-    assert_words(f->context.message, "1.00 0.50 4096");
-    assert_non_null(strstr(f->context.message, " 204")); /* what fits: half of the batch, minus the few bytes in use */
-    d9_context_clear(&f->context);
+    OK(f->r.backend->open(&context, &f->r.fused, &device));
+    assert_int_equal(f->r.backend->allocate(&context, device, &c.program), D9_DEVICE);
+    assert_words(context.message, "1.00 0.50 4096");
+    assert_non_null(strstr(context.message, " 204")); /* what fits: half of the batch, minus the few bytes in use */
+    d9_context_clear(&context);
     c.program.buffer_bytes[D9_BUFFER_STATE] = (int64_t)2 << 30;
-    assert_int_equal(f->r.backend->allocate(&f->context, device, &c.program), D9_DEVICE);
-    assert_words(f->context.message, "2.00");
-    d9_context_clear(&f->context);
-    f->r.backend->close(&f->context, device);
+    assert_refusal(f->r.backend->allocate(&context, device, &c.program), D9_DEVICE, "2.00");
+    f->r.backend->close(&context, device);
     c.program.buffer_bytes[D9_BUFFER_STATE] = 0;
     op_case_free(&c);
 }
@@ -565,15 +559,14 @@ static void assert_refused(fixture *f, d9_op op, int64_t channels, int64_t sampl
     d9_device *device;
     int i = 0;
     while (op_spec_op(i) != op) i++;
-    op_case_make(&c, &f->context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
+    op_case_make(&c, &context, i, D9_F16, D9_F32, OP_FILL_RANDOM);
     for (d9_value_id v = 0; v < c.graph->value_count; v++)
         if (c.graph->values[v].shape.rank == 4) c.graph->values[v].shape.d[3] *= channels;
     c.program.extent.train_images = samples;
-    op_ok(&f->context, f->r.backend->open(&f->context, &f->r.fused, &device));
-    if (f->r.backend->allocate(&f->context, device, &c.program) != D9_DEVICE) fail_msg("%s fits", d9_op_name(op));
-    assert_words(f->context.message, "GiB");
-    d9_context_clear(&f->context);
-    f->r.backend->close(&f->context, device);
+    OK(f->r.backend->open(&context, &f->r.fused, &device));
+    if (f->r.backend->allocate(&context, device, &c.program) != D9_DEVICE) fail_msg("%s fits", d9_op_name(op));
+    assert_words(context.message, "GiB"), d9_context_clear(&context);
+    f->r.backend->close(&context, device);
     op_case_free(&c);
 }
 
@@ -589,13 +582,13 @@ TEST(scratch_is_counted_before_it_is_asked_for) {
 }
 
 /* Adds the rules of a file (first string of each row of its table) and the tests that ran them; returns how many. */
-static int rows_of(fixture *f, const char *file, const char *table, d9_text *rows) {
+static int rows_of(const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;
     size_t size;
     int rules = 0;
     snprintf(path, sizeof path, "%s/engine/backends/cuda/%s", D9_SOURCE_DIR, file);
-    op_ok(&f->context, d9_file_read(&f->context, path, &source, &size));
+    OK(d9_file_read(&context, path, &source, &size));
     const char *at = strstr((const char *)source, table);
     assert_non_null(at);
     for (at = strchr(at, '\n'); at && strncmp(at, "\n};", 3) != 0; at = strchr(at + 1, '\n')) {
@@ -610,16 +603,15 @@ static int rows_of(fixture *f, const char *file, const char *table, d9_text *row
         for (int t = 0; t < ran[i].count; t++) d9_text_add(rows, "%s%s", t ? " " : "", ran[i].tests[t]);
         d9_text_add(rows, "\n");
     }
-    d9_release(&f->context, source);
+    d9_release(&context, source);
     return rules;
 }
 
 TEST(every_rule_has_run) {
-    fixture *f = *state;
     d9_text rows;
-    d9_text_init(&f->context, &rows);
-    const int rules = rows_of(f, "rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
-                      rows_of(f, "moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
+    d9_text_init(&context, &rows);
+    const int rules = rows_of("rules.c", "static const d9_rule d9_cuda_rules[] = {", &rows) +
+                      rows_of("moments.c", "const d9_rule d9_cuda_moments_rules[] = {", &rows);
     assert_int_equal(rules, ran_count);
     if (D9_ON_FAKE) coverage_check("rule", d9_text_get(&rows));
     d9_text_free(&rows);
@@ -627,14 +619,14 @@ TEST(every_rule_has_run) {
 
 int main(void) {
     static fixture f;
-    d9_context_init(&f.context);
-    if (d9_backend_find(&f.context, "cuda", &model) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
-        print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", f.context.message);
+    d9_context_init(&context);
+    if (d9_backend_find(&context, "cuda", &model) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
+        print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);
         return 1;
     }
     watched = *model;
     watched.plan_free = note_and_free;
-    rival_open(&f.r, &f.context, &watched);
+    rival_open(&f.r, &context, &watched);
     f.r.narrow_gradients = true; /* cuDNN rounds them */
     const int failed = test_run(&f);
     rival_close(&f.r);

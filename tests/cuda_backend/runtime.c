@@ -7,8 +7,6 @@
 
 static d9_fake *fake;
 
-/* ---- a step ---- */
-
 /* Three CUDA graphs are captured: a training step with and without the average's update, and an evaluation step. After
  * that each step is one graph launch. */
 static void check_recordings(const watch *w) {
@@ -48,11 +46,9 @@ static void note_writes(void *user, const d9_program *program, int64_t step, dou
 
 /* With two batches per step the device advances its step number itself; parameters equal those of larger batches. */
 TEST(steps_may_take_two_batches) {
-    d9_context context;
     d9_result results[2];
     int64_t writes[13] = {0}; /* after each of 12 steps, four per epoch */
     fake->reset();
-    d9_context_init(&context);
     for (int large = 0; large < 2; large++) {
         char yaml[512];
         snprintf(yaml, sizeof yaml,
@@ -65,7 +61,7 @@ TEST(steps_may_take_two_batches) {
         d9_config *config = program_config(&context, yaml);
         const d9_train_options options = {
             .config = config, .seed = 7, .observer = {.user = writes, .step = note_writes}};
-        op_ok(&context, d9_train(&context, &options, &results[large]));
+        OK(d9_train(&context, &options, &results[large]));
         if (!large)
             for (int step = 4; step <= 12; step += 4) assert_int_equal(writes[step], writes[step - 2]);
         d9_config_free(&context, config);
@@ -78,10 +74,8 @@ TEST(steps_may_take_two_batches) {
 /* The fake and the reference backend must select the same images for training. */
 TEST(hard_images_are_chosen) {
     static const char *const backends[] = {"cuda", "reference"};
-    d9_context context;
     double losses[2];
     fake->reset();
-    d9_context_init(&context);
     for (int b = 0; b < 2; b++) {
         char yaml[512];
         d9_result result;
@@ -93,7 +87,7 @@ TEST(hard_images_are_chosen) {
                  "tricks: {crop: {pad: 1}, hard_examples: {widths: [2, 3, 4], every: 2}}\n",
                  backends[b]);
         d9_config *config = program_config(&context, yaml);
-        op_ok(&context, d9_train(&context, &(d9_train_options){.config = config, .seed = 7}, &result));
+        OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 7}, &result));
         losses[b] = result.epochs[1].train_loss;
         d9_result_free(&context, &result), d9_config_free(&context, config);
     }
@@ -106,27 +100,23 @@ TEST(the_order_is_the_host_s) {
     enum { SAMPLES = 1000, HEAD = 960 };
     static int32_t want[SAMPLES], got[HEAD];
     static d9_program program;
-    d9_context context;
     const d9_backend *backend;
     d9_device *device;
     fake->reset();
-    d9_context_init(&context);
     program.extent.train_images = SAMPLES;
     program.buffer_bytes[D9_BUFFER_ORDER] = sizeof got;
-    op_ok(&context, d9_backend_find(&context, "cuda", &backend));
-    op_ok(&context, backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
-    op_ok(&context, backend->allocate(&context, device, &program));
+    OK(d9_backend_find(&context, "cuda", &backend));
+    OK(backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+    OK(backend->allocate(&context, device, &program));
     for (int64_t epoch = 0; epoch < 3; epoch++) {
-        op_ok(&context, backend->order(&context, device, 11, epoch, SAMPLES));
-        op_ok(&context, backend->read(&context, device, D9_BUFFER_ORDER, 0, got, sizeof got));
-        op_ok(&context, d9_epoch_order(&context, 11, epoch, SAMPLES, want));
+        OK(backend->order(&context, device, 11, epoch, SAMPLES));
+        OK(backend->read(&context, device, D9_BUFFER_ORDER, 0, got, sizeof got));
+        OK(d9_epoch_order(&context, 11, epoch, SAMPLES, want));
         assert_memory_equal(got, want, sizeof got);
     }
     backend->close(&context, device);
     watch_nothing_left();
 }
-
-/* ---- failures ---- */
 
 static void expect_failure(const char *kernel_driver, const char *words) {
     static watch w;
@@ -181,8 +171,6 @@ TEST(what_is_missing_is_named) {
     fake->without_cudnn = true;
     expect_failure(NULL, "cuDNN 91100 NOT_INITIALIZED");
 }
-
-/* ---- memory ---- */
 
 /* Runs with one failing call each: the first 40, then every 109th. Failures of calls that a run can do without, as in
  * closing, may be ignored; nothing may stay open. */
@@ -240,8 +228,7 @@ TEST(short_memory_is_refused_in_figures) {
     fake->reset();
     fake->memory_bytes = enough;
     watch_run("fp16", "off", &w);
-    assert_int_equal(w.status, D9_OK);
-    assert_int_equal(watch_count(w.plan, "e7"), 0);
+    assert_ints(w.status, D9_OK, watch_count(w.plan, "e7"), 0);
 }
 
 /* tf32 and bf16 need Ampere; on older tensor cores fp16 is the fastest precision. */
@@ -266,22 +253,20 @@ TEST(precisions_follow_the_device) {
         fake->major = cases[i].major;
         fake->minor = cases[i].minor;
         d9_context_init(&context);
-        op_ok(&context, d9_backend_find(&context, "cuda", &backend));
-        op_ok(&context, backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+        OK(d9_backend_find(&context, "cuda", &backend));
+        OK(backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
         backend->describe(device, &info);
         backend->close(&context, device);
         assert_string_equal(info.isa, cases[i].isa);
         assert_int_equal(info.preferred_precision, cases[i].preferred);
         assert_int_equal(info.preferred_why[0] != 0, cases[i].preferred != D9_PRECISION_F32);
-        op_ok(&context, d9_backend_precision(&context, backend, &info, "auto", &precision));
+        OK(d9_backend_precision(&context, backend, &info, "auto", &precision));
         assert_int_equal(d9_backend_precision(&context, backend, &info, "f64", &precision), D9_DEVICE);
         assert_words(context.message, "f64 cuda " D9_FAKE_DEVICE);
         assert_words(context.message, cases[i].has);
         watch_nothing_left();
     }
 }
-
-/* ---- copies ---- */
 
 enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* MANY exceeds the ring buffer */
 
@@ -290,29 +275,27 @@ enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* MANY exceeds the ring buffer
 TEST(writes_are_taken_at_once) {
     static int32_t source[MANY], got[MANY];
     static d9_program program;
-    d9_context context;
     const d9_backend *backend;
     d9_device *device;
     fake->reset();
-    d9_context_init(&context);
     program.buffer_bytes[D9_BUFFER_STATE] = SMALL * FEW * sizeof *source;
     program.buffer_bytes[D9_BUFFER_GRADIENT] = sizeof source;
-    op_ok(&context, d9_backend_find(&context, "cuda", &backend));
-    op_ok(&context, backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
-    op_ok(&context, backend->allocate(&context, device, &program));
+    OK(d9_backend_find(&context, "cuda", &backend));
+    OK(backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+    OK(backend->allocate(&context, device, &program));
     const int64_t waits = fake->counts.waits;
     for (int32_t w = 0; w < SMALL; w++) {
         for (int32_t i = 0; i < FEW; i++) source[i] = w * FEW + i;
-        op_ok(&context, backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
+        OK(backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
                                        FEW * sizeof *source));
         if (w == 6) assert_int_equal(fake->counts.waits, waits); /* the first do not wait */
     }
     for (int32_t i = 0; i < MANY; i++) source[i] = 3 * i;
-    op_ok(&context, backend->write(&context, device, D9_BUFFER_GRADIENT, 0, source, sizeof source));
+    OK(backend->write(&context, device, D9_BUFFER_GRADIENT, 0, source, sizeof source));
     memset(source, 0, sizeof source);
-    op_ok(&context, backend->read(&context, device, D9_BUFFER_STATE, 0, got, SMALL * FEW * sizeof *got));
+    OK(backend->read(&context, device, D9_BUFFER_STATE, 0, got, SMALL * FEW * sizeof *got));
     for (int32_t i = 0; i < SMALL * FEW; i++) assert_int_equal(got[i], i);
-    op_ok(&context, backend->read(&context, device, D9_BUFFER_GRADIENT, 0, got, sizeof got));
+    OK(backend->read(&context, device, D9_BUFFER_GRADIENT, 0, got, sizeof got));
     for (int32_t i = 0; i < MANY; i++) assert_int_equal(got[i], 3 * i);
     backend->close(&context, device);
     watch_nothing_left();
@@ -320,16 +303,13 @@ TEST(writes_are_taken_at_once) {
 
 /* The fake's reading ahead ends only when stopped, so opening must not wait for it. */
 TEST(libraries_are_read_ahead) {
-    d9_context context;
     d9_device_info info;
     fake->reset();
-    d9_context_init(&context);
-    op_ok(&context, d9_backend_describe(&context, "cuda", 1, &info));
+    OK(d9_backend_describe(&context, "cuda", 1, &info));
     assert_int_equal(fake->counts.read_ahead, 1);
     fake->reset();
     fake->devices = 0;
-    assert_int_equal(d9_backend_describe(&context, "cuda", 1, &info), D9_DEVICE);
-    assert_int_equal(fake->counts.read_ahead, 1);
+    assert_ints(d9_backend_describe(&context, "cuda", 1, &info), D9_DEVICE, fake->counts.read_ahead, 1);
 }
 
 int main(void) {

@@ -7,7 +7,6 @@
 
 enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 };
 
-static d9_context context;
 static const d9_backend *cuda;
 static char logged[256]; /* the last warning */
 
@@ -195,7 +194,7 @@ TEST(gradients_of_other_steps_skip_nothing) {
 
 static d9_cuda_guard read_guard(const op_live *live) {
     d9_cuda_guard guard;
-    op_ok(&context, cuda->read(&context, live->device, D9_BUFFER_GUARD, 0, &guard, sizeof guard));
+    OK(cuda->read(&context, live->device, D9_BUFFER_GUARD, 0, &guard, sizeof guard));
     return guard;
 }
 
@@ -311,7 +310,6 @@ TEST(dropout_goes_by_the_step_s_number) {
 }
 
 int main(void) {
-    d9_context_init(&context);
     context.log = note;
     if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
         print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);

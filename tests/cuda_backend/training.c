@@ -5,8 +5,6 @@
 
 /* A changing loss scale is part of a checkpoint. */
 TEST(a_moving_loss_scale_is_resumed) {
-    d9_context context;
-    d9_context_init(&context);
     d9_config *config = run_config(&context, "cuda", "fp16", "");
     config->backend_options.loss_scale = 0x1p-10; /* gradients below half's minimum make the scale matter */
     config->backend_options.loss_scale_every = 2;

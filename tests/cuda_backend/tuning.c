@@ -24,7 +24,7 @@ TEST(tuning_takes_the_fastest) {
     set_cache(folder);
     fake->reset();
     watch_run("fp16", "off", &off);
-    assert_int_equal(off.status, D9_OK);
+    OK(off.status);
     const int convolutions = watch_count(off.plan, "e1");
     assert_true(convolutions >= 20);
     assert_false(run_has(folder, "dawn9")); /* nothing was timed, so nothing is cached */
@@ -40,7 +40,7 @@ TEST(tuning_takes_the_fastest) {
 static void write_text(const char *path, const char *text) {
     d9_context context;
     d9_context_init(&context);
-    op_ok(&context, d9_file_write(&context, path, text, strlen(text)));
+    OK(d9_file_write(&context, path, text, strlen(text)));
 }
 
 /* Sets an empty cache and resets the fake. */
@@ -85,8 +85,6 @@ TEST(what_was_chosen_is_remembered) {
     watch_nothing_left();
 }
 
-/* ---- sessions ---- */
-
 typedef struct ground { /* an open session */
     d9_context context;
     d9_config *config;
@@ -101,14 +99,13 @@ static void open_ground(ground *g, const char *precision, const char *tune, bool
     g->context.log_user = &g->w;
     g->config = watch_config(&g->context, precision, tune);
     const d9_session_options options = {.config = g->config, .seed = 7, .no_eval = true, .program.keep_all = keep_all};
-    op_ok(&g->context, d9_session_open(&g->context, &options, &g->session));
+    test_ok(&g->context, d9_session_open(&g->context, &options, &g->session));
 }
 
 static const char *plan_of(const ground *g) { return g->session.backend->plan_text(g->session.train_plan); }
 
 static void close_ground(ground *g) {
-    d9_session_close(&g->session), d9_config_free(&g->context, g->config);
-    watch_nothing_left();
+    d9_session_close(&g->session), d9_config_free(&g->context, g->config), watch_nothing_left();
 }
 
 static void fresh_cache(void) {
@@ -116,8 +113,6 @@ static void fresh_cache(void) {
     run_folder_make(folder);
     set_cache(folder);
 }
-
-/* ---- timing ---- */
 
 /* A choice that takes twice as long as the best so far gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
@@ -146,8 +141,6 @@ TEST(nothing_is_timed_on_zeros) {
     }
 }
 
-/* ---- norms ---- */
-
 /* The device reports that it can run a norm in one pass, but the launch fails. */
 TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
     static watch w[2]; /* fails in the run itself, or in tuning */
@@ -175,7 +168,7 @@ static int replace_norms(const char *path, const char *choice) {
     d9_text text;
     int count = 0;
     d9_context_init(&context), d9_text_init(&context, &text);
-    op_ok(&context, d9_file_read(&context, path, &bytes, &size));
+    OK(d9_file_read(&context, path, &bytes, &size));
     for (const char *line = (const char *)bytes, *end; line < (const char *)bytes + size; line = end + 1) {
         end = strchr(line, '\n');
         const char *norm = strstr(line, ": norm");
@@ -184,7 +177,7 @@ static int replace_norms(const char *path, const char *choice) {
                     is_norm ? choice : "");
         count += is_norm;
     }
-    op_ok(&context, d9_file_write(&context, path, text.bytes, text.size));
+    OK(d9_file_write(&context, path, text.bytes, text.size));
     d9_text_free(&text), d9_release(&context, bytes);
     return count;
 }
@@ -207,8 +200,6 @@ TEST(the_choice_of_a_norm_is_remembered) {
     assert_string_equal(w.log, "");
     watch_nothing_left();
 }
-
-/* ---- bits that do not repeat ---- */
 
 static void assert_banned(const watch *w, const char *choice) {
     if (!strstr(w->log, choice)) fail_msg("logged: %s", w->log);
@@ -266,8 +257,6 @@ TEST(verify_bans_what_was_chosen_before) {
     close_ground(&g);
 }
 
-/* ---- memory limits ---- */
-
 /* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */
 static void leave_room(int64_t more) {
     static watch w;
@@ -297,7 +286,6 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
 /* An error with figures if all choices need more memory, or if a saved plan names one that does. */
 TEST(workspaces_without_room_are_refused_in_figures) {
     static watch w;
-    d9_context context;
     d9_session session;
     fresh_cache();
     leave_room(-1000); /* e1 needs 512 KiB */
@@ -309,13 +297,10 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     fake->reset();
     watch_run("fp16", "auto", &w);
     leave_room(384 << 10);
-    d9_context_init(&context);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
-    assert_int_equal(d9_session_open(&context, &options, &session), D9_DEVICE);
-    assert_words(context.message, "GiB");
-    d9_config_free(&context, config);
-    watch_nothing_left();
+    assert_refusal(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");
+    d9_config_free(&context, config), watch_nothing_left();
 }
 
 enum { KEPT = 1 << 13, BUFFERS = 3 };
@@ -329,18 +314,18 @@ static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     fresh_cache();
     fake->reset();
     open_ground(&g, "f32", "off", false); /* so that no shape is cached */
-    op_ok(&g.context, d9_session_initialize(&g.session));
+    test_ok(&g.context, d9_session_initialize(&g.session));
     g.session.device->options.tune = D9_TUNE_ON;
     const int64_t before = fake->counts.captures;
     for (int64_t step = 0; step < RUN_STEPS; step++) {
-        if (step == planned) op_ok(&g.context, d9_session_plan(&g.session, &g.session.program.eval, &plan));
-        if (step % RUN_STEPS_PER_EPOCH == 0) op_ok(&g.context, d9_session_begin_epoch(&g.session, step));
-        op_ok(&g.context, d9_session_step(&g.session, step));
+        if (step == planned) test_ok(&g.context, d9_session_plan(&g.session, &g.session.program.eval, &plan));
+        if (step % RUN_STEPS_PER_EPOCH == 0) test_ok(&g.context, d9_session_begin_epoch(&g.session, step));
+        test_ok(&g.context, d9_session_step(&g.session, step));
     }
     for (int b = 0; b < BUFFERS; b++) {
         const int64_t bytes = g.session.program.buffer_bytes[buffers[b]];
         assert_true(bytes > 1000 && bytes <= (int64_t)sizeof kept[b]);
-        op_ok(&g.context, g.session.backend->read(&g.context, g.session.device, buffers[b], 0, kept[b], bytes));
+        test_ok(&g.context, g.session.backend->read(&g.context, g.session.device, buffers[b], 0, kept[b], bytes));
     }
     const int64_t captures = fake->counts.captures - before;
     g.session.backend->plan_free(&g.context, plan);

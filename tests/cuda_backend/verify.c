@@ -54,16 +54,14 @@ static void note_limit(void *user, const d9_verify_row *row) {
 }
 
 TEST(tf32_widens_the_limits_of_convolutions_alone) {
-    d9_context context;
     limits l = {0};
     d9_session tested, judge;
     int failed;
-    d9_context_init(&context);
     set_tensor_cores(true);
     d9_config *configs[] = {run_config(&context, "cuda", "tf32", ""), run_config(&context, "reference", "f32", "")};
     run_open_ready(&context, configs[0], &tested);
     run_open_ready(&context, configs[1], &judge);
-    op_ok(&context, d9_rules_compare(&tested, &judge, 0, "tf32", note_limit, &l, &failed));
+    OK(d9_rules_compare(&tested, &judge, 0, "tf32", note_limit, &l, &failed));
     assert_int_equal(failed, 0);
     assert_true(l.convolutions >= 20 && l.others >= 20);
     const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose other algorithms */
@@ -76,10 +74,8 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
 /* 13 steps, replayed from recordings. The network amplifies rounding from step to step, so only the loss is compared,
  * with a limit for reordered sums. */
 TEST(the_loss_follows_the_reference) {
-    d9_context context;
     run_report reports[3];
     static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};
-    d9_context_init(&context);
     for (int b = 0; b < 3; b++) {
         d9_config *config = run_config(&context, backends[b], precisions[b], "");
         reports[b] = run_train_ok(&(d9_train_options){.config = config, .seed = 7});

@@ -1,7 +1,6 @@
 /* Short training runs on the fake, watched: see watch.h. */
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
-
 #include <errno.h>
 
 static void note_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
@@ -15,13 +14,6 @@ void watch_log(void *user, d9_log_level level, const char *line) {
     const size_t used = strlen(w->log);
     if (level == D9_LOG_WARNING) snprintf(w->log + used, sizeof w->log - used, "%s\n", line);
 }
-
-static int no_sync(void *user, int file) {
-    (void)user, (void)file;
-    return 0;
-}
-
-/* ---- the kernel's file about its driver ---- */
 
 enum { KERNEL_DRIVER = 1 << 20 }; /* a file descriptor that no file has */
 
@@ -46,8 +38,6 @@ static int close_or_pretend(void *user, int file) {
     return file == KERNEL_DRIVER ? 0 : d9_system_default()->close(d9_system_default()->user, file);
 }
 
-/* ---- runs ---- */
-
 d9_config *watch_config(d9_context *context, const char *precision, const char *tune) {
     d9_config *config = run_config(context, "cuda", precision, "eval: {every: 0}\n");
     config->data.image_size = 8;
@@ -59,7 +49,7 @@ d9_config *watch_config(d9_context *context, const char *precision, const char *
 }
 
 void watch_run(const char *precision, const char *tune, watch *w) {
-    d9_system system = *d9_system_default();
+    d9_system system = *run_system();
     d9_context context;
     d9_result result;
     d9_context_init(&context);
@@ -67,7 +57,6 @@ void watch_run(const char *precision, const char *tune, watch *w) {
     context.log = watch_log;
     context.log_user = w;
     system.user = w;
-    system.sync = no_sync;
     system.open = open_or_pretend;
     system.read = read_or_pretend;
     system.close = close_or_pretend;

@@ -1,11 +1,9 @@
 /* Arrays between guards and comparisons: check.h. */
 #include "tests/cuda_model/check.h"
-
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/sanitizer.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,8 +59,6 @@ void d9_check_done(d9_check *check) {
         free(blocks->memory), free(blocks);
     }
 }
-
-/* ---- arrays ---- */
 
 d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift) {
     const int64_t element = store == D9_KERNEL_F32 ? 4 : 2;
@@ -128,8 +124,6 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
                           (long long)got->count, value, wanted);
     }
 }
-
-/* ---- numbers ---- */
 
 float *d9_floats(int64_t count) {
     float *values = get_memory((size_t)count * sizeof *values);

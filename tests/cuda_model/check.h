@@ -37,7 +37,6 @@ float d9_array_at(const d9_array *array, int64_t at);
  * be `tolerance` times the largest magnitude plus one unit of the storage type. NaN and mostly zero outputs fail. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
-/* ---- numbers ---- */
 float *d9_floats(int64_t count);                                       /* zeros */
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */

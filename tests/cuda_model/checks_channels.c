@@ -90,8 +90,6 @@ void d9_cuda_check_bias_backward(d9_check *check) {
     }
 }
 
-/* ---- concatenation ---- */
-
 static const struct {
     int64_t rows, first, second;
 } pairs[] = {{1, 1, 2}, {7, 27, 3}, {33, 64, 32}, {5, 8, 12}, {700, 8, 8}};
@@ -125,8 +123,6 @@ void d9_cuda_check_concat(d9_check *check) {
             for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) check_concat(check, i, store, shift);
         }
 }
-
-/* ---- dropout ---- */
 
 /* Applies dropout with the random words of each element, counted as in kernels/formulas/dropout.h. */
 static void drop(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {

@@ -1,6 +1,5 @@
 /* The classifier, the loss and the metrics. */
 #include "tests/cuda_model/checks.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -88,8 +87,6 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) {
             close_operands(check, "linear_backward_weight", &o, tolerance_of(i));
         }
 }
-
-/* ---- the loss ---- */
 
 /* The first row of losses.def; the formula's own test covers the others. */
 static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},

@@ -39,7 +39,6 @@ typedef struct site {
 } site;
 
 static double *doubles(int64_t count) { return (double *)(void *)d9_floats(2 * count); }
-
 static double rounded(const site *s, float value) { return (double)d9_store_rounded(s->store, value); }
 
 /* Input k of the patch at a pixel of image i. */
@@ -201,8 +200,6 @@ static void check_eval(d9_check *check, const d9_cuda_moments *shape, d9_kernel_
 void d9_cuda_check_moments_eval(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) check_eval(check, &shapes[i], store);
 }
-
-/* ---- backward ---- */
 
 typedef struct gradients {
     double *product, *dw, *dscale, *dbias; /* product: gradient of the product of the filters */

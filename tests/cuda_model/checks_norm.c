@@ -130,8 +130,6 @@ void d9_cuda_check_norm_shifted(d9_check *check) {
     d9_check_done(check);
 }
 
-/* ---- with fused stages ---- */
-
 /* Unfused stages, in either order: y is the first node's output, last the second's. */
 static void activate(const site *s, int activation, const float *x, float *y) {
     memmove(y, x, (size_t)s->count * sizeof *y);
@@ -208,8 +206,6 @@ void d9_cuda_check_norm_eval(d9_check *check) {
         }
 }
 
-/* ---- backward ---- */
-
 typedef struct backward_case {
     d9_kernel_store store;
     int activation;
@@ -233,7 +229,6 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     const d9_kernel_norm_gradients wanted = {d9_plain_out(dx), dscale, dbias};
     d9_cpu_norm_backward(&s.cpu, &s.cpu_norm, d9_plain_in(dz), &cpu_none, d9_plain_in(s.x), s.mean, s.inv_std, s.scale,
                          s.cpu_scratch, &wanted);
-
     d9_array g = d9_array_of(how->store, s.count, how->shift, dy),
              t = d9_array_of(how->store, s.count, how->shift, reference);
     d9_array gpu_dscale = d9_array_new(D9_KERNEL_F32, s.channels, 0),

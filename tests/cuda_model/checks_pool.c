@@ -1,7 +1,6 @@
 /* Pooling, compared with plain loops: windows that tile, overlap, leave gaps, and extend beyond the image; ties;
  * NaN. */
 #include "tests/cuda_model/checks.h"
-
 #include <math.h>
 
 /* images, height, width, channels, out_height, out_width, kernel, stride, pad */
@@ -87,8 +86,6 @@ void d9_cuda_check_pool_backward(d9_check *check) {
             d9_check_done(check);
         }
 }
-
-/* ---- means ---- */
 
 static void find_means(const d9_kernel_window *w, const float *x, float *y) {
     for (int64_t i = 0; i < output_count(w); i++) {

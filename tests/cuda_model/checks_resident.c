@@ -100,8 +100,6 @@ static void compare(d9_check *check, const char *what, const d9_array *apart, co
     d9_check_array(check, what, expected, once, tolerance);
 }
 
-/* ---- forward ---- */
-
 /* The norm's input: the pool's output, if there is a pool. */
 static d9_kernel_in norm_input(d9_check *check, const site *s) {
     if (!s->window.kernel) return d9_array_in(&s->x);
@@ -138,8 +136,6 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_residence *res
     if (s->adds) compare(check, "norm_resident sum", &s->apart.sum, &s->once.sum, stages);
     if (s->window.kernel) compare(check, "norm_resident pooled", &s->apart.pooled, &s->once.pooled, 0);
 }
-
-/* ---- backward ---- */
 
 static d9_cuda_prologue prologue_of(const site *s, const way *w) {
     d9_cuda_prologue prologue = {.act = s->act, .reference = d9_array_in(&s->reference)};

@@ -1,6 +1,5 @@
 /* The optimizer, the moving average, the guard for gradients and the step counter. */
 #include "tests/cuda_model/checks.h"
-
 #include <math.h>
 
 static const int64_t counts[] = {1, 7, 65, 2051};
@@ -159,8 +158,6 @@ void d9_cuda_check_advance(d9_check *check) {
     d9_check_launch(check, "advance", d9_cuda_advance(NULL, 3, &counter));
     expect(check, "advance", (double)(counter - (INT64_C(1) << 40)), 4);
 }
-
-/* ---- the guard ---- */
 
 typedef struct bad_place {
     int64_t at;

@@ -5,7 +5,6 @@
 #include "tests/cuda_model/model.h"
 #include "tests/support/share.h"
 #include "tests/support/test.h"
-
 #include <ctype.h>
 #include <dirent.h>
 
@@ -18,8 +17,6 @@ static void run_check(void **state) {
     if (check.failures) fail_msg("%lld of %lld: %s", (long long)check.failures, (long long)check.compared, check.first);
     assert_true(check.compared > 0);
 }
-
-/* ---- the table ---- */
 
 static bool has_run(const char *kernel, char *tests, size_t size) {
     const char *test, *name;
@@ -90,8 +87,6 @@ static void every_kernel_has_run(void **state) {
     assert_int_equal(blanks, 0);
     coverage_check("kernel", rows);
 }
-
-/* ---- barriers ---- */
 
 /* True if the check `name` fails without the barrier at `site`. */
 static bool notices(const char *name, const char *site) {

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
 #include <functional>
 #include <string>
 
@@ -74,7 +73,6 @@ int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, u
         ##__VA_ARGS__)
 #define D9_LAUNCH(kernel, grid, block, stream, ...) D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
 
-/* ---- internal functions of the model ---- */
 /* True if `launch` was queued, or rejected with *error: stream.h. */
 bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error);
 int d9_model_refuse(const std::string &why, int error); /* records the failure; returns `error` */

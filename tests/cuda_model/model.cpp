@@ -6,7 +6,6 @@
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
-
 #include <algorithm>
 #include <memory>
 #include <numeric>

@@ -1,7 +1,6 @@
 /* d9_cuda_order for the model, where CUB cannot run: sorts the same keys with the standard library. */
 #include "kernels/cuda/order.h"
 #include "tests/cuda_model/stream.h"
-
 #include <algorithm>
 
 namespace {

@@ -5,10 +5,8 @@
  * are recognised by their numbers and ignored. */
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/cuda_model.h"
-
 #include <dlfcn.h>
 #include <stdio.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -61,8 +59,6 @@ struct watcher {
 watcher w;
 bool watches; /* set before `w` is constructed */
 
-/* ---- knowledge ---- */
-
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
 uint32_t place_of(uint32_t number) { return (number - w.first) % w.cluster_threads; }
 
@@ -97,8 +93,6 @@ bool before(const access &a) {
     const auto row = w.thread->known->clusters.find(cluster_of(a.number));
     return row != w.thread->known->clusters.end() && row->second[place_of(a.number)] >= a.clock;
 }
-
-/* ---- the shadow ---- */
 
 cell *page_of(uintptr_t at) {
     const uintptr_t number = at / page_bytes;

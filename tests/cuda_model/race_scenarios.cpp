@@ -1,6 +1,5 @@
 /* The kernels of race_scenarios.h. */
 #include "kernels/cuda/cluster.h"
-
 #include "tests/cuda_model/race_scenarios.h"
 
 namespace {

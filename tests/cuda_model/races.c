@@ -5,8 +5,6 @@
 #include "tests/cuda_model/race_scenarios.h"
 #include "tests/support/test.h"
 
-/* ---- small kernels ---- */
-
 enum { SEEDS = 16 };
 
 static void is_clean(const char *name, int (*scenario)(void)) {
@@ -60,8 +58,6 @@ static void what_is_not_is_a_race(void **state) {
     RACE(ticket_unread, "ticket_kernel", "in global memory");
     RACE(plain_atomic, "atomics_kernel", " by an atomic");
 }
-
-/* ---- the kernels ---- */
 
 static bool runs_clean(const d9_cuda_check *row, d9_check *check) {
     *check = (d9_check){.failures = 0};

@@ -1,7 +1,6 @@
 /* The kernels of scenarios.h. */
 #define D9_CUDA_MODEL
 #include "kernels/cuda/cluster.h"
-
 #include "tests/cuda_model/scenarios.h"
 
 enum { THREADS = D9_SCENARIO_THREADS };

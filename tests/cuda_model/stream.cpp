@@ -2,7 +2,6 @@
 #include "tests/cuda_model/stream.h"
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
-
 #include <set>
 #include <string>
 #include <vector>
@@ -34,8 +33,6 @@ constexpr int invalid_handle = 400, not_loaded = 900; /* cudaErrorInvalidResourc
 struct d9_model_list {
     std::vector<item> items;
 };
-
-/* ---- functions called by launches ---- */
 
 void d9_model_on(const void *stream) { k.launched_on = stream; }
 

@@ -5,7 +5,6 @@
 #include "tests/fuzz/support/fuzz.h"
 #include "record/safetensors.h"
 #include "train/checkpoint.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "data/dataset.h"
 #include "data/image.h"
 #include "tests/fuzz/support/fuzz.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -4,7 +4,6 @@
 #include "config/config.h"
 #include "tests/fuzz/support/fuzz.h"
 #include "build/build.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "cli/commands.h"
 #include "report/report.h"
 #include "tests/fuzz/support/fuzz.h"
-
 #include <stdlib.h>
 #include <string.h>
 

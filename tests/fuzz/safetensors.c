@@ -1,7 +1,6 @@
 /* safetensors: a decoded file is encoded again and decodes to the same tensors and metadata. */
 #include "record/safetensors.h"
 #include "tests/fuzz/support/fuzz.h"
-
 #include <stdlib.h>
 #include <string.h>
 

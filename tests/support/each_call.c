@@ -1,6 +1,5 @@
 /* See each_call.h. */
 #include "tests/support/each_call.h"
-
 #include <errno.h>
 
 const char *const each_call_names[CALL_COUNT] = {

@@ -7,17 +7,11 @@
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5, MAX_VALUES = 64 };
 
-void op_ok(d9_context *context, d9_status status) {
-    if (status != D9_OK) fail_msg("status %d: %s", (int)status, context->message);
-}
-
 static void *take(op_case *c, int64_t bytes) {
     void *memory;
-    op_ok(c->context, d9_allocate(c->context, (size_t)bytes, "a test", &memory));
+    test_ok(c->context, d9_allocate(c->context, (size_t)bytes, "a test", &memory));
     return memory;
 }
-
-/* ---- building ---- */
 
 void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type compute, d9_type master, op_fill fill) {
     *c = (op_case){.context = context, .seed = 1, .fill = fill, .compute = compute, .master = master};
@@ -61,7 +55,7 @@ d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type ty
     snprintf(value.name, sizeof value.name, "%s", name);
     value.offset = *end + GUARD_BYTES;
     *end = (value.offset + d9_shape_count(&shape) * (int64_t)d9_type_bytes(type) + 63) / 64 * 64 + GUARD_BYTES;
-    op_ok(c->context, d9_graph_add_value(c->context, c->graph, &value, &id));
+    test_ok(c->context, d9_graph_add_value(c->context, c->graph, &value, &id));
     return id;
 }
 
@@ -82,10 +76,8 @@ d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type typ
 void op_node(op_case *c, const d9_node *node) {
     d9_node copy = *node;
     if (!*copy.role) snprintf(copy.role, sizeof copy.role, "%.60s", c->name);
-    op_ok(c->context, d9_graph_add_node(c->context, c->graph, &copy, NULL));
+    test_ok(c->context, d9_graph_add_node(c->context, c->graph, &copy, NULL));
 }
-
-/* ---- types ---- */
 
 static void pack(d9_type type, double x, void *to) {
     switch (type) {
@@ -127,8 +119,6 @@ static double unpack(d9_type type, const void *from) {
     }
 }
 
-/* ---- running ---- */
-
 /* Fills a buffer with guard bytes and the values in it with NaN. D9_BUFFER_GUARD is left to the backend. */
 static void write_blank(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
@@ -140,16 +130,16 @@ static void write_blank(op_live *live, d9_buffer buffer) {
         if (value->buffer == buffer)
             memset(bytes + value->offset, 0xff, (size_t)op_count(c, v) * d9_type_bytes(value->type));
     }
-    op_ok(c->context, live->backend->write(c->context, live->device, buffer, 0, bytes, size));
+    test_ok(c->context, live->backend->write(c->context, live->device, buffer, 0, bytes, size));
     d9_release(c->context, bytes);
 }
 
 void op_open(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     static const d9_backend_options plain = {.threads = 1, .fuse = true};
     *live = (op_live){.c = c, .backend = backend};
-    op_ok(c->context, backend->open(c->context, options ? options : &plain, &live->device));
-    op_ok(c->context, backend->allocate(c->context, live->device, &c->program));
-    op_ok(c->context, backend->plan(c->context, live->device, &c->program, c->graph, &live->plan));
+    test_ok(c->context, backend->open(c->context, options ? options : &plain, &live->device));
+    test_ok(c->context, backend->allocate(c->context, live->device, &c->program));
+    test_ok(c->context, backend->plan(c->context, live->device, &c->program, c->graph, &live->plan));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (c->program.buffer_bytes[b] > 0 && b != D9_BUFFER_GUARD) write_blank(live, (d9_buffer)b);
     for (int v = 0; v < c->graph->value_count; v++)
@@ -162,14 +152,14 @@ void op_write(op_live *live, d9_value_id id, const double *doubles) {
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
     uint8_t *bytes = take(c, count * size);
     for (int64_t i = 0; i < count; i++) pack(value->type, doubles[i], bytes + i * size);
-    op_ok(c->context,
-          live->backend->write(c->context, live->device, value->buffer, value->offset, bytes, count * size));
+    test_ok(c->context,
+            live->backend->write(c->context, live->device, value->buffer, value->offset, bytes, count * size));
     d9_release(c->context, bytes);
 }
 
 void op_step(op_live *live, int64_t step) {
-    op_ok(live->c->context, live->backend->run(live->c->context, live->plan, step));
-    op_ok(live->c->context, live->backend->sync(live->c->context, live->device));
+    test_ok(live->c->context, live->backend->run(live->c->context, live->plan, step));
+    test_ok(live->c->context, live->backend->sync(live->c->context, live->device));
 }
 
 void op_read(op_live *live, d9_value_id id, double *doubles) {
@@ -177,7 +167,8 @@ void op_read(op_live *live, d9_value_id id, double *doubles) {
     const d9_value *value = &c->graph->values[id];
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
     uint8_t *bytes = take(c, count * size);
-    op_ok(c->context, live->backend->read(c->context, live->device, value->buffer, value->offset, bytes, count * size));
+    test_ok(c->context,
+            live->backend->read(c->context, live->device, value->buffer, value->offset, bytes, count * size));
     for (int64_t i = 0; i < count; i++) doubles[i] = unpack(value->type, bytes + i * size);
     d9_release(c->context, bytes);
 }
@@ -186,7 +177,7 @@ static void check_buffer(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];
     uint8_t *bytes = take(c, size);
-    op_ok(c->context, live->backend->read(c->context, live->device, buffer, 0, bytes, size));
+    test_ok(c->context, live->backend->read(c->context, live->device, buffer, 0, bytes, size));
     for (int v = 0; v < c->graph->value_count; v++) {
         const d9_value *value = &c->graph->values[v];
         if (value->buffer == buffer)
@@ -208,8 +199,6 @@ void op_close(op_live *live) {
     live->backend->plan_free(live->c->context, live->plan);
     live->backend->close(live->c->context, live->device);
 }
-
-/* ---- comparing ---- */
 
 double op_error(const double *got, const double *want, int64_t count) {
     double difference = 0, norm = 0;

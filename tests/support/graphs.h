@@ -30,7 +30,6 @@ typedef struct op_case {
     d9_type compute, master;
 } op_case;
 
-/* ---- building cases by hand ---- */
 void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type compute, d9_type master, op_fill fill);
 /* Adds a value with contents: uniform in [low, high], or integers in that range. */
 d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
@@ -48,7 +47,6 @@ d9_op op_spec_op(int index);
 double op_loss_by_hand(const op_case *c, int64_t i);
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 
-/* ---- running ---- */
 typedef struct op_live {
     op_case *c;
     const d9_backend *backend;
@@ -63,15 +61,19 @@ void op_read(op_live *live, d9_value_id value, double *doubles);
 void op_check_guards(op_live *live);
 void op_close(op_live *live);
 
-/* ---- comparing ---- */
 /* |got - want|| / ||want||. NaN if a value is NaN, nothing was compared, or more than 90% of `want` is zero. */
 double op_error(const double *got, const double *want, int64_t count);
 /* Number of elements that differ in any bit; NaN equals NaN. */
 int64_t op_differences(const double *got, const double *want, int64_t count);
 
-/* Fails the test with the context's message unless the status is D9_OK. */
-void op_ok(d9_context *context, d9_status status);
-
 extern const d9_backend d9_backend_reference;
+
+/* Of the case `c`. */
+#define OP_NEAR(got, want, tolerance)                                                                                  \
+    do {                                                                                                               \
+        const double got_ = (got), want_ = (want);                                                                     \
+        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
+            fail_msg("%s: %s is %.17g, must be %.17g", c.name, #got, got_, want_);                                     \
+    } while (0)
 
 #endif

@@ -3,7 +3,6 @@
 #include "graph/op.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
-
 #include <ctype.h>
 
 const char *const program_many_tricks =
@@ -13,11 +12,9 @@ const char *const program_many_tricks =
     "1.0}, "
     "patch_whitening: {size: 3, epsilon: 1.0e-2, images: 8}, ema: {momentum: 0.99, every: 5}, flip_tta: {}";
 
-/* ---- making ---- */
-
 d9_config *program_config(d9_context *context, const char *yaml) {
     d9_config *config;
-    op_ok(context, d9_config_parse(context, "test.yaml", yaml, NULL, &config));
+    test_ok(context, d9_config_parse(context, "test.yaml", yaml, NULL, &config));
     return config;
 }
 
@@ -37,10 +34,8 @@ d9_extent program_extent(const d9_config *config, int64_t images, int64_t side) 
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program) {
     const d9_program_options options = {.seed = 1, .keep_all = keep_all};
-    op_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
+    test_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
 }
-
-/* ---- checks ---- */
 
 /* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
 static bool names_network(const char *text, const char *network) {
@@ -109,8 +104,6 @@ d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role) {
     fail_msg("there is no %s %s", d9_op_name(op), role);
     return D9_NONE;
 }
-
-/* ---- text ---- */
 
 static void write_shape(const d9_shape *shape, d9_text *text) {
     for (int i = 0; i < shape->rank; i++) d9_text_add(text, "%s%lld", i ? "x" : " ", (long long)shape->d[i]);

@@ -9,14 +9,12 @@ void rival_open(rival *r, d9_context *context, const d9_backend *backend) {
     void *memory;
     *r = (rival){
         .context = context, .backend = backend, .fused = {.threads = 2, .fuse = true}, .unfused = {.threads = 2}};
-    op_ok(context, d9_allocate(context, 2 * RIVAL_MANY * sizeof(double), "a test", &memory));
+    test_ok(context, d9_allocate(context, 2 * RIVAL_MANY * sizeof(double), "a test", &memory));
     r->a = memory;
     r->b = r->a + RIVAL_MANY;
 }
 
 void rival_close(rival *r) { d9_release(r->context, r->a); }
-
-/* ---- one case ---- */
 
 static void open_and_step(op_live *live, op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     op_open(live, c, backend, options);
@@ -123,8 +121,6 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
     snprintf(text, size, "%s", backend->plan_text(live.plan));
     op_close(&live);
 }
-
-/* ---- fused rules ---- */
 
 static d9_shape images(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
 
@@ -353,8 +349,6 @@ void rival_wanted_intermediate(rival *r) {
     if (strchr(text, '+')) fail_msg("fused despite a second reader: %s", text);
     op_case_free(&c);
 }
-
-/* ---- invalid input ---- */
 
 static d9_status plan_status(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
     op_live live;

@@ -4,10 +4,7 @@
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 #include "verify/verify.h"
-
 #include <dirent.h>
-
-/* ---- runs ---- */
 
 static void fill(const d9_result *result, run_report *report) {
     assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
@@ -77,22 +74,27 @@ void run_assert_equal(const run_report *a, const run_report *b, const char *what
     }
 }
 
-/* ---- folders ---- */
-
 void run_folder_make(char folder[RUN_PATH_BYTES]) {
     snprintf(folder, RUN_PATH_BYTES, "%s/test-run.XXXXXX", D9_BINARY_DIR);
     if (!mkdtemp(folder)) fail_msg("%s cannot be made", folder);
 }
 
-const char *run_path(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
+static const char *path_in(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
     if (snprintf(path, RUN_PATH_BYTES, "%.400s/%.100s", folder, name) >= RUN_PATH_BYTES)
         fail_msg("%s is too long", folder);
     return path;
 }
 
+const char *run_path(const char *folder, const char *name) {
+    enum { KEPT = 64 };
+    static char paths[KEPT][RUN_PATH_BYTES];
+    static int next;
+    return path_in(folder, name, paths[next++ % KEPT]);
+}
+
 bool run_has(const char *folder, const char *name) {
     char path[RUN_PATH_BYTES];
-    return access(run_path(folder, name, path), F_OK) == 0;
+    return access(path_in(folder, name, path), F_OK) == 0;
 }
 
 /* Counts files whose names have this ending; removes them if `removing`. */
@@ -105,7 +107,7 @@ static int visit(const char *folder, const char *ending, bool removing) {
         size_t length = strlen(entry->d_name), tail = strlen(ending);
         if (entry->d_name[0] == '.' || length < tail || strcmp(entry->d_name + length - tail, ending) != 0) continue;
         count++;
-        if (removing) unlink(run_path(folder, entry->d_name, path));
+        if (removing) unlink(path_in(folder, entry->d_name, path));
     }
     closedir(directory);
     return count;
@@ -117,8 +119,6 @@ void run_folder_remove(const char *folder) {
     visit(folder, "", true);
     if (rmdir(folder) != 0) fail_msg("%s cannot be removed", folder);
 }
-
-/* ---- checks ---- */
 
 static d9_config *config_of(d9_context *context, const char *backend, const char *precision, int threads,
                             const char *channels, const char *more) {
@@ -140,8 +140,7 @@ d9_config *run_config(d9_context *context, const char *backend, const char *prec
 
 int run_bench_set_up(void **state) {
     static run_bench b;
-    d9_context_init(&b.context);
-    b.config = run_config(&b.context, "reference", "f32", "");
+    b.config = run_config(&context, "reference", "f32", "");
     run_folder_make(b.folder);
     *state = &b;
     return 0;
@@ -149,7 +148,7 @@ int run_bench_set_up(void **state) {
 
 int run_bench_tear_down(void **state) {
     run_bench *b = *state;
-    run_folder_remove(b->folder), d9_config_free(&b->context, b->config);
+    run_folder_remove(b->folder), d9_config_free(&context, b->config);
     return 0;
 }
 
@@ -189,8 +188,6 @@ void run_check_resume(const d9_config *config, const int64_t *stops) {
     for (; *stops; stops++) check_stop(config, *stops, &whole);
 }
 
-/* ---- verify ---- */
-
 typedef struct tally {
     int rows, failed, rules;
 } tally;
@@ -208,9 +205,8 @@ static void count_row(void *user, const d9_verify_row *row) {
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases) {
     d9_context context;
     tally t = {0};
-    char path[RUN_PATH_BYTES];
     d9_context_init(&context);
-    const d9_verify_options options = {.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases, path),
+    const d9_verify_options options = {.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases),
                                        .backend = backend,
                                        .precision = precision,
                                        .threads = 2};
@@ -219,8 +215,6 @@ void run_check_verify(const char *backend, const char *precision, const char *ca
     assert_ints(t.failed, 0, t.rules, training_cases);
     assert_true(t.rows >= 6 * training_cases);
 }
-
-/* ---- rule by rule ---- */
 
 static void print_failure(void *user, const d9_verify_row *row) {
     int *rows = user;
@@ -233,16 +227,15 @@ static void print_failure(void *user, const d9_verify_row *row) {
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {
     d9_session_options options = {.config = config, .seed = 1, .no_eval = true, .program.keep_all = true};
     if (d9_session_open(context, &options, session) != D9_OK) fail_msg("%s", context->message);
-    assert_int_equal(d9_session_initialize(session), D9_OK);
-    assert_int_equal(d9_session_begin_epoch(session, 0), D9_OK);
+    assert_ints(d9_session_initialize(session), D9_OK, d9_session_begin_epoch(session, 0), D9_OK);
 }
 
 static void poison(d9_session *session) {
     void *state = NULL;
     int64_t count = session->program.state_elements;
-    assert_int_equal(d9_allocate(session->context, (size_t)count * sizeof(double), "a poisoned state", &state), D9_OK);
+    OK(d9_allocate(session->context, (size_t)count * sizeof(double), "a poisoned state", &state));
     for (int64_t i = 0; i < count; i++) ((double *)state)[i] = NAN;
-    assert_int_equal(d9_session_write_state(session, D9_BUFFER_STATE, state), D9_OK);
+    OK(d9_session_write_state(session, D9_BUFFER_STATE, state));
     d9_release(session->context, state);
 }
 
@@ -265,20 +258,17 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
     d9_session_close(&tested), d9_session_close(&judge);
 }
 
-/* ---- a backend ---- */
-
 typedef struct bench {
     const char *backend, *precision;
-    d9_context context;
 } bench;
 
 static void check_narrow(bench *b, const int64_t *stops) {
-    d9_config *config = run_config(&b->context, b->backend, b->precision, "");
+    d9_config *config = run_config(&context, b->backend, b->precision, "");
     if (stops)
         run_check_resume(config, stops);
     else
         run_check_seeds(config);
-    d9_config_free(&b->context, config);
+    d9_config_free(&context, config);
 }
 
 static void test_seeds(void **state) { check_narrow(*state, NULL); }
@@ -289,7 +279,7 @@ static void test_resume(void **state) {
 
 /* A network with 16 channels, the least for which Winograd convolutions are the default. */
 static d9_config *wide_config(bench *b, int threads) {
-    return config_of(&b->context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
+    return config_of(&context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
 /* Trains twice on one thread and twice on two, the second time with an interruption. */
@@ -298,7 +288,7 @@ static void test_wide_on_one_and_two_threads(void **state) {
     for (int threads = 1; threads <= 2; threads++) {
         d9_config *config = wide_config(b, threads);
         run_check_resume(config, (const int64_t[]){7, 0});
-        d9_config_free(&b->context, config);
+        d9_config_free(&context, config);
     }
 }
 
@@ -311,7 +301,7 @@ static int choose_own(d9_context *context, const char *path) {
     d9_text text;
     int before = 0;
     d9_text_init(context, &text);
-    op_ok(context, d9_file_read(context, path, &bytes, &size));
+    test_ok(context, d9_file_read(context, path, &bytes, &size));
     const int count = d9_text_split((char *)bytes, '\n', lines, 256);
     for (int i = 0; i < count; i++) {
         const char *choice = strrchr(lines[i], '\t');
@@ -321,7 +311,7 @@ static int choose_own(d9_context *context, const char *path) {
         if (choice[1]) d9_text_add(&text, strstr(lines[i], "stem") ? "own gemm" : "own winograd");
         d9_text_add(&text, "\n");
     }
-    op_ok(context, d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
+    test_ok(context, d9_file_write(context, path, d9_text_get(&text), strlen(d9_text_get(&text))));
     d9_text_free(&text), d9_release(context, bytes);
     return before;
 }
@@ -329,17 +319,17 @@ static int choose_own(d9_context *context, const char *path) {
 /* With our own kernels for all convolutions, one thread and two give the same bits. */
 static void test_own_kernels_on_any_threads(void **state) {
     bench *b = *state;
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     d9_config *one = wide_config(b, 1), *two = wide_config(b, 2);
     run_folder_make(folder);
-    run_path(folder, "plan", path);
+    const char *path = run_path(folder, "plan");
     run_train_ok(&(d9_train_options){.config = one, .seed = 7, .save_plan = path});
-    const int winograd = choose_own(&b->context, path);
+    const int winograd = choose_own(&context, path);
     if (strcmp(b->precision, "f32") == 0) assert_true(winograd >= 9); /* three layers, three passes each */
     const run_report a = run_train_ok(&(d9_train_options){.config = one, .seed = 7, .plan = path}),
                      c = run_train_ok(&(d9_train_options){.config = two, .seed = 7, .plan = path});
     run_assert_equal(&a, &c, "one thread and two");
-    run_folder_remove(folder), d9_config_free(&b->context, one), d9_config_free(&b->context, two);
+    run_folder_remove(folder), d9_config_free(&context, one), d9_config_free(&context, two);
 }
 
 const char *run_missing(d9_context *context, const char *backend, const char *precision) {
@@ -360,9 +350,9 @@ int run_backend_main(const char *backend, const char *precision) {
                                        cmocka_unit_test_prestate(test_resume, &b),
                                        cmocka_unit_test_prestate(test_wide_on_one_and_two_threads, &b)},
                             own[] = {cmocka_unit_test_prestate(test_own_kernels_on_any_threads, &b)};
-    d9_context_init(&b.context);
-    const char *missing = run_missing(&b.context, backend, precision);
-    if (missing) return skipped(missing, b.context.message);
+    d9_context_init(&context);
+    const char *missing = run_missing(&context, backend, precision);
+    if (missing) return skipped(missing, context.message);
     int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
     if (strcmp(backend, "cpu") == 0) failed += cmocka_run_group_tests_name("own kernels", own, NULL, NULL);
     return failed;

@@ -34,7 +34,7 @@ void run_assert_equal(const run_report *a, const run_report *b, const char *what
 /* Makes a temporary folder in the build folder; inspects it; removes it with its contents. */
 enum { RUN_PATH_BYTES = 512 };
 void run_folder_make(char folder[RUN_PATH_BYTES]);
-const char *run_path(const char *folder, const char *name, char path[RUN_PATH_BYTES]);
+const char *run_path(const char *folder, const char *name); /* remains for the next 63 calls */
 bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending); /* files with this ending; "": all files */
 void run_folder_remove(const char *folder);
@@ -46,7 +46,6 @@ enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
 /* Fixture: a context, run_config on the reference backend in f32, and a folder. */
 typedef struct run_bench {
-    d9_context context;
     d9_config *config;
     char folder[RUN_PATH_BYTES];
 } run_bench;

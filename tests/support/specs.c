@@ -1,8 +1,6 @@
 /* The table of op cases: every operation of ops.def at awkward sizes. */
 #include "tests/support/graphs.h"
-
 #include "kernels/formulas/half.h"
-
 #include <math.h>
 #include <stdio.h>
 
@@ -134,8 +132,6 @@ static const op_spec specs[] = {
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
 d9_op op_spec_op(int index) { return specs[index].op; }
-
-/* ---- shapes ---- */
 
 static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
 static d9_shape matrix(int64_t rows, int64_t columns) { return (d9_shape){2, {rows, columns}}; }

@@ -1,15 +1,26 @@
 /* Registration of tests, and checks of messages. */
 #include "tests/support/test.h"
-
 #include <ctype.h>
 
 enum { MOST = 64 };
 static struct CMUnitTest tests[MOST];
 static size_t count;
-static CMFixtureFunction group[2];
+static CMFixtureFunction group[2], set_ups[MOST], *next_set_up = set_ups;
+d9_context context;
+static d9_context fresh;
+
+__attribute__((constructor)) static void init_context(void) { d9_context_init(&context); }
+
+/* cmocka calls it once for each test, in order. */
+static int begin(void **state) {
+    const CMFixtureFunction set_up = *next_set_up++;
+    if (next_set_up == set_ups + 1) fresh = context;
+    context = fresh;
+    return set_up ? set_up(state) : 0;
+}
 
 void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-    if (count < MOST) tests[count] = (struct CMUnitTest){name, test, set_up, tear_down, NULL};
+    if (count < MOST) tests[count] = (struct CMUnitTest){name, test, begin, tear_down, NULL}, set_ups[count] = set_up;
     count++;
 }
 
@@ -51,6 +62,10 @@ const char *missing_word(const char *message, const char *words) {
 void assert_words(const char *message, const char *words) {
     const char *missing = missing_word(message, words);
     if (missing) fail_msg("\"%s\" lacks \"%s\"", message, missing);
+}
+
+void test_ok(const d9_context *of, d9_status status) {
+    if (status != D9_OK) fail_msg("status %d: %s", (int)status, of->message);
 }
 
 int skipped(const char *reason, const char *why) {

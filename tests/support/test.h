@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "core/context.h"
 
 #define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
 /* A test that takes its fixture by name: TEST_WITH(bench *b, name, set_up, tear_down). */
@@ -39,6 +40,8 @@ void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_u
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 /* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
 int test_run(void *state);
+/* Before each test's own fixture it is again what main and TEST_GROUP's left. */
+extern d9_context context;
 
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
 #define assert_ints(...)                        D9_NTH_(__VA_ARGS__, D9_8_, , D9_6_, , D9_4_, , D9_2_, )(__VA_ARGS__)
@@ -51,6 +54,12 @@ int test_run(void *state);
 /* Fails unless `message` is one line that contains each of the words (separated by spaces): keys, values, places and
  * numbers, in any order. Words must match whole words: "3" is not in "13", "0.3" or "layer3". */
 void assert_words(const char *message, const char *words);
+/* The call must succeed; otherwise the test fails with the context's message. */
+#define OK(call) test_ok(&context, call)
+void test_ok(const d9_context *of, d9_status status);
+/* The call must return `status`, with these words in the context's message, which is cleared. */
+#define assert_refusal(call, status, words)                                                                            \
+    (assert_int_equal(call, status), assert_words(context.message, words), d9_context_clear(&context))
 /* NULL, or the first missing word. */
 const char *missing_word(const char *message, const char *words);
 

@@ -1,6 +1,5 @@
 /* The tests' own network: see tiny_model.h. */
 #include "tests/support/tiny_model.h"
-
 #include <stdio.h>
 
 static const d9_option options[] = {

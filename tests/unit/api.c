@@ -43,8 +43,6 @@ static dawn9_config *parse(dawn9_context *context, const char *const *set) {
     return config;
 }
 
-/* ---- callbacks ---- */
-
 typedef struct watched {
     int64_t calls, epochs, last_step, steps, stop_at;
     double last_loss;
@@ -63,8 +61,6 @@ static int watch(void *user, const dawn9_progress *progress) {
     }
     return w->stop_at > 0 && progress->step >= w->stop_at;
 }
-
-/* ---- tests ---- */
 
 TEST(versions_agree, set_up, tear_down) {
     assert_string_equal(dawn9_version(), DAWN9_VERSION);
@@ -96,7 +92,7 @@ static d9_dataset *test_images(d9_context *context) {
     d9_dataset *dataset;
     const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST};
     d9_context_init(context);
-    assert_int_equal(d9_dataset_load(context, &options, &dataset), D9_OK);
+    test_ok(context, d9_dataset_load(context, &options, &dataset));
     return dataset;
 }
 
@@ -135,7 +131,7 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
 }
 
 TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up, tear_down) {
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     watched seen = {0};
     dawn9_result result;
     dawn9_evaluation evaluation;
@@ -143,7 +139,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     int32_t first[TEST], second[TEST];
     dawn9_config *config = parse(context, NULL);
     run_folder_make(folder);
-    run_path(folder, "saved.safetensors", path);
+    const char *path = run_path(folder, "saved.safetensors");
     const dawn9_train_options options = {.progress = watch, .user = &seen};
     ok(context, dawn9_train(context, config, &options, &result, &model));
     dawn9_config_free(config); /* the model has its own copy */
@@ -160,7 +156,6 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     assert_string_equal(result.backend, "reference");
     assert_string_equal(result.precision, "f32");
     assert_int_equal(strlen(result.params_sha256), 64);
-
     ok(context, dawn9_model_save(model, path));
     refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
     ok(context, dawn9_model_open(context, path, NULL, &opened));
@@ -208,7 +203,7 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
 
 /* With keep: best, the model is that of the best epoch, also without a folder and for a run that trained further. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
-    char folder[RUN_PATH_BYTES], saved[RUN_PATH_BYTES], kept[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result;
     dawn9_evaluation best, resumed;
@@ -219,7 +214,8 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     ok(context, dawn9_train(context, config, NULL, &result, &model));
     ok(context, dawn9_evaluate(model, &best));
     assert_true(best.accuracy_tta > result.accuracy_tta && 0 < result.best_epoch && result.best_epoch < result.epochs);
-    ok(context, dawn9_model_save(model, run_path(folder, "saved.safetensors", saved)));
+    const char *saved = run_path(folder, "saved.safetensors");
+    ok(context, dawn9_model_save(model, saved));
     dawn9_model_free(model);
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
     refused(context, dawn9_train(context, config, &options, &result, &model), DAWN9_STOPPED, "23 24");
@@ -232,8 +228,8 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     uint8_t *bytes, *others;
     size_t size, other_size;
     d9_context_init(&inner);
-    assert_int_equal(d9_file_read(&inner, saved, &bytes, &size), D9_OK);
-    assert_int_equal(d9_file_read(&inner, run_path(folder, "model.safetensors", kept), &others, &other_size), D9_OK);
+    test_ok(&inner, d9_file_read(&inner, saved, &bytes, &size));
+    test_ok(&inner, d9_file_read(&inner, run_path(folder, "model.safetensors"), &others, &other_size));
     assert_int_equal(size, other_size);
     assert_memory_equal(bytes, others, size);
     d9_release(&inner, bytes), d9_release(&inner, others), dawn9_config_free(config), run_folder_remove(folder);
@@ -250,9 +246,10 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
     ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_config_free(config);
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     run_folder_make(folder);
-    ok(context, dawn9_model_save(model, run_path(folder, "m.safetensors", path)));
+    const char *path = run_path(folder, "m.safetensors");
+    ok(context, dawn9_model_save(model, path));
     dawn9_model_free(model);
     refused(context, dawn9_model_open(context, path, (const char *const[]){"data.dataset=cifar", NULL}, &model),
             DAWN9_USAGE, "cifar10");

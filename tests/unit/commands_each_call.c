@@ -8,13 +8,10 @@
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-
-/* ---- the command's system ---- */
 
 int dawn9_main(int count, char **words);
 const d9_system *__real_d9_system_default(void);
@@ -29,8 +26,6 @@ static int no_sync(void *user, int file) {
 }
 
 const d9_system *__wrap_d9_system_default(void) { return shared ? &faulty : __real_d9_system_default(); }
-
-/* ---- one command ---- */
 
 enum { WORDS_MAX = 12 };
 typedef struct command {

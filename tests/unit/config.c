@@ -2,8 +2,6 @@
 #include "config_testing.h"
 #include "backends/backend.h"
 
-/* ---- errors ---- */
-
 static const struct {
     const char *yaml, *words;
 } refusals[] = {
@@ -109,13 +107,11 @@ TEST(test_required_option, reset) {
     d9_tree *map;
     int64_t size;
     d9_place place = {"t.yaml", NULL, 4, 2};
-    assert_int_equal(d9_tree_make(&context, &arena, D9_TREE_MAP, &place, NULL, &map), D9_OK);
+    OK(d9_tree_make(&context, &arena, D9_TREE_MAP, &place, NULL, &map));
     assert_int_equal(d9_values_bind(&context, &arena, map, &(d9_binding){options, &size}, 1, NULL), D9_USAGE);
     assert_words(context.message, "t.yaml:4:2 size");
     d9_arena_free(&context, &arena);
 }
-
-/* ---- defaults ---- */
 
 TEST(test_defaults, reset) {
     d9_config *config = parse("{}", NULL);

@@ -1,8 +1,6 @@
 /* Configurations: edits on the command line, inheritance, and lack of memory. */
 #include "config_testing.h"
 
-/* ---- edits ---- */
-
 static double celu_alpha(const d9_config *config) {
     d9_text text;
     double alpha = NAN;
@@ -48,8 +46,7 @@ TEST(test_order_of_edits, reset) {
     d9_arena arena = {0};
     d9_config_edits edits = {0};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(d9_config_edits_add(&context, &arena, &edits, (d9_config_edit){kinds[i], texts[i], 0, 0, 0}),
-                         D9_OK);
+        OK(d9_config_edits_add(&context, &arena, &edits, (d9_config_edit){kinds[i], texts[i], 0, 0, 0}));
     for (int i = 0; i < 4; i++) assert_string_equal(edits.items[i].text, order[i]);
     d9_arena_free(&context, &arena);
 }
@@ -77,8 +74,6 @@ TEST(test_refuses_edits, reset) {
     assert_refused("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
-/* ---- files that inherit ---- */
-
 static char folder[256];
 
 static int make_folder(void **state) {
@@ -96,17 +91,13 @@ static int remove_folder(void **state) {
     return chdir(D9_SOURCE_DIR) || rmdir(folder);
 }
 
-static void put(const char *path, const char *yaml) {
-    assert_int_equal(d9_file_write(&context, path, yaml, strlen(yaml)), D9_OK);
-}
+static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
 
 static void assert_not_loaded(const char *path, const char *words) {
     d9_config *config;
     d9_context_clear(&context);
-    assert_int_equal(d9_config_load(&context, path, NULL, &config), D9_USAGE);
-    assert_words(context.message, words);
-    assert_null(config);
-    d9_context_clear(&context);
+    assert_refusal(d9_config_load(&context, path, NULL, &config), D9_USAGE, words);
+    assert_null(config), d9_context_clear(&context);
 }
 
 TEST(test_inheritance, make_folder, remove_folder) {
@@ -154,13 +145,11 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
     put("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
     assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");
-    assert_int_equal(d9_file_write(&context, "b.yaml", "seed: 1\0", 8), D9_OK);
+    OK(d9_file_write(&context, "b.yaml", "seed: 1\0", 8));
     assert_not_loaded("b.yaml", "b.yaml");
     put("b.yaml", "title: \x01\n");
     assert_not_loaded("b.yaml", "b.yaml:1:1 7");
 }
-
-/* ---- lack of memory ---- */
 
 static int allocations_left;
 static int64_t live;
@@ -192,6 +181,6 @@ TEST(test_out_of_memory, reset) {
         d9_config_free(&context, config);
         assert_int_equal(live, 0);
     }
-    assert_int_equal(status, D9_OK);
+    OK(status);
     assert_true(most > 10);
 }

@@ -2,8 +2,6 @@
 #include "config_testing.h"
 #include "core/hash.h"
 
-/* ---- the printout ---- */
-
 static void assert_round_trip(const d9_config *config) {
     char hash[65], again[65];
     d9_text text, second, origins;
@@ -50,7 +48,7 @@ TEST(test_print_origins, reset) {
                                      {.kind = D9_EDIT_SET, .text = "seed=2", .option = "--seed"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
     d9_config *config;
-    assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
+    OK(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config));
     static const char *const lines[] = {
         "title: dawn94                           # the file's name\n",
         "threads: 0                              # default\n",
@@ -76,7 +74,7 @@ TEST(test_print_origins_of_odd_words, reset) {
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
     d9_config *config;
-    assert_int_equal(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config), D9_OK);
+    OK(d9_config_load(&context, "configs/dawn94.yaml", &edits, &config));
     assert_true(config->target == 50);
     assert_round_trip(config);
     d9_config_free(&context, config);
@@ -154,12 +152,10 @@ TEST(test_default_values, reset) {
             d9_schedule field = {0};
             d9_tree *node = NULL;
             d9_text text;
-            if (values[v])
-                assert_int_equal(d9_tree_parse(&context, &arena, &place, values[v], strlen(values[v]), &node), D9_OK);
-            assert_int_equal(d9_value_read(&context, &arena, &option, node, &field), D9_OK);
+            if (values[v]) OK(d9_tree_parse(&context, &arena, &place, values[v], strlen(values[v]), &node));
+            OK(d9_value_read(&context, &arena, &option, node, &field));
             d9_text_init(&context, &text);
-            assert_int_equal(d9_value_is_default(&option, &field, &text), v < 2);
-            assert_int_equal(d9_text_status(&text), D9_OK);
+            assert_ints(d9_value_is_default(&option, &field, &text), v < 2, d9_text_status(&text), D9_OK);
         }
         d9_arena_free(&context, &arena);
     }

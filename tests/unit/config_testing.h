@@ -7,7 +7,6 @@
 #include "config/values.h"
 #include "core/system.h"
 #include "tests/support/test.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +17,9 @@
 #define EDIT(kind, text)                                                                                               \
     (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
 
-static d9_context context;
-
 /* Paths in the tests are relative to the source folder. */
 static inline int reset(void **state) {
     (void)state;
-    d9_context_init(&context);
     return chdir(D9_SOURCE_DIR);
 }
 

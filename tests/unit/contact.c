@@ -1,5 +1,4 @@
 /* Contact sheets: the font, thumbnails, captions. */
-
 #include "data/contact.h"
 #include "data/font.h"
 #include "tests/support/test.h"
@@ -23,10 +22,7 @@ TEST(every_character_is_itself) {
         }
         for (int other = ' '; other < c; other++) assert_memory_not_equal(drawn[c], drawn[other], sizeof drawn[c]);
     }
-}
-
-TEST(an_accented_letter_is_drawn_without_its_accent) {
-    static uint8_t plain[30 * 12 * 3], accented[sizeof plain];
+    static uint8_t plain[30 * 12 * 3], accented[sizeof plain]; /* an accented letter is drawn without its accent */
     d9_font_draw(&(d9_canvas){.pixels = plain, .height = 12, .width = 30}, 1, 1, 1, ink, "oCz");
     d9_font_draw(&(d9_canvas){.pixels = accented, .height = 12, .width = 30}, 1, 1, 1, ink, "\u00f6\u00c7\u017e");
     assert_memory_equal(plain, accented, sizeof plain);
@@ -67,23 +63,20 @@ TEST(thumbnails_show_the_whole_picture) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES], large[400 * 100 * 3];
     const uint8_t white[3] = {255, 255, 255};
     uint8_t two[6] = {10, 20, 30, 200, 100, 50};
-    d9_context context;
-    d9_context_init(&context);
     /* two pixels become two squares of 96, between white bands */
-    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){2, 1, two}, thumbnail), D9_OK);
+    OK(d9_thumbnail_make(&context, &(d9_image){2, 1, two}, thumbnail));
     for (int i = 0; i < SIDE * SIDE; i++) {
         const int x = i % SIDE, y = i / SIDE;
         assert_memory_equal(thumbnail + 3 * i, y < 48 || y >= 144 ? white : two + (x < 96 ? 0 : 3), 3);
     }
     memset(large, 77, sizeof large); /* 400 x 100: 192 x 48 */
-    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){400, 100, large}, thumbnail), D9_OK);
+    OK(d9_thumbnail_make(&context, &(d9_image){400, 100, large}, thumbnail));
     for (int i = 0; i < SIDE * SIDE; i++)
         assert_int_equal(thumbnail[3 * i], i / SIDE < 72 || i / SIDE >= 120 ? 255 : 77);
-    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){100, 400, large}, thumbnail), D9_OK);
+    OK(d9_thumbnail_make(&context, &(d9_image){100, 400, large}, thumbnail));
     for (int i = 0; i < SIDE * SIDE; i++)
         assert_int_equal(thumbnail[3 * i], i % SIDE < 72 || i % SIDE >= 120 ? 255 : 77);
-    assert_int_equal(d9_thumbnail_make(&context, &(d9_image){1, 10000, large}, thumbnail),
-                     D9_OK); /* no side becomes zero */
+    OK(d9_thumbnail_make(&context, &(d9_image){1, 10000, large}, thumbnail)); /* no side becomes zero */
     assert_int_equal(thumbnail[3 * 95], 77);
 }
 
@@ -98,11 +91,8 @@ static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t
 
 TEST(bars_are_as_long_as_the_probability) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
-    d9_context context;
     d9_sheet sheet;
-    d9_context_init(&context);
-    assert_int_equal(d9_contact_make(&context, 6, &sheet), D9_OK);
-    assert_ints(sheet.columns, 4, sheet.rows, 2);
+    assert_ints(d9_contact_make(&context, 6, &sheet), D9_OK, sheet.columns, 4, sheet.rows, 2);
     d9_contact_put(&sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25});
     d9_contact_put(&sheet, 1, thumbnail, &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5});
     d9_contact_put(&sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1});

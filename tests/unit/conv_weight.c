@@ -100,10 +100,8 @@ TEST(sums_are_exact) {
 TEST(other_shapes_do_not_fit) {
     if (!fits_here()) skip_for("amx", "nothing fits on this processor");
     d9_cpu cpu = best(1);
-    assert_false(fits(&cpu, shape_of(1, 8, 12, 32, 32)));
-    assert_false(fits(&cpu, shape_of(1, 8, 8, 33, 32)));
-    assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 16)));
-    assert_false(fits(&cpu, shape_of(1, 3, 4, 32, 32)));
+    assert_false(fits(&cpu, shape_of(1, 8, 12, 32, 32)) || fits(&cpu, shape_of(1, 8, 8, 33, 32)));
+    assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 16)) || fits(&cpu, shape_of(1, 3, 4, 32, 32)));
     d9_cpu_conv_shape other[6];
     for (int i = 0; i < 6; i++) other[i] = shape_of(1, 8, 8, 32, 32);
     other[0].pass = D9_CPU_CONV_FORWARD;

@@ -7,7 +7,6 @@
 #include "tests/support/test.h"
 
 typedef struct fixture {
-    d9_context context;
     const d9_backend *cpu; /* cpu or onednn */
     bool bf16;
     char library[128]; /* "oneDNN 2.6.3"; "": not installed */
@@ -19,15 +18,15 @@ static const d9_backend_options fused = {.threads = 2, .fuse = true}, unfused = 
 static bool open_fixture(fixture *f, const char *backend) {
     d9_device *device;
     d9_device_info info;
-    d9_context_init(&f->context);
-    op_ok(&f->context, d9_backend_find(&f->context, backend, &f->cpu));
-    if (f->cpu->open(&f->context, &fused, &device) != D9_OK) return false;
+    d9_context_init(&context);
+    OK(d9_backend_find(&context, backend, &f->cpu));
+    if (f->cpu->open(&context, &fused, &device) != D9_OK) return false;
     f->cpu->describe(device, &info);
     f->bf16 = info.precision[D9_PRECISION_BF16];
     const char *library = strstr(info.version, "oneDNN");
     snprintf(f->library, sizeof f->library, "%s", library ? library : "");
-    f->cpu->close(&f->context, device);
-    rival_open(&f->r, &f->context, f->cpu);
+    f->cpu->close(&context, device);
+    rival_open(&f->r, &context, f->cpu);
     return true;
 }
 
@@ -63,7 +62,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
     static const d9_backend_options one = {.threads = 1}, three = {.threads = 3};
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
-        op_case_make(&c, &f->context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
+        op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         const d9_backend_options *second =
             is_conv(node->op) ? &one : &three; /* convolutions: repeated with one thread */
@@ -86,7 +85,7 @@ TEST(a_padded_pool_is_by_itself) {
         char text[512];
         d9_node conv = {.op = D9_OP_CONV, .input_count = 2, .output_count = 1, .as.conv = {3, 1, 1}};
         d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, pad}};
-        op_case_begin(&c, &f->context, "pooled", D9_F32, D9_F32, OP_FILL_RANDOM);
+        op_case_begin(&c, &context, "pooled", D9_F32, D9_F32, OP_FILL_RANDOM);
         conv.inputs[0] = op_input(&c, "x", D9_BUFFER_SCRATCH, D9_F32, image, -1, 1);
         conv.inputs[1] = op_input(&c, "weight", D9_BUFFER_STATE, D9_F32, weights, -1, 1);
         pool.inputs[0] = conv.outputs[0] = op_output(&c, "y", D9_BUFFER_SCRATCH, D9_F32, image);
@@ -98,8 +97,6 @@ TEST(a_padded_pool_is_by_itself) {
         op_case_free(&c);
     }
 }
-
-/* ---- strips and plans ---- */
 
 /* A 3 x 3 convolution of 8 images of 4 x 4, or one of its gradients. */
 static void make_conv(op_case *c, d9_context *context, d9_op op, d9_type type, int64_t channels, op_fill fill) {
@@ -119,13 +116,13 @@ static bool plan_fits(fixture *f, op_case *c, const char *text) {
     const d9_backend_options options = {.threads = 2, .force_plan = text};
     d9_device *device;
     d9_plan *plan = NULL;
-    op_ok(&f->context, f->cpu->open(&f->context, &options, &device));
-    op_ok(&f->context, f->cpu->allocate(&f->context, device, &c->program));
-    const bool fits = f->cpu->plan(&f->context, device, &c->program, c->graph, &plan) == D9_OK;
-    if (!fits) assert_int_equal(f->context.status, D9_USAGE);
-    d9_context_clear(&f->context);
-    f->cpu->plan_free(&f->context, plan);
-    f->cpu->close(&f->context, device);
+    OK(f->cpu->open(&context, &options, &device));
+    OK(f->cpu->allocate(&context, device, &c->program));
+    const bool fits = f->cpu->plan(&context, device, &c->program, c->graph, &plan) == D9_OK;
+    if (!fits) assert_int_equal(context.status, D9_USAGE);
+    d9_context_clear(&context);
+    f->cpu->plan_free(&context, plan);
+    f->cpu->close(&context, device);
     return fits;
 }
 
@@ -135,7 +132,7 @@ static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int cap
     op_live live;
     op_open(&live, c, f->cpu, &unfused);
     const double began = d9_clock_now();
-    op_ok(&f->context, f->cpu->benchmark(&f->context, live.plan, 0, rows, capacity, &count));
+    OK(f->cpu->benchmark(&context, live.plan, 0, rows, capacity, &count));
     const double took = d9_clock_now() - began; /* includes at least one run of each */
     op_close(&live);
     for (int i = 0; i < count; i++)
@@ -154,7 +151,7 @@ TEST(every_way_convolves_alike) {
         d9_choice_time rows[WAYS];
         const d9_type type = i & 1 ? D9_BF16 : D9_F32;
         if (type == D9_BF16 && !f->bf16) continue;
-        make_conv(&c, &f->context, ops[i / 8], type, i & 4 ? 64 : 27, i & 2 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
+        make_conv(&c, &context, ops[i / 8], type, i & 4 ? 64 : 27, i & 2 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
         const int count = list_algorithms(f, &c, rows, WAYS);
         for (int r = 0; r < count; r++) {
             char text[256];
@@ -183,16 +180,13 @@ TEST(every_way_convolves_alike) {
 TEST(a_plan_that_does_not_fit_is_refused) {
     fixture *f = *state;
     op_case c;
-    make_conv(&c, &f->context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
+    make_conv(&c, &context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
     assert_false(plan_fits(f, &c, "conv\tconv\tonednn x3 jit:unknown\n")); /* 3 does not divide 8 images */
     assert_false(plan_fits(f, &c, "conv\tconv\tfast\n"));
     assert_false(plan_fits(f, &c, "conv\tconv\tonednn x99999999999999999999 a\n"));
-    assert_false(plan_fits(f, &c, "conv\tconv\town\n"));
-    assert_false(plan_fits(f, &c, "conv\tconv\town fast\n"));
+    assert_false(plan_fits(f, &c, "conv\tconv\town\n") || plan_fits(f, &c, "conv\tconv\town fast\n"));
     op_case_free(&c);
 }
-
-/* ---- invalid input ---- */
 
 /* f64 and fp16 have no rule: the error names the node. */
 TEST(other_precisions_are_refused_by_name) {
@@ -202,20 +196,16 @@ TEST(other_precisions_are_refused_by_name) {
         op_case c;
         d9_device *device;
         d9_plan *plan;
-        op_case_make(&c, &f->context, 0, types[t][0], types[t][1], OP_FILL_RANDOM);
-        op_ok(&f->context, f->cpu->open(&f->context, &fused, &device));
-        op_ok(&f->context, f->cpu->allocate(&f->context, device, &c.program));
-        assert_int_equal(f->cpu->plan(&f->context, device, &c.program, c.graph, &plan), D9_DEVICE);
-        assert_words(f->context.message, c.graph->nodes[0].role);
-        d9_context_clear(&f->context);
-        f->cpu->close(&f->context, device);
+        op_case_make(&c, &context, 0, types[t][0], types[t][1], OP_FILL_RANDOM);
+        OK(f->cpu->open(&context, &fused, &device));
+        OK(f->cpu->allocate(&context, device, &c.program));
+        assert_refusal(f->cpu->plan(&context, device, &c.program, c.graph, &plan), D9_DEVICE, c.graph->nodes[0].role);
+        f->cpu->close(&context, device);
         op_case_free(&c);
     }
 }
 
-/* ---- both backends ---- */
-
-static void the_library_is_not_here(void **state) { skip_for("onednn", ((fixture *)*state)->context.message); }
+static void the_library_is_not_here(__attribute__((unused)) void **state) { skip_for("onednn", context.message); }
 
 static int check_backend(const char *name) {
     static fixture f;

@@ -153,8 +153,6 @@ static void free_case(conv_case *c) {
     for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]), free(c->values[i]);
 }
 
-/* ---- running and comparing ---- */
-
 static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
                         double value) {
     const d9_cpu_conv_shape *s = &c->shape;

@@ -20,7 +20,6 @@ typedef struct array {
 } array;
 
 typedef struct fixture {
-    d9_context context;
     array a[ARRAYS];
     void *scratch;
     uint32_t seed;
@@ -35,21 +34,20 @@ typedef struct setting { /* conditions of a check */
 static int set_up(void **state) {
     static fixture f;
     void *memory;
-    d9_context_init(&f.context);
     for (int i = 0; i < ARRAYS; i++) {
-        assert_int_equal(d9_allocate(&f.context, MANY * (sizeof(double) + sizeof(float)), "a test", &memory), D9_OK);
+        OK(d9_allocate(&context, MANY * (sizeof(double) + sizeof(float)), "a test", &memory));
         f.a[i].want = memory;
         f.a[i].f32 = (float *)(f.a[i].want + MANY);
     }
-    assert_int_equal(d9_allocate(&f.context, SCRATCH, "a test", &f.scratch), D9_OK);
+    OK(d9_allocate(&context, SCRATCH, "a test", &f.scratch));
     *state = &f;
     return 0;
 }
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    for (int i = 0; i < ARRAYS; i++) d9_release(&f->context, f->a[i].want);
-    d9_release(&f->context, f->scratch);
+    for (int i = 0; i < ARRAYS; i++) d9_release(&context, f->a[i].want);
+    d9_release(&context, f->scratch);
     return 0;
 }
 
@@ -135,8 +133,6 @@ static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
     }
     assert_true(levels > 0);
 }
-
-/* ---- elementwise ---- */
 
 static const int64_t counts[] = {1, 7, 65, 511, 513, 70001};
 #define FOR_COUNTS for (size_t z = 0; z < sizeof counts / sizeof *counts; z++)
@@ -225,8 +221,6 @@ static void updates(fixture *f, const setting *s) {
     for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
     check(a, s, "lerp", 3e-7);
 }
-
-/* ---- norm ---- */
 
 typedef struct norm_sizes {
     int64_t images, pixels, channels, groups;
@@ -322,8 +316,6 @@ static void normalisation(fixture *f, const setting *s) {
     }
 }
 
-/* ---- pool and linear ---- */
-
 /* Index of element k of the window of output o; -1: outside the image. */
 static int64_t place_at(const d9_kernel_window *w, int64_t o, int64_t k) {
     const int64_t c = o % w->channels, ox = o / w->channels % w->out_width;
@@ -373,8 +365,6 @@ static void pools(fixture *f, const setting *s) {
         check(dx, s, "mean_pool_backward", 3e-7);
     }
 }
-
-/* ---- bias and dropout ---- */
 
 static void biases(fixture *f, const setting *s) {
     static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}}; /* rows, channels */
@@ -437,8 +427,6 @@ static void linears(fixture *f, const setting *s) {
         check(dw, s, "linear_backward_weight", s->integers ? 0 : 1e-6);
     }
 }
-
-/* ---- the batch ---- */
 
 static void augmentation_of(fixture *f, const setting *s, bool jitter, int height, int width) {
     enum { N = 7, H = 13, W = 300, C = 3, PAD = 4, CUT = 5, SAMPLES = 3 };
@@ -521,7 +509,6 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     memset(fused_sum->f32, 0, bytes); /* again without storing act(norm(x)) */
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_kernel_out){NULL, s->store});
     assert_memory_equal(fused_sum->f32, sum->f32, bytes);
-
     array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store),
           *fused_dx = empty(f, 5, count, s->store);
     const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {.act = act, .reference = in(y)};

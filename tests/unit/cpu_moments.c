@@ -1,6 +1,5 @@
 /* The closed form of a convolution with few inputs (kernels/cpu/moments.h), compared with convolution, batch norm and
  * activation in double: every level that runs here, patches of 1 to 27 inputs, odd sizes. */
-
 #define D9_REAL double
 #include "kernels/cpu/moments.h"
 #include "kernels/formulas/activation.h"
@@ -82,8 +81,6 @@ static void destroy(bench *b) {
     free(b->scratch);
 }
 
-/* ---- separate operations in double ---- */
-
 /* Iterates over the products of output `at` of pixel (i, p), with indices into x and w. */
 #define FOR_TAPS(c, i, p, o, at_x, at_w)                                                                               \
     for (int64_t t = 0; t < (c)->kernel * (c)->kernel; t++)                                                            \
@@ -140,8 +137,6 @@ static void compute(bench *b, d9_kernel_act act) {
     for (int64_t g = 0; g < b->shape.groups; g++)
         for (int64_t o = 0; o < c->outputs; o++) normalise(b, y, g, o, act);
 }
-
-/* ---- comparison ---- */
 
 static void close_to(const float *got, const double *want, int64_t count, double limit, const char *what,
                      const char *level) {
@@ -237,8 +232,7 @@ TEST(test_equal_to_the_chain) {
             check(&b, &cpu, running);
             levels++;
         }
-        free(running);
-        destroy(&b);
+        free(running), destroy(&b);
     }
     assert_true(levels > 0);
 }

@@ -4,7 +4,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static d9_context context;
 static int warnings;
 
 static void count_warnings(void *user, d9_log_level level, const char *line) {
@@ -14,22 +13,21 @@ static void count_warnings(void *user, d9_log_level level, const char *line) {
 
 static d9_cuda_choices *open_file(const char *path) {
     d9_cuda_choices *choices;
-    op_ok(&context, d9_cuda_choices_open(&context, path, &choices));
+    OK(d9_cuda_choices_open(&context, path, &choices));
     return choices;
 }
 
 TEST(what_is_added_comes_back) {
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES], key[32];
+    char folder[RUN_PATH_BYTES], key[32];
     run_folder_make(folder);
-    run_path(folder, "choices", path);
+    const char *path = run_path(folder, "choices");
     d9_cuda_choices *first = open_file(path), *second = open_file(path);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "key %d", i);
-        op_ok(&context, d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
+        OK(d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
     }
-    op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
-    op_ok(&context,
-          d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache writes its own choice later */
+    OK(d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
+    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache, opened later, has its own */
     d9_cuda_choices_save(&context, first);
     d9_cuda_choices_save(&context, second); /* adds to what the first wrote */
     d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
@@ -40,7 +38,7 @@ TEST(what_is_added_comes_back) {
     }
     assert_null(d9_cuda_choices_find(first, "key 100", false));
     assert_null(d9_cuda_choices_find(first, "key 1", true)); /* true: only choices added since opening */
-    op_ok(&context, d9_cuda_choices_add(&context, first, "key 1", "e2"));
+    OK(d9_cuda_choices_add(&context, first, "key 1", "e2"));
     assert_string_equal(d9_cuda_choices_find(first, "key 1", true), "e2");
     d9_cuda_choices_close(&context, first);
     assert_int_equal(warnings, 0);
@@ -64,18 +62,18 @@ TEST(a_damaged_file_is_not_believed) {
                                         HEADER "a\te1\nb\te\x01\n",
                                         HEADER "a\te1\nb\t0123456789012345678901234567890123456789012345678901234567890"
                                                "123456789012345678901234567890123456789\n"};
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     run_folder_make(folder);
-    run_path(folder, "choices", path);
+    const char *path = run_path(folder, "choices");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         warnings = 0;
-        op_ok(&context, d9_file_write(&context, path, texts[i], strlen(texts[i])));
+        OK(d9_file_write(&context, path, texts[i], strlen(texts[i])));
         d9_cuda_choices *choices = open_file(path);
         if (d9_cuda_choices_find(choices, "a", false)) fail_msg("text %zu was accepted", i);
         assert_int_equal(warnings, 1);
         d9_cuda_choices_close(&context, choices);
     }
-    op_ok(&context, d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
+    OK(d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
     d9_cuda_choices *choices = open_file(path);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
@@ -83,21 +81,18 @@ TEST(a_damaged_file_is_not_believed) {
 
 /* A folder that cannot be made, or a file that is not a cache: the run continues without an error. */
 TEST(what_cannot_be_kept_is_no_failure) {
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     run_folder_make(folder);
-    run_path(folder, "file", path);
-    op_ok(&context, d9_file_write(&context, path, "", 0));
-    snprintf(path + strlen(path), sizeof path - strlen(path), "/below");
-    d9_cuda_choices *choices = open_file(path);
-    op_ok(&context, d9_cuda_choices_add(&context, choices, "a", "e1"));
+    OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
+    d9_cuda_choices *choices = open_file(run_path(folder, "file/below"));
+    OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
     d9_cuda_choices_save(&context, choices);
-    assert_int_equal(context.status, D9_OK);
+    OK(context.status);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
 }
 
 int main(void) {
-    d9_context_init(&context);
     context.log = count_warnings;
     return test_run(NULL);
 }

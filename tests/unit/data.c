@@ -1,7 +1,6 @@
 /* Data sources: reading, and the error for each kind of damaged input. Files are made in a temporary folder; CIFAR-10
  * is not needed. */
 #include <sys/stat.h>
-
 #include "core/system.h"
 #include "data/dataset.h"
 #include "core/listing.h"
@@ -14,7 +13,6 @@
 enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
 typedef struct fixture {
-    d9_context context;
     char folder[256];
 } fixture;
 
@@ -22,7 +20,6 @@ static int set_up(void **state) {
     fixture *f = calloc(1, sizeof *f);
     const char *base = getenv("TMPDIR");
     assert_non_null(f);
-    d9_context_init(&f->context);
     snprintf(f->folder, sizeof f->folder, "%s/dawn9-data-XXXXXX", base && *base ? base : "/tmp");
     assert_non_null(mkdtemp(f->folder));
     *state = f;
@@ -31,20 +28,20 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    d9_folder_remove(&f->context, f->folder), free(f);
+    d9_folder_remove(&context, f->folder), free(f);
     return 0;
 }
 
 static void make_folder(fixture *f, const char *name) {
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/%s", f->folder, name);
-    assert_int_equal(d9_directory_make(&f->context, path), D9_OK);
+    OK(d9_directory_make(&context, path));
 }
 
 static void write_file(fixture *f, const char *name, const void *bytes, size_t size) {
     char path[2 * PATH_SIZE];
     snprintf(path, sizeof path, "%s/%s", f->folder, name);
-    assert_int_equal(d9_file_write(&f->context, path, bytes, size), D9_OK);
+    OK(d9_file_write(&context, path, bytes, size));
 }
 
 /* Writes an image of one colour, which identifies it in the data set. */
@@ -54,15 +51,15 @@ static void write_picture(fixture *f, const char *name, int width, int height, u
     assert_non_null(pixels);
     memset(pixels, value, (size_t)(3 * width * height));
     snprintf(path, sizeof path, "%s/%s", f->folder, name);
-    assert_int_equal(d9_png_write(&f->context, path, pixels, width, height), D9_OK);
+    OK(d9_png_write(&context, path, pixels, width, height));
     free(pixels);
 }
 
 static d9_dataset *load(fixture *f, d9_dataset_options options) {
     d9_dataset *dataset;
     if (!options.path) options.path = f->folder;
-    const d9_status status = d9_dataset_load(&f->context, &options, &dataset);
-    if (status != D9_OK) fail_msg("%s", f->context.message);
+    const d9_status status = d9_dataset_load(&context, &options, &dataset);
+    if (status != D9_OK) fail_msg("%s", context.message);
     return dataset;
 }
 
@@ -70,14 +67,12 @@ static d9_dataset *load(fixture *f, d9_dataset_options options) {
 static void refused(fixture *f, d9_dataset_options options, d9_status expected, const char *words) {
     d9_dataset *dataset;
     if (!options.path) options.path = f->folder;
-    d9_context_clear(&f->context);
-    const d9_status status = d9_dataset_load(&f->context, &options, &dataset);
+    d9_context_clear(&context);
+    const d9_status status = d9_dataset_load(&context, &options, &dataset);
     assert_int_equal(status, expected);
     assert_null(dataset);
-    assert_words(f->context.message, words);
+    assert_words(context.message, words);
 }
-
-/* ---- CIFAR ---- */
 
 /* Record i of a batch: label i % classes; pixels encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
@@ -122,7 +117,6 @@ TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(f, bytes);
-
     d9_dataset *dataset = load(f, options);
     assert_ints(dataset->train.count, 50000, dataset->test.count, 10000, dataset->classes, 10);
     assert_string_equal(dataset->class_names[9], "truck");
@@ -131,27 +125,23 @@ TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear
     check_pixels(&dataset->train, 20017, 17);
     check_pixels(&dataset->test, 9999, 9999);
     for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
-    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_OK); /* no checksums were requested */
-    d9_dataset_free(&f->context, dataset);
-
+    OK(d9_dataset_verify(&context, dataset)); /* no checksums were requested */
+    d9_dataset_free(&context, dataset);
     dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
-    d9_dataset_free(&f->context, dataset); /* while checksums are still computed */
+    d9_dataset_free(&context, dataset); /* while checksums are still computed */
     dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
-    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_DATA);
-    assert_words(f->context.message, "data_batch_1.bin");
-    assert_words(f->context.message, "aadd24acce27... dawn9 cifar10");
+    assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
+    assert_words(context.message, "data_batch_1.bin");
+    assert_words(context.message, "aadd24acce27... dawn9 cifar10");
     check_pixels(&dataset->test, 9999, 9999);
-    d9_context_clear(&f->context);
-    assert_int_equal(d9_dataset_verify(&f->context, dataset), D9_OK);
-    d9_dataset_free(&f->context, dataset);
-
+    d9_context_clear(&context);
+    OK(d9_dataset_verify(&context, dataset));
+    d9_dataset_free(&context, dataset);
     bytes[(size_t)17 * RECORD] = 11;
     write_file(f, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD);
     refused(f, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
-
     write_file(f, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
     refused(f, options, D9_DATA, "data_batch_3.bin 4 30730000");
-
     bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
     assert_non_null(bytes);
     bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
@@ -168,8 +158,7 @@ TEST_WITH(fixture *f, cifar100_takes_the_fine_label, set_up, tear_down) {
     d9_dataset *dataset = load(f, options);
     assert_ints(dataset->classes, 100, dataset->train.labels[47], 47);
     check_pixels(&dataset->train, 40123, 40123);
-    d9_dataset_free(&f->context, dataset);
-
+    d9_dataset_free(&context, dataset);
     bytes[(size_t)3 * 3074] = 20;
     write_file(f, "test.bin", bytes, (size_t)10000 * 3074);
     refused(f, options, D9_DATA, "test.bin 3 20 0 19");
@@ -198,8 +187,6 @@ TEST_WITH(fixture *f, missing_files_say_where_and_how, set_up, tear_down) {
     assert_string_equal(folder, "elsewhere");
     unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
-
-/* ---- folders of images ---- */
 
 static void fill_classes(fixture *f, const char *root, int images) {
     static const char *const classes[] = {"ant", "bee", "cow"};
@@ -244,7 +231,7 @@ TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
     for (int i = 0; i < 30 * PIXELS; i++) squares += pow(a->train.images[3 * i] - sum / (30 * PIXELS), 2);
     assert_true(fabs(a->mean[0] - sum / (30 * PIXELS)) < 1e-9);
     assert_true(fabs(a->std[0] - sqrt(squares / (30 * PIXELS))) < 1e-9);
-    d9_dataset_free(&f->context, a), d9_dataset_free(&f->context, b), d9_dataset_free(&f->context, c);
+    d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
 /* Each class has a test image, however small it is. */
@@ -256,7 +243,7 @@ TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
         const d9_split *split = part ? &dataset->test : &dataset->train;
         assert_int_equal(split->labels[0] + split->labels[1] + split->labels[2], 0 + 1 + 2);
     }
-    d9_dataset_free(&f->context, dataset);
+    d9_dataset_free(&context, dataset);
 }
 
 TEST_WITH(fixture *f, folder_split_by_hand_is_kept, set_up, tear_down) {
@@ -265,7 +252,7 @@ TEST_WITH(fixture *f, folder_split_by_hand_is_kept, set_up, tear_down) {
     fill_classes(f, "test/", 1);
     d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
-    d9_dataset_free(&f->context, dataset);
+    d9_dataset_free(&context, dataset);
     make_folder(f, "test/dog");
     write_picture(f, "test/dog/1.png", 4, 4, 1);
     refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
@@ -299,9 +286,9 @@ TEST_WITH(fixture *f, broken_folders_are_refused, set_up, tear_down) {
     char path[PATH_SIZE];
     write_picture(f, "bee/2.jpg", 200, 100, 9);
     snprintf(path, sizeof path, "%s/bee/2.jpg", f->folder);
-    assert_int_equal(d9_file_read(&f->context, path, &bytes, &size), D9_OK);
+    OK(d9_file_read(&context, path, &bytes, &size));
     write_file(f, "bee/2.jpg", bytes, size / 2);
-    d9_release(&f->context, bytes);
+    d9_release(&context, bytes);
     refused(f, options, D9_DATA, "bee/2.jpg");
     write_picture(f, "bee/2.jpg", 200, 100, 9);
     make_folder(f, "bee/wings");
@@ -324,12 +311,10 @@ TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
         if (colour == 0 || colour == 81) continue; /* ant/00 and bee/01 */
         assert_ints(rest->train.labels[j], colour / 80, rest->train.images[j++ * PIXELS * 3 + PIXELS], colour);
     }
-    d9_dataset_free(&f->context, rest), d9_dataset_free(&f->context, whole);
+    d9_dataset_free(&context, rest), d9_dataset_free(&context, whole);
     options.skip_damaged = false;
     refused(f, options, D9_DATA, "3 --skip-damaged");
 }
-
-/* ---- arrays ---- */
 
 /* Writes a file as numpy.save does: the header ends with a newline at a multiple of 64 bytes. */
 static void write_npy(fixture *f, const char *name, const char *head, const void *numbers, size_t size) {
@@ -364,7 +349,7 @@ TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
     write_arrays(f, "", images);
     d9_dataset *part = load(f, array_options); /* without a test set: a sixth */
     assert_ints(part->train.count, 10, part->test.count, 2);
-    d9_dataset_free(&f->context, part);
+    d9_dataset_free(&context, part);
     d9_dataset_options tuned = array_options; /* validation images are not test images */
     tuned.validation = 3;
     d9_dataset *set_aside = load(f, tuned);
@@ -373,7 +358,7 @@ TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 2; j++)
             assert_memory_not_equal(set_aside->test.images + i * 75, part->test.images + j * 75, 75);
-    d9_dataset_free(&f->context, set_aside), d9_dataset_free(&f->context, part);
+    d9_dataset_free(&context, set_aside), d9_dataset_free(&context, part);
     write_arrays(f, "test_", images);
     d9_dataset *whole = load(f, array_options);
     assert_true(whole->train.count == 12 && whole->test.count == 12 && whole->classes == 3);
@@ -381,15 +366,14 @@ TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
     assert_memory_equal(whole->train.images, images, sizeof images);
     for (int i = 0; i < ARRAY_IMAGES; i++) assert_int_equal(whole->train.labels[i], i % 3);
     assert_string_equal(whole->class_names[2], "2");
-    d9_dataset_free(&f->context, whole);
-
+    d9_dataset_free(&context, whole);
     write_npy(f, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey images, labels of one byte */
     write_npy(f, "labels.npy", NPY("|u1", "3,"), grey, sizeof grey);
     d9_dataset *drawn = load(f, array_options);
     assert_int_equal(drawn->train.count, 3);
     for (int i = 0; i < 3 * 75; i++) assert_int_equal(drawn->train.images[i], images[i / 3]);
     assert_true(drawn->train.labels[0] == 1 && drawn->train.labels[2] == 0);
-    d9_dataset_free(&f->context, drawn);
+    d9_dataset_free(&context, drawn);
 }
 
 TEST_WITH(fixture *f, broken_arrays_are_refused, set_up, tear_down) {
@@ -442,7 +426,7 @@ TEST_WITH(fixture *f, broken_arrays_are_refused, set_up, tear_down) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         write_npy(f, "images.npy", wrong[i].head, images, sizeof images);
         refused(f, array_options, D9_DATA, "images.npy");
-        assert_words(f->context.message, wrong[i].words);
+        assert_words(context.message, wrong[i].words);
     }
     write_file(f, "images.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
     refused(f, array_options, D9_DATA, "images.npy");
@@ -462,20 +446,18 @@ TEST_WITH(fixture *f, a_class_keeps_an_image_to_train_on, set_up, tear_down) {
     options.path = f->folder;
     for (options.seed = 0; options.seed < 20; options.seed++) {
         d9_dataset *dataset;
-        d9_context_clear(&f->context);
-        if (d9_dataset_load(&f->context, &options, &dataset) != D9_OK) {
+        d9_context_clear(&context);
+        if (d9_dataset_load(&context, &options, &dataset) != D9_OK) {
             refused(f, options, D9_DATA, "2");
             others++;
             continue;
         }
         for (int i = 0; i < dataset->train.count; i++) trained += dataset->train.labels[i] == 2;
-        d9_dataset_free(&f->context, dataset);
+        d9_dataset_free(&context, dataset);
     }
     assert_true(trained > 0 && others > 0);
     assert_int_equal(trained + others, 20);
 }
-
-/* ---- the synthetic set ---- */
 
 TEST_WITH(fixture *f, synthetic_is_a_function_of_its_seed, set_up, tear_down) {
     d9_dataset *a = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3});
@@ -488,18 +470,18 @@ TEST_WITH(fixture *f, synthetic_is_a_function_of_its_seed, set_up, tear_down) {
     for (int channel = 0; channel < 3; channel++)
         assert_true(a->mean[channel] > 110 && a->mean[channel] < 146 && a->std[channel] > 40 && a->std[channel] < 80);
     refused(f, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
-    d9_dataset_free(&f->context, a), d9_dataset_free(&f->context, b), d9_dataset_free(&f->context, c);
+    d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
 /* With normalize: unit, pixels are divided by 255, instead of using published or measured statistics. */
-TEST_WITH(fixture *f, pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) {
-    d9_config *config = program_config(&f->context, "data: {dataset: synthetic, normalize: unit}\n");
+TEST(pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) {
+    d9_config *config = program_config(&context, "data: {dataset: synthetic, normalize: unit}\n");
     d9_dataset *dataset;
     double table[3 * 256];
-    assert_int_equal(d9_config_dataset(&f->context, config, &dataset), D9_OK);
+    OK(d9_config_dataset(&context, config, &dataset));
     d9_normalization_table(dataset->mean, dataset->std, 3, table);
     for (int i = 0; i < 3 * 256; i++) assert_true(table[i] == i % 256 / 255.0);
-    d9_dataset_free(&f->context, dataset), d9_config_free(&f->context, config);
+    d9_dataset_free(&context, dataset), d9_config_free(&context, config);
 }
 
 static bool holds_image(const d9_split *split, const uint8_t *image) {
@@ -529,43 +511,38 @@ TEST_WITH(fixture *f, validation_replaces_the_test_set, set_up, tear_down) {
                             60 * PIXELS * 3); /* drawn at random */
     cut.validation = 200;
     refused(f, cut, D9_USAGE, "data.validation 200 0 199");
-    d9_dataset_free(&f->context, whole), d9_dataset_free(&f->context, split), d9_dataset_free(&f->context, again);
+    d9_dataset_free(&context, whole), d9_dataset_free(&context, split), d9_dataset_free(&context, again);
 }
-
-/* ---- order ---- */
 
 /* Sort key for seed 1 in epoch 0. */
 static uint64_t order_key(int32_t sample) {
     return d9_philox_pair(d9_philox4x32_10(1, (uint32_t)sample, 0, D9_STREAM_ORDER, 0));
 }
 
-TEST_WITH(fixture *f, order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
+TEST(order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
     enum { COUNT = 50000 };
     static int32_t first[COUNT], second[COUNT], other[COUNT];
     static bool seen[COUNT];
-    assert_int_equal(d9_epoch_order(&f->context, 1, 0, COUNT, first), D9_OK);
+    OK(d9_epoch_order(&context, 1, 0, COUNT, first));
     for (int i = 0; i < COUNT; i++) {
         assert_in_range(first[i], 0, COUNT - 1);
         assert_false(seen[first[i]]);
         seen[first[i]] = true;
     }
     for (int i = 0; i + 1 < COUNT; i++) assert_true(order_key(first[i]) <= order_key(first[i + 1]));
-    assert_int_equal(d9_epoch_order(&f->context, 1, 0, COUNT, second), D9_OK);
+    OK(d9_epoch_order(&context, 1, 0, COUNT, second));
     assert_memory_equal(first, second, sizeof first);
     for (int epoch = 1; epoch < 3; epoch++) {
         int fixed = 0;
-        assert_int_equal(d9_epoch_order(&f->context, 1, epoch, COUNT, other), D9_OK);
+        OK(d9_epoch_order(&context, 1, epoch, COUNT, other));
         for (int i = 0; i < COUNT; i++) fixed += first[i] == other[i];
         assert_true(fixed < 10); /* one is expected by chance */
     }
-    assert_int_equal(d9_epoch_order(&f->context, 2, 0, COUNT, other), D9_OK);
+    OK(d9_epoch_order(&context, 2, 0, COUNT, other));
     assert_memory_not_equal(first, other, sizeof first);
-    assert_int_equal(d9_epoch_order(&f->context, 1, 0, 0, other), D9_OK);
-    assert_int_equal(d9_epoch_order(&f->context, 1, 0, 1, other), D9_OK);
+    assert_ints(d9_epoch_order(&context, 1, 0, 0, other), D9_OK, d9_epoch_order(&context, 1, 0, 1, other), D9_OK);
     assert_int_equal(other[0], 0);
 }
-
-/* ---- contact sheets ---- */
 
 TEST_WITH(fixture *f, sheet_shows_bytes_reals_and_filters_alike, set_up, tear_down) {
     const double mean[3] = {125.31, 122.95, 113.87}, std[3] = {62.99, 62.09, 66.70};
@@ -579,8 +556,7 @@ TEST_WITH(fixture *f, sheet_shows_bytes_reals_and_filters_alike, set_up, tear_do
         reals[i] = (float)((bytes[i] - mean[i % 3]) / std[i % 3]);
     }
     const d9_sheet_options options = {.tile_height = 2, .tile_width = 2, .scale = 3, .gap = 1};
-    assert_int_equal(d9_sheet_make(&f->context, 1, 3, &options, &sheet), D9_OK);
-    assert_ints(sheet.height, 8, sheet.width, 22);
+    assert_ints(d9_sheet_make(&context, 1, 3, &options, &sheet), D9_OK, sheet.height, 8, sheet.width, 22);
     d9_sheet_put_bytes(&sheet, 0, 0, bytes);
     d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
     d9_sheet_put_filter(&sheet, 0, 2, filter);
@@ -598,10 +574,10 @@ TEST_WITH(fixture *f, sheet_shows_bytes_reals_and_filters_alike, set_up, tear_do
     d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
     assert_int_equal(sheet.pixels[(22 + 8) * 3 + 1], 0);
     snprintf(path, sizeof path, "%s/sheet.png", f->folder);
-    assert_int_equal(d9_sheet_write(&f->context, &sheet, path), D9_OK);
+    OK(d9_sheet_write(&context, &sheet, path));
     snprintf(path, sizeof path, "%s/no/such/folder/sheet.png", f->folder);
-    assert_int_equal(d9_sheet_write(&f->context, &sheet, path), D9_OUTPUT);
-    d9_sheet_free(&f->context, &sheet);
+    assert_int_equal(d9_sheet_write(&context, &sheet, path), D9_OUTPUT);
+    d9_sheet_free(&context, &sheet);
 }
 
 int main(void) {

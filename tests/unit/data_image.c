@@ -1,5 +1,4 @@
 /* Decoding: each kind of PNG, JPEG, and damaged files. */
-
 #include "data/exif.h"
 #include "data/formats.h"
 #include "data/image.h"
@@ -53,8 +52,7 @@ static void decodes_to(const uint8_t *bytes, size_t size, const uint8_t expected
     d9_context context;
     d9_image image;
     d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "picture", bytes, size, 0, &image), D9_OK);
-    assert_ints(image.width, 2, image.height, 1);
+    assert_ints(d9_image_decode(&context, "picture", bytes, size, 0, &image), D9_OK, image.width, 2, image.height, 1);
     assert_memory_equal(image.pixels, expected, 6);
     d9_image_free(&context, &image);
 }
@@ -68,10 +66,8 @@ TEST(every_kind_of_png_becomes_rgb) {
 }
 
 TEST(jpeg_is_decoded) {
-    d9_context context;
     d9_image image;
-    d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "picture", jpeg, sizeof jpeg, 0, &image), D9_OK);
+    OK(d9_image_decode(&context, "picture", jpeg, sizeof jpeg, 0, &image));
     assert_int_equal(image.width * image.height, 64);
     const int expected[3] = {200, 60, 30};
     for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
@@ -155,7 +151,6 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
 /* A JPEG without its tables must decode to grey, regardless of earlier contents of memory. */
 TEST(what_a_jpeg_leaves_out_is_zero) {
     enum { BLOCKS = 4, BLOCK = 24576 }; /* about the size of the decoder's tables */
-    d9_context context;
     d9_image image;
     uint8_t file[sizeof jpeg];
     volatile uint8_t *used[BLOCKS]; /* volatile, so that writes before free are kept */
@@ -168,8 +163,7 @@ TEST(what_a_jpeg_leaves_out_is_zero) {
         for (int b = 0; b < BLOCK; b++) used[i][b] = 255;
     }
     for (int i = 0; i < BLOCKS; i++) free((void *)used[i]);
-    d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "picture", file, sizeof file, 0, &image), D9_OK);
+    OK(d9_image_decode(&context, "picture", file, sizeof file, 0, &image));
     for (int i = 0; i < 64 * 3; i++) assert_int_equal(image.pixels[i], 128);
     d9_image_free(&context, &image);
 }
@@ -247,22 +241,17 @@ TEST(orientation_is_found_or_upright) {
     size = with_exif(big, sizeof big, file);
     assert_ints(d9_exif_orientation(file, size), 8, d9_exif_orientation(jpeg, sizeof jpeg), 1);
     assert_int_equal(d9_exif_orientation(rgba, sizeof rgba), 1);
-    d9_context context;
     d9_image image;
-    d9_context_init(&context);
-    assert_int_equal(d9_image_decode(&context, "turned", file, size, 0, &image), D9_OK);
-    assert_int_equal(image.width * image.height, 64);
+    assert_ints(d9_image_decode(&context, "turned", file, size, 0, &image), D9_OK, image.width * image.height, 64);
     d9_image_free(&context, &image);
 }
 
 TEST(resizing_averages) {
-    d9_context context;
     uint8_t checks[16 * 16 * 3], small[4 * 4 * 3], same[16 * 16 * 3];
     const d9_image image = {.width = 16, .height = 16, .pixels = checks};
-    d9_context_init(&context);
     for (int i = 0; i < 16 * 16 * 3; i++) checks[i] = (i / 3 % 16 + i / 48) % 2 ? 255 : 0;
-    assert_int_equal(d9_image_resize(&context, "checks", &image, 16, 16, same), D9_OK);
+    OK(d9_image_resize(&context, "checks", &image, 16, 16, same));
     assert_memory_equal(same, checks, sizeof same);
-    assert_int_equal(d9_image_resize(&context, "checks", &image, 4, 4, small), D9_OK);
+    OK(d9_image_resize(&context, "checks", &image, 4, 4, small));
     for (int i = 0; i < 4 * 4 * 3; i++) assert_in_range(small[i], 120, 135); /* no aliasing: grey, not 0 or 255 */
 }

@@ -5,13 +5,14 @@
 
 /* A model contains the run's configuration, and names and normalisation of the data set. */
 TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear_down) {
-    char path[RUN_PATH_BYTES], hash[65], carried_hash[65];
+    char hash[65], carried_hash[65];
     d9_session session;
     d9_description *description;
     d9_config *carried;
     run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .out = b->folder});
-    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = b->config}, &session));
-    op_ok(&b->context, d9_description_read(&b->context, run_path(b->folder, "model.safetensors", path), &description));
+    OK(d9_session_open(&context, &(d9_session_options){.config = b->config}, &session));
+    const char *path = run_path(b->folder, "model.safetensors");
+    OK(d9_description_read(&context, path, &description));
     assert_int_equal(description->classes, 10);
     assert_string_equal(description->class_names[9], session.dataset->class_names[9]);
     assert_ints(description->channels, 3, description->height, session.dataset->height);
@@ -22,24 +23,23 @@ TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear
     }
     assert_string_equal(description->version, d9_build_version());
     assert_string_equal(description->commit, d9_build_commit());
-    op_ok(&b->context, d9_config_parse(&b->context, path, description->config, NULL, &carried));
-    d9_config_hash(&b->context, b->config, hash);
-    d9_config_hash(&b->context, carried, carried_hash);
+    OK(d9_config_parse(&context, path, description->config, NULL, &carried));
+    d9_config_hash(&context, b->config, hash);
+    d9_config_hash(&context, carried, carried_hash);
     assert_string_equal(hash, carried_hash);
-    d9_config_free(&b->context, carried), d9_description_free(&b->context, description), d9_session_close(&session);
+    d9_config_free(&context, carried), d9_description_free(&context, description), d9_session_close(&session);
 }
 
 static void check_description(run_bench *b, const d9_metadata *rows, int count, const char *words) {
-    char path[RUN_PATH_BYTES];
     const float one = 1;
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
     d9_description *description;
-    run_path(b->folder, "odd.safetensors", path);
-    op_ok(&b->context, d9_safetensors_write(&b->context, path, &tensor, 1, rows, count));
-    const d9_status status = d9_description_read(&b->context, path, &description);
+    const char *path = run_path(b->folder, "odd.safetensors");
+    OK(d9_safetensors_write(&context, path, &tensor, 1, rows, count));
+    const d9_status status = d9_description_read(&context, path, &description);
     assert_int_equal(status, words ? D9_DATA : D9_OK);
-    if (words) assert_words(b->context.message, words);
-    d9_description_free(&b->context, description), d9_context_clear(&b->context);
+    if (words) assert_words(context.message, words);
+    d9_description_free(&context, description), d9_context_clear(&context);
 }
 
 TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
@@ -67,7 +67,7 @@ TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_b
         {4, "[1, 1]", "dawn9.std"},
         {4, "[0]", "dawn9.std"},
     };
-    op_ok(&b->context, d9_directory_make(&b->context, b->folder));
+    OK(d9_directory_make(&context, b->folder));
     check_description(b, good, GOOD, NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         d9_metadata rows[GOOD];

@@ -6,8 +6,6 @@
 #include "tests/support/test.h"
 #include "train/fit.h"
 
-static d9_context context;
-
 static d9_status build(d9_context *where, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits) {
     (void)options;
@@ -41,66 +39,56 @@ static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
 }
 
 TEST(hand_counted) {
-    d9_context_init(&context);
     d9_config *config = config_of("");
     config->model = &head;
     d9_fit found;
     const int64_t batches[] = {8, 17, 64, 100, 399};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         const int64_t n = batches[i], bytes = by_hand(n);
-        assert_int_equal(fit(config, bytes, &found), D9_OK);
+        OK(fit(config, bytes, &found));
         assert_ints(found.batch, n, found.unit, 1, found.parameters, 1920, d9_memory_total(&found.use), bytes);
         assert_ints(found.use.activations, activations(n), found.use.state, 2 * 7680, found.use.gradients, 7680);
         assert_int_equal(found.use.data, data(n));
         assert_false(found.all);
-        assert_int_equal(fit(config, bytes - 1, &found), D9_OK);
-        assert_int_equal(found.batch, n - 1);
+        assert_ints(fit(config, bytes - 1, &found), D9_OK, found.batch, n - 1);
     }
-    assert_int_equal(fit(config, by_hand(400), &found), D9_OK);
-    assert_int_equal(found.batch, 400);
+    assert_ints(fit(config, by_hand(400), &found), D9_OK, found.batch, 400);
     assert_true(found.all);
-    assert_int_equal(fit(config, by_hand(1) - 1, &found), D9_OK);
-    assert_ints(found.batch, 0, d9_memory_total(&found.use), by_hand(1));
+    assert_ints(fit(config, by_hand(1) - 1, &found), D9_OK, found.batch, 0, d9_memory_total(&found.use), by_hand(1));
     d9_config_free(&context, config);
 }
 
 /* Ghost groups allow only multiples as batches. Half precision needs fewer bytes. Batches that training rejects are
  * rejected. */
 TEST(units) {
-    d9_context_init(&context);
     d9_fit found, half;
     d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
-    assert_int_equal(fit(config, 2 << 20, &found), D9_OK);
-    assert_int_equal(found.unit, 16);
+    assert_ints(fit(config, 2 << 20, &found), D9_OK, found.unit, 16);
     assert_true(found.batch > 16 && found.batch < 400 && found.batch % 16 == 0);
-    assert_int_equal(d9_fit_batch(&context, config, d9_precision_find("bf16"), 1, 2 << 20, &half), D9_OK);
+    OK(d9_fit_batch(&context, config, d9_precision_find("bf16"), 1, 2 << 20, &half));
     assert_true(half.batch > found.batch);
-    assert_int_equal(fit(config, 4 << 10, &found), D9_OK);
+    OK(fit(config, 4 << 10, &found));
     assert_true(found.batch == 0 && found.unit == 16);
     config->train.batch_size = 500;
-    assert_int_equal(fit(config, 2 << 20, &found), D9_USAGE);
-    assert_words(context.message, "400");
+    assert_refusal(fit(config, 2 << 20, &found), D9_USAGE, "400");
     d9_config_free(&context, config);
 }
 
 /* From 90% of the run on, a step draws 8 batches. Training rejects batch sizes 51 to 66, with which an epoch has only 7
  * or 6 batches, and accepts larger ones, with which the change is rounded to the end of the run. */
 TEST(behind_rejected) {
-    d9_context_init(&context);
     d9_fit found;
     d9_config *config = config_of("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
     config->model = &head;
     config->train.batch_size = 120;
     for (int64_t n = 99; n < 102; n++) {
-        assert_int_equal(fit(config, by_hand(n), &found), D9_OK);
-        assert_ints(found.batch, n, found.refused, 0);
+        assert_ints(fit(config, by_hand(n), &found), D9_OK, found.batch, n, found.refused, 0);
     }
     d9_config_free(&context, config);
     /* Above 200 images an epoch has one batch, too few for a step of two batches: rejected. */
     config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;
-    assert_int_equal(fit(config, 1 << 30, &found), D9_OK);
-    assert_ints(found.batch, 200, found.refused, 201);
+    assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.refused, 201);
     assert_false(found.all);
     d9_config_free(&context, config);
 }

@@ -24,8 +24,6 @@
             fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                                                 \
     } while (0)
 
-/* ---- exponentials ---- */
-
 /* Error in units in the last place of a float near `want`. */
 static double ulps(float got, double want) {
     int exponent;
@@ -55,8 +53,6 @@ TEST(exponentials_at_the_ends) {
     assert_true(isinf(d9_exp_float(88.73f)) && isfinite(d9_exp_float(88.72f)));
     assert_true(d9_exp_float(-103.9f) > 0.0f && d9_exp_float(-104.1f) == 0.0f);
 }
-
-/* ---- activations ---- */
 
 TEST(activations_agree_across_precisions) {
     for (int a = 0; a < D9_ACT_COUNT; a++)
@@ -104,8 +100,6 @@ TEST(activations_at_special_values) {
         NEAR(d9_activation_value_double(a, 1e30, 0.3), 1e30, 1e-12);
     }
 }
-
-/* ---- bfloat16 and half ---- */
 
 typedef struct half_kind {
     const char *name;
@@ -159,8 +153,6 @@ TEST(overflow_is_infinite) {
     assert_ints(d9_bf16_from_float(FLT_MAX), 0x7f80, d9_bf16_from_double(-1e300), 0xff80);
     assert_ints(d9_fp16_from_double(1e-300), 0, d9_fp16_from_double(-1e-300), 0x8000);
 }
-
-/* ---- loss, norm, updates ---- */
 
 /* -log p computed step by step. */
 static double long_loss(const double *z, int classes, int label, double s) {
@@ -263,8 +255,6 @@ TEST(updates_by_hand) {
     NEAR(w, 2 - 0.49375, 1e-15);
     NEAR(d9_lerp_double(2, 10, 0.75), 4, 1e-15);
 }
-
-/* ---- augmentation ---- */
 
 TEST(reflection_repeats_no_edge) {
     const int want[] = {3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1};

@@ -38,7 +38,6 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 typedef struct network {
     const struct row *row;
-    d9_context context;
     d9_config *config;
     d9_session session;
     d9_graph forward; /* the training list from the first trainable convolution to the loss */
@@ -47,8 +46,6 @@ typedef struct network {
     int32_t *winners, *reference; /* maximum of each pool window */
     int64_t winner_count;
 } network;
-
-#define OK(call) op_ok(&self->context, call)
 
 static void read_value(network *self, d9_value_id id, double *values) {
     OK(d9_session_read_value(&self->session, &self->forward.values[id], values));
@@ -87,7 +84,7 @@ static void find_winners(network *self, int32_t *winners) {
 static double loss(network *self) {
     double values[BATCH], sum = 0;
     OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
-    OK(self->session.backend->run(&self->context, self->plan, 0));
+    OK(self->session.backend->run(&context, self->plan, 0));
     read_value(self, self->forward.loss, values);
     for (int i = 0; i < BATCH; i++) sum += values[i];
     return sum;
@@ -107,16 +104,16 @@ static void begin(network *self, const struct row *row) {
     const d9_dataset_options dataset = {
         .name = "synthetic", .image_size = row->side, .synthetic_train = BATCH, .synthetic_test = BATCH};
     *self = (network){.row = row};
-    d9_context_init(&self->context);
+    d9_context_init(&context);
     snprintf(yaml, sizeof yaml,
              "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
              "model: {%s}\n"
              "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
              row->model, BATCH, row->tricks ? row->tricks : program_many_tricks);
-    self->config = program_config(&self->context, yaml);
+    self->config = program_config(&context, yaml);
     d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
-    OK(d9_dataset_load(&self->context, &dataset, &options.dataset));
-    OK(d9_session_open(&self->context, &options, &self->session));
+    OK(d9_dataset_load(&context, &dataset, &options.dataset));
+    OK(d9_session_open(&context, &options, &self->session));
     OK(d9_session_initialize(&self->session));
     OK(d9_session_begin_epoch(&self->session, 0));
     const d9_program *program = &self->session.program;
@@ -132,13 +129,13 @@ static void begin(network *self, const struct row *row) {
     }
     OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
     OK(d9_session_step(&self->session, 0));
-    OK(self->session.backend->read(&self->context, self->session.device, D9_BUFFER_GRADIENT, 0, self->gradient,
+    OK(self->session.backend->read(&context, self->session.device, D9_BUFFER_GRADIENT, 0, self->gradient,
                                    program->group_elements * 8));
-    OK(d9_graph_copy(&self->context, &program->train, &self->forward));
+    OK(d9_graph_copy(&context, &program->train, &self->forward));
     self->forward.node_count = d9_edit_next(&self->forward, D9_OP_METRICS, 0);
     for (d9_node_id n = first_trained(&self->forward); n > 0; n--)
         d9_graph_remove_node(&self->forward, 0); /* batch and whitening; values keep their offsets */
-    OK(self->session.backend->plan(&self->context, self->session.device, program, &self->forward, &self->plan));
+    OK(self->session.backend->plan(&context, self->session.device, program, &self->forward, &self->plan));
     for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE;
          p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
         self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
@@ -147,9 +144,9 @@ static void begin(network *self, const struct row *row) {
 }
 
 static void end(network *self) {
-    self->session.backend->plan_free(&self->context, self->plan);
-    d9_graph_free(&self->context, &self->forward), d9_session_close(&self->session);
-    d9_config_free(&self->context, self->config), free(self->state), free(self->gradient), free(self->winners);
+    self->session.backend->plan_free(&context, self->plan);
+    d9_graph_free(&context, &self->forward), d9_session_close(&self->session);
+    d9_config_free(&context, self->config), free(self->state), free(self->gradient), free(self->winners);
     free(self->reference);
 }
 
@@ -216,20 +213,15 @@ static void check_network(const struct row *row) {
     end(self);
 }
 
-static void test_gradients_of_whole_networks(void **state) {
-    (void)state;
+TEST(test_gradients_of_whole_networks) {
     for (int r = 0; r < ROWS; r++) check_network(&rows[r]);
 }
 
-static void test_every_network_has_a_row(void **state) {
-    (void)state;
-    program_check_networks(&rows[0].model, ROWS, sizeof *rows);
-}
+TEST(test_every_network_has_a_row) { program_check_networks(&rows[0].model, ROWS, sizeof *rows); }
 
 /* The comparison must notice an error of one part in ten thousand. */
-static void test_a_wrong_gradient_shows(void **state) {
+TEST(test_a_wrong_gradient_shows) {
     network n, *self = &n;
-    (void)state;
     begin(self, &rows[0]);
     const d9_graph *graph = &self->session.program.train;
     const d9_value *head = &graph->values[d9_graph_find_value(graph, "head.weight")];
@@ -237,19 +229,9 @@ static void test_a_wrong_gradient_shows(void **state) {
     double above, below;
     loss(self);
     find_winners(self, self->reference);
-    assert_true(moved_loss(self, entry, step_size, &above));
-    assert_true(moved_loss(self, entry, -step_size, &below));
+    assert_true(moved_loss(self, entry, step_size, &above) && moved_loss(self, entry, -step_size, &below));
     double difference = (above - below) / (2 * step_size);
     assert_true(fabs(difference - self->gradient[entry]) <= tolerance * fabs(difference));
     assert_true(fabs(difference - self->gradient[entry] * 1.0001) > tolerance * fabs(difference));
     end(self);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_network_has_a_row),
-        cmocka_unit_test(test_gradients_of_whole_networks),
-        cmocka_unit_test(test_a_wrong_gradient_shows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

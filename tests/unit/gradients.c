@@ -8,36 +8,9 @@
 
 enum { MANY = 1 << 17 };
 
-typedef struct fixture {
-    d9_context context;
-    double *a, *b; /* (MANY) each */
-} fixture;
-
-static int set_up(void **state) {
-    static fixture f;
-    void *memory;
-    d9_context_init(&f.context);
-    op_ok(&f.context, d9_allocate(&f.context, 2 * MANY * sizeof(double), "a test", &memory));
-    f.a = memory;
-    f.b = f.a + MANY;
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture *f = *state;
-    d9_release(&f->context, f->a);
-    return 0;
-}
+static double many_a[MANY], many_b[MANY];
 
 static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
-
-#define NEAR(got, want, tolerance)                                                                                     \
-    do {                                                                                                               \
-        const double got_ = (got), want_ = (want);                                                                     \
-        if (!(fabs(got_ - want_) <= (tolerance) * (1 + fabs(want_))))                                                  \
-            fail_msg("%s: %s is %.17g, must be %.17g", c.name, #got, got_, want_);                                     \
-    } while (0)
 
 static double objective(op_live *live, d9_value_id y, double *room) {
     double sum = 0;
@@ -48,7 +21,7 @@ static double objective(op_live *live, d9_value_id y, double *room) {
 }
 
 /* Changes value x element by element; `gradient` is the backward operation's result. */
-static void check_gradient(fixture *f, op_case *forward, d9_value_id x, const double *gradient) {
+static void check_gradient(op_case *forward, d9_value_id x, const double *gradient) {
     const double h = 1e-5;
     op_case c = *forward;
     d9_value_id y = forward->graph->nodes[0].outputs[0];
@@ -59,13 +32,13 @@ static void check_gradient(fixture *f, op_case *forward, d9_value_id x, const do
         const double kept = moved[i];
         moved[i] = kept + h;
         op_write(&live, x, moved);
-        double above = objective(&live, y, f->b);
+        double above = objective(&live, y, many_b);
         moved[i] = kept - h;
         op_write(&live, x, moved);
-        double below = objective(&live, y, f->b);
+        double below = objective(&live, y, many_b);
         moved[i] = kept;
         op_write(&live, x, moved);
-        NEAR(gradient[i], (above - below) / (2 * h), 1e-7);
+        OP_NEAR(gradient[i], (above - below) / (2 * h), 1e-7);
     }
     op_close(&live);
 }
@@ -79,8 +52,8 @@ static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_s
 
 /* Builds a backward node with the forward case's values and dy = r. `wanted` outputs have the shapes of the forward
  * inputs `of`. Runs it and checks each output by finite differences. */
-static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_value_id *kept, int kept_count,
-                           const int *of, int wanted) {
+static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, int kept_count, const int *of,
+                           int wanted) {
     const d9_node *node = &forward->graph->nodes[0];
     op_case c;
     op_live live;
@@ -97,8 +70,8 @@ static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_valu
         const d9_value *like = &forward->graph->values[kept[i] == D9_NONE ? node->outputs[0] : kept[i]];
         char name[16];
         snprintf(name, sizeof name, "in%d", i);
-        if (kept[i] != D9_NONE) op_read(&first, kept[i], f->a);
-        backward.inputs[i] = with_content(&c, name, like->type, like->shape, kept[i] == D9_NONE ? NULL : f->a);
+        if (kept[i] != D9_NONE) op_read(&first, kept[i], many_a);
+        backward.inputs[i] = with_content(&c, name, like->type, like->shape, kept[i] == D9_NONE ? NULL : many_a);
     }
     op_close(&first);
     for (int o = 0; o < wanted; o++) {
@@ -111,8 +84,8 @@ static void check_backward(fixture *f, op_case *forward, d9_op op, const d9_valu
     op_open(&live, &c, &d9_backend_reference, NULL);
     op_step(&live, 0);
     for (int o = 0; o < wanted; o++) {
-        op_read(&live, backward.outputs[o], f->a);
-        check_gradient(f, forward, node->inputs[of[o]], f->a);
+        op_read(&live, backward.outputs[o], many_a);
+        check_gradient(forward, node->inputs[of[o]], many_a);
     }
     op_close(&live), op_case_free(&c);
 }
@@ -125,40 +98,39 @@ static int64_t work_of(const op_case *c) {
 
 /* Every forward case that is small enough to be changed element by element. */
 TEST(gradients_are_derivatives) {
-    fixture *f = *state;
     int checked[D9_OP_COUNT] = {0};
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
-        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         const d9_node *n = &c.graph->nodes[0];
         const d9_value_id *in = n->inputs, *out = n->outputs;
         bool small = work_of(&c) < 6000000;
         if (n->op == D9_OP_CONV && small) {
-            check_backward(f, &c, D9_OP_CONV_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
-            check_backward(f, &c, D9_OP_CONV_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
+            check_backward(&c, D9_OP_CONV_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+            check_backward(&c, D9_OP_CONV_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
         } else if (n->op == D9_OP_LINEAR && small) {
-            check_backward(f, &c, D9_OP_LINEAR_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
-            check_backward(f, &c, D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
+            check_backward(&c, D9_OP_LINEAR_BACKWARD_DATA, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+            check_backward(&c, D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){1}, 1);
         } else if (n->op == D9_OP_NORM && small) {
-            check_backward(f, &c, D9_OP_NORM_BACKWARD, (d9_value_id[]){D9_NONE, in[0], out[1], out[2], in[1]}, 5,
+            check_backward(&c, D9_OP_NORM_BACKWARD, (d9_value_id[]){D9_NONE, in[0], out[1], out[2], in[1]}, 5,
                            (int[]){0, 1, 2}, 3);
         } else if (n->op == D9_OP_POOL && small) {
-            check_backward(f, &c, D9_OP_POOL_BACKWARD, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){0}, 1);
+            check_backward(&c, D9_OP_POOL_BACKWARD, (d9_value_id[]){D9_NONE, in[0]}, 2, (int[]){0}, 1);
         } else if (n->op == D9_OP_ACT && small) {
             bool from_output = n->as.act.activation == D9_ACT_RELU || n->as.act.activation == D9_ACT_CELU;
-            check_backward(f, &c, D9_OP_ACT_BACKWARD, (d9_value_id[]){D9_NONE, from_output ? out[0] : in[0]}, 2,
+            check_backward(&c, D9_OP_ACT_BACKWARD, (d9_value_id[]){D9_NONE, from_output ? out[0] : in[0]}, 2,
                            (int[]){0}, 1);
         } else if (n->op == D9_OP_MEAN_POOL && small) {
-            check_backward(f, &c, D9_OP_MEAN_POOL_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+            check_backward(&c, D9_OP_MEAN_POOL_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else if (n->op == D9_OP_BIAS && small) { /* the gradient of the other input is dy */
-            check_backward(f, &c, D9_OP_BIAS_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){1}, 1);
+            check_backward(&c, D9_OP_BIAS_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){1}, 1);
         } else if (n->op == D9_OP_DROPOUT && small) { /* the same step, hence the same mask */
-            check_backward(f, &c, D9_OP_DROPOUT, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+            check_backward(&c, D9_OP_DROPOUT, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else if (n->op == D9_OP_CONCAT && small) {
             for (int side = 0; side < 2; side++)
-                check_backward(f, &c, D9_OP_SLICE, (d9_value_id[]){D9_NONE}, 1, (int[]){side}, 1);
+                check_backward(&c, D9_OP_SLICE, (d9_value_id[]){D9_NONE}, 1, (int[]){side}, 1);
         } else if (n->op == D9_OP_SCALE) {
-            check_backward(f, &c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+            check_backward(&c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else
             small = false;
         checked[n->op] += small;
@@ -173,8 +145,6 @@ TEST(gradients_are_derivatives) {
             fail_msg("the gradient of %s is not checked", d9_op_name((d9_op)op));
 }
 
-/* ---- the loss ---- */
-
 static void run_once(op_case *c, double *doubles) {
     op_live live;
     op_open(&live, c, &d9_backend_reference, NULL);
@@ -185,14 +155,13 @@ static void run_once(op_case *c, double *doubles) {
 
 /* The loss's gradient is that of the sum of losses. */
 TEST(loss_gradient_is_of_the_sum) {
-    fixture *f = *state;
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;
-        op_case_make(&c, &f->context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
+        op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         double *logits = c.content[c.graph->nodes[0].inputs[0]];
         int64_t classes = c.graph->values[c.graph->nodes[0].inputs[0]].shape.d[1];
-        run_once(&c, f->a);
+        run_once(&c, many_a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
             const double kept = logits[k], h = 1e-5;
             logits[k] = kept + h;
@@ -200,10 +169,8 @@ TEST(loss_gradient_is_of_the_sum) {
             logits[k] = kept - h;
             double below = op_loss_by_hand(&c, k / classes);
             logits[k] = kept;
-            NEAR(f->a[k], (above - below) / (2 * h), 1e-9);
+            OP_NEAR(many_a[k], (above - below) / (2 * h), 1e-9);
         }
         op_case_free(&c);
     }
 }
-
-TEST_GROUP(set_up, tear_down)

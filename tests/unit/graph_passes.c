@@ -6,16 +6,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-static d9_context context;
-
-static int set_up(void **state) {
-    (void)state;
-    d9_context_init(&context);
-    return 0;
-}
-
-#define OK(call) op_ok(&context, call)
-
 /* resnet9 at 32x32 with batch 8; `tricks` as YAML */
 static void make(const char *tricks, const char *precision, bool keep_all, d9_program *program) {
     static const char frame[] = "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
@@ -44,8 +34,6 @@ static void assert_types(const d9_graph *graph, d9_type type, const char *const 
 #define TYPES(graph, type, ...)                                                                                        \
     assert_types(graph, type, (const char *const[]){__VA_ARGS__},                                                      \
                  (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
-
-/* ---- precision ---- */
 
 static void check_half(const char *precision, d9_type half) {
     d9_program program;
@@ -76,7 +64,7 @@ static void check_half(const char *precision, d9_type half) {
     d9_program_free(&context, &program);
 }
 
-TEST(test_half_precisions, set_up) {
+TEST(test_half_precisions) {
     check_half("bf16", D9_BF16);
     check_half("fp16", D9_F16);
 }
@@ -93,7 +81,7 @@ static void check_whole(const char *precision, d9_type type) {
     d9_program_free(&context, &program);
 }
 
-TEST(test_whole_precisions, set_up) {
+TEST(test_whole_precisions) {
     check_whole("f32", D9_F32);
     check_whole("f64", D9_F64);
     check_whole("tf32", D9_F32);
@@ -105,8 +93,6 @@ TEST(test_whole_precisions, set_up) {
     assert_null(d9_precision_find("f16"));
 }
 
-/* ---- gradients ---- */
-
 static bool has_gradient(const d9_graph *graph, const char *name) {
     char prefix[D9_NAME_SIZE + 8];
     int length = snprintf(prefix, sizeof prefix, "%s.grad", name);
@@ -115,7 +101,7 @@ static bool has_gradient(const d9_graph *graph, const char *name) {
     return false;
 }
 
-TEST(test_plain_gradients, set_up) {
+TEST(test_plain_gradients) {
     d9_program program;
     make("", "f32", false, &program);
     const d9_graph *g = &program.train;
@@ -135,14 +121,12 @@ TEST(test_plain_gradients, set_up) {
     d9_program_free(&context, &program);
 }
 
-TEST(test_frozen_parts_get_no_gradient, set_up) {
+TEST(test_frozen_parts_get_no_gradient) {
     d9_program program;
     make(program_many_tricks, "bf16", false, &program);
     const d9_graph *g = &program.train;
-    assert_false(has_gradient(g, "image"));
-    assert_false(has_gradient(g, "stem.whiten.weight"));
-    assert_false(has_gradient(g, "stem.whiten.out"));
-    assert_false(has_gradient(g, "layer1.norm.weight"));
+    assert_false(has_gradient(g, "image") || has_gradient(g, "stem.whiten.weight"));
+    assert_false(has_gradient(g, "stem.whiten.out") || has_gradient(g, "layer1.norm.weight"));
     assert_true(has_gradient(g, "layer1.norm.bias") && has_gradient(g, "stem.conv.weight"));
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_WEIGHT, true), 8);
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_DATA, true), 7); /* neither stem.conv's nor stem.whiten's */
@@ -155,7 +139,7 @@ TEST(test_frozen_parts_get_no_gradient, set_up) {
 }
 
 /* A residual's input has two readers: its gradient is the sum of two contributions, which is used further. */
-TEST(test_residuals_accumulate, set_up) {
+TEST(test_residuals_accumulate) {
     d9_program program;
     make("", "f32", false, &program);
     const d9_graph *g = &program.train;
@@ -165,14 +149,13 @@ TEST(test_residuals_accumulate, set_up) {
         d9_node_id reader;
         if (node->op != D9_OP_ADD || !program_is_backward(g, n)) continue;
         assert_true(node->inputs[0] != node->inputs[1]);
-        assert_int_equal(d9_graph_consumers(g, node->outputs[0], &reader), 1);
-        assert_int_equal(g->nodes[reader].op, D9_OP_POOL_BACKWARD);
+        assert_ints(d9_graph_consumers(g, node->outputs[0], &reader), 1, g->nodes[reader].op, D9_OP_POOL_BACKWARD);
         assert_true(reader > n);
     }
     d9_program_free(&context, &program);
 }
 
-TEST(test_three_readers_need_two_sums, set_up) {
+TEST(test_three_readers_need_two_sums) {
     d9_graph graph;
     d9_value_id x, a, b, sum;
     d9_graph_init(&graph);
@@ -191,7 +174,7 @@ TEST(test_three_readers_need_two_sums, set_up) {
     d9_graph_free(&context, &graph);
 }
 
-TEST(test_no_gradient_is_known, set_up) {
+TEST(test_no_gradient_is_known) {
     d9_graph graph;
     d9_value_id x;
     d9_graph_init(&graph);
@@ -201,26 +184,21 @@ TEST(test_no_gradient_is_known, set_up) {
     OK(d9_graph_linear(&context, &graph, "head", x, 10, &x));
     OK(d9_graph_loss(&context, &graph, x));
     graph.nodes[1].op = D9_OP_NORM_EVAL;
-    assert_int_equal(d9_gradient_append(&context, &graph, false), D9_USAGE);
-    assert_words(context.message, "norm_eval");
+    assert_refusal(d9_gradient_append(&context, &graph, false), D9_USAGE, "norm_eval");
     d9_graph_free(&context, &graph);
 }
 
-/* ---- the evaluation list ---- */
-
-TEST(test_evaluation_list, set_up) {
+TEST(test_evaluation_list) {
     d9_program program;
     make(program_many_tricks, "bf16", false, &program);
     const d9_graph *e = &program.eval, *g = &program.train;
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
-    assert_int_equal(program_count(e, D9_OP_METRICS, false), 0);
-    assert_int_equal(e->nodes[0].op, D9_OP_AUGMENT);
+    assert_ints(program_count(e, D9_OP_METRICS, false), 0, e->nodes[0].op, D9_OP_AUGMENT);
     assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] ==
                 0); /* training's crop and cutout do not apply */
     assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
-    assert_int_equal(e->values[e->logits].buffer, D9_BUFFER_LOGITS);
-    assert_int_equal(e->loss, D9_NONE);
+    assert_ints(e->values[e->logits].buffer, D9_BUFFER_LOGITS, e->loss, D9_NONE);
     int compared = 0;
     for (int v = 0; v < e->value_count; v++) { /* in the buffer of averages, at the offset in the state */
         const d9_value *value = &e->values[v];
@@ -236,8 +214,6 @@ TEST(test_evaluation_list, set_up) {
     assert_int_equal(program.eval.values[d9_graph_find_value(&program.eval, "head.weight")].buffer, D9_BUFFER_STATE);
     d9_program_free(&context, &program);
 }
-
-/* ---- scratch layout ---- */
 
 typedef struct span {
     int64_t begin, end;
@@ -285,7 +261,7 @@ static int64_t count_clashes(const d9_graph *graph, bool keep_all, int longest_r
     return clashes;
 }
 
-TEST(test_live_values_do_not_overlap, set_up) {
+TEST(test_live_values_do_not_overlap) {
     static const char *const precisions[] = {"f64", "f32", "bf16"};
     for (int p = 0; p < 3; p++) {
         int values, eval_values;
@@ -302,7 +278,7 @@ TEST(test_live_values_do_not_overlap, set_up) {
         print_message("%s: %lld bytes of scratch for %d values, %lld if all were kept\n", precisions[p],
                       (long long)bytes, values, (long long)all);
         for (int longest = 1; longest < D9_MAX_RULE_NODES; longest++) {
-            op_ok(&context, d9_memory_plan(&context, &shared.train, false, longest, &bytes));
+            OK(d9_memory_plan(&context, &shared.train, false, longest, &bytes));
             assert_int_equal(count_clashes(&shared.train, false, longest, bytes, &values), 0);
         }
         /* a planted overlap is found */
@@ -314,7 +290,7 @@ TEST(test_live_values_do_not_overlap, set_up) {
 }
 
 /* A value read after the step must not be overwritten: here one that another value otherwise reuses. */
-TEST(test_features_outlive_the_step, set_up) {
+TEST(test_features_outlive_the_step) {
     d9_program program;
     int64_t bytes;
     make(program_many_tricks, "f32", false, &program);
@@ -323,7 +299,7 @@ TEST(test_features_outlive_the_step, set_up) {
     for (int features = 0; features < 2; features++) {
         int covered = 0;
         graph->features = features ? kept : D9_NONE;
-        op_ok(&context, d9_memory_plan(&context, graph, false, 1, &bytes));
+        OK(d9_memory_plan(&context, graph, false, 1, &bytes));
         const d9_value *feature = &graph->values[kept];
         const int64_t end = feature->offset + d9_shape_count(&feature->shape) * (int64_t)sizeof(float);
         for (d9_node_id n = feature->producer + 1; n < graph->node_count; n++) {

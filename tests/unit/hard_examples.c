@@ -7,14 +7,6 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-static d9_context context;
-
-static int set_up(void **state) {
-    (void)state;
-    d9_context_init(&context);
-    return 0;
-}
-
 enum { BATCH = 8 };
 
 /* 12 steps of 8 images of 16 x 16, four steps per epoch. */
@@ -30,14 +22,14 @@ static d9_config *configure(const char *backend, const char *tricks) {
 
 static void open_session(const d9_config *config, d9_session *session) {
     const d9_session_options options = {.config = config, .seed = 5, .program.keep_all = true};
-    op_ok(&context, d9_session_open(&context, &options, session));
-    op_ok(&context, d9_session_initialize(session));
+    OK(d9_session_open(&context, &options, session));
+    OK(d9_session_initialize(session));
 }
 
 static void run_steps(d9_session *session, int64_t from, int64_t until) {
     for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
-        if (step % session->program.steps_per_epoch == 0) op_ok(&context, d9_session_begin_epoch(session, step));
-        op_ok(&context, d9_session_step(session, step));
+        if (step % session->program.steps_per_epoch == 0) OK(d9_session_begin_epoch(session, step));
+        OK(d9_session_step(session, step));
     }
 }
 
@@ -49,12 +41,12 @@ static const d9_value *value_of(const d9_graph *graph, const char *name) {
 
 static void read_integers(d9_session *session, const d9_value *value, int32_t *got) {
     const int64_t bytes = d9_shape_count(&value->shape) * (int64_t)sizeof *got;
-    op_ok(&context, session->backend->read(&context, session->device, value->buffer, value->offset, got, bytes));
+    OK(session->backend->read(&context, session->device, value->buffer, value->offset, got, bytes));
 }
 
 static const char plain[] = "hard_examples: {share: 0.5, widths: [2, 3, 4], every: 3}, crop: {pad: 2}";
 
-TEST(test_two_networks_in_one_list, set_up) {
+TEST(test_two_networks_in_one_list) {
     d9_program program;
     d9_config *config = configure("auto", plain);
     const d9_extent extent = program_extent(config, 32, 16);
@@ -84,7 +76,7 @@ TEST(test_two_networks_in_one_list, set_up) {
 }
 
 /* The network trains on the images with the largest losses, and on their labels. */
-TEST(test_the_hardest_are_chosen, set_up) {
+TEST(test_the_hardest_are_chosen) {
     static const char *const backends[] = {"reference", "cpu"};
     for (int b = 0; b < 2; b++)
         for (int64_t step = 0; step < 6; step += 5) {
@@ -96,8 +88,8 @@ TEST(test_the_hardest_are_chosen, set_up) {
             run_steps(&session, 0, step + 1);
             const d9_graph *train = &session.program.train;
             const d9_node *rank = &train->nodes[program_find(train, D9_OP_RANK, "proxy.look.rank")];
-            op_ok(&context, d9_session_read_value(&session, &train->values[rank->inputs[0]], losses));
-            op_ok(&context, d9_session_read(&session, D9_BUFFER_ORDER, order));
+            OK(d9_session_read_value(&session, &train->values[rank->inputs[0]], losses));
+            OK(d9_session_read(&session, D9_BUFFER_ORDER, order));
             read_integers(&session, value_of(train, "proxy.look.ranked"), ranked);
             read_integers(&session, &train->values[train->labels], labels);
             for (int place = 0; place < BATCH; place++) {
@@ -123,7 +115,7 @@ static double *network_after(const char *backend, const char *tricks, int64_t st
     for (int v = 0; v < session.program.eval.value_count; v++) {
         const d9_value *value = &session.program.eval.values[v];
         if (value->kind != D9_VALUE_PARAMETER) continue;
-        op_ok(&context, d9_session_read_value(&session, value, all + *count));
+        OK(d9_session_read_value(&session, value, all + *count));
         *count += d9_shape_count(&value->shape);
         assert_true(*count < 1 << 16);
     }
@@ -138,7 +130,7 @@ static double distance(const double *a, const double *b, int64_t count) {
 }
 
 /* If no image is left out, only their order changes. */
-TEST(test_none_left_out, set_up) {
+TEST(test_none_left_out) {
     int64_t count;
     double *all = network_after("reference", "crop: {pad: 2}", 3, &count),
            *ranked =
@@ -148,7 +140,7 @@ TEST(test_none_left_out, set_up) {
     free(all), free(ranked), free(half);
 }
 
-TEST(test_backends_agree, set_up) {
+TEST(test_backends_agree) {
     static const char *const tricks[] = {
         plain, "hard_examples: {share: 0.25, widths: [2, 3, 4], every: 1}, progressive: {share: 0.2}, "
                "batch_schedule: {from: [0.25], batches: [2]}, whitening_bias: {images: 8, bias_epochs: 0.5}, "
@@ -163,7 +155,7 @@ TEST(test_backends_agree, set_up) {
 }
 
 /* The second network is updated in every third step, from the first on. */
-TEST(test_the_small_one_learns_in_its_time, set_up) {
+TEST(test_the_small_one_learns_in_its_time) {
     d9_session session;
     d9_config *config = configure("cpu", plain);
     double *before, *after;
@@ -173,16 +165,16 @@ TEST(test_the_small_one_learns_in_its_time, set_up) {
     before = calloc((size_t)count, sizeof *before);
     after = calloc((size_t)count, sizeof *after);
     for (int64_t step = 0; step < 8; step++) {
-        op_ok(&context, d9_session_read_value(&session, weight, before));
+        OK(d9_session_read_value(&session, weight, before));
         run_steps(&session, step, step + 1);
-        op_ok(&context, d9_session_read_value(&session, weight, after));
+        OK(d9_session_read_value(&session, weight, after));
         assert_int_equal(distance(before, after, count) > 0, step % 3 == 0);
     }
     free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* A decoupled learning rate applies per image, so it is equal if a step trains on 5 images, 3 of 5, or 5 of 10. */
-TEST(test_rates_for_an_image, set_up) {
+TEST(test_rates_for_an_image) {
     static const char *const tricks[] = {
         "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
         "hard_examples: {widths: [2, 3, 4]}, batch_schedule: {from: [0], batches: [2]}"};
@@ -203,7 +195,7 @@ TEST(test_rates_for_an_image, set_up) {
 }
 
 /* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
-TEST(test_lessons_are_counted, set_up) {
+TEST(test_lessons_are_counted) {
     d9_program program;
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
     const d9_extent extent = program_extent(config, 32, 16);
@@ -225,7 +217,7 @@ TEST(test_lessons_are_counted, set_up) {
 }
 
 /* A freeze of more layers than the small network has must not affect that network. */
-TEST(test_a_refused_trick_leaves_no_trace, set_up) {
+TEST(test_a_refused_trick_leaves_no_trace) {
     d9_program program;
     d9_config *config =
         configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}");
@@ -254,7 +246,7 @@ static double all_operations(const char *settings, const char *tricks) {
 }
 
 /* Steps of two batches have as many operations as steps with a batch twice as large. */
-TEST(test_operations_of_larger_steps, set_up) {
+TEST(test_operations_of_larger_steps) {
     const double large = all_operations("batch_size: 16", "hard_examples: {widths: [2, 3, 4], every: 1}"),
                  twice = all_operations("batch_size: 8", "hard_examples: {widths: [2, 3, 4], every: 2}, "
                                                          "batch_schedule: {from: [0], batches: [2]}");
@@ -263,7 +255,7 @@ TEST(test_operations_of_larger_steps, set_up) {
 
 /* All images are ranked in each step; the network trains on half of them, and so does the small network in every third
  * step. */
-TEST(test_operations, set_up) {
+TEST(test_operations) {
     d9_program program, whole;
     d9_config *config = configure("auto", plain), *without = configure("auto", "crop: {pad: 2}");
     const d9_extent extent = program_extent(config, 32, 16);
@@ -295,14 +287,14 @@ static int occurrences(const uint8_t *bytes, size_t size, const char *word) {
 }
 
 /* The saved model contains only the network, and loads into a network without hard_examples. */
-TEST(test_the_model_is_the_network, set_up) {
+TEST(test_the_model_is_the_network) {
     d9_session session;
     d9_config *config = configure("cpu", plain);
     uint8_t *bytes;
     size_t size;
     open_session(config, &session);
     run_steps(&session, 0, 2);
-    op_ok(&context, d9_model_encode(&session, "model.safetensors", &bytes, &size));
+    OK(d9_model_encode(&session, "model.safetensors", &bytes, &size));
     assert_ints(occurrences(bytes, size, "\"proxy."), 0, occurrences(bytes, size, "\"layer1.conv.weight\""), 1);
     d9_release(&context, bytes), d9_session_close(&session), d9_config_free(&context, config);
 }
@@ -311,11 +303,10 @@ static void refuse(const char *tricks, const char *words) {
     d9_session session;
     d9_config *config = configure("reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
-    assert_words(context.message, words);
-    d9_context_clear(&context), d9_config_free(&context, config);
+    assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-TEST(test_what_does_not_fit, set_up) {
+TEST(test_what_does_not_fit) {
     refuse("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2");
     refuse("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
            "stem.norm 4 group_size 2 5 tricks.hard_examples");
@@ -323,7 +314,7 @@ TEST(test_what_does_not_fit, set_up) {
 }
 
 /* freeze splits weights, filters and biases into 17 groups each; the first bias has its own. Two networks. */
-TEST(test_there_is_room_for_all_groups, set_up) {
+TEST(test_there_is_room_for_all_groups) {
     d9_program program;
     d9_config *config = program_config(
         &context, "model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"

@@ -7,7 +7,6 @@
 
 enum { IMAGES = 8, SIDE = 16 };
 
-static d9_context context;
 static uint8_t images[IMAGES * SIDE * SIDE * 3];
 static double table[3 * 256];
 
@@ -20,7 +19,6 @@ typedef struct start {
 
 static int set_up(void **state) {
     (void)state;
-    d9_context_init(&context);
     for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * i * 37 / 11);
     for (int i = 0; i < 3 * 256; i++) table[i] = (i % 256 - 120) / 60.0;
     return 0;
@@ -37,8 +35,8 @@ static start begin_with(const char *model, const char *tricks, const d9_init_sit
     d9_extent extent = program_extent(s.config, 32, SIDE);
     program_make(&context, s.config, &extent, "f64", false, &s.program);
     s.state = calloc((size_t)s.program.state_elements, sizeof(double));
-    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, site, D9_INIT_PLAIN, s.state));
-    op_ok(&context, d9_init_state(&context, &s.program.train, D9_F64, site, D9_INIT_FROM_IMAGES, s.state));
+    OK(d9_init_state(&context, &s.program.train, D9_F64, site, D9_INIT_PLAIN, s.state));
+    OK(d9_init_state(&context, &s.program.train, D9_F64, site, D9_INIT_FROM_IMAGES, s.state));
     return s;
 }
 
@@ -134,7 +132,7 @@ TEST(test_normal_weights_are_normal, set_up) {
     const d9_init_site site = {.seed = 3, .stream = 11}, other = {.seed = 3, .stream = 12};
     double *v = calloc(COUNT + 1, sizeof *v), few[5], moments[5] = {0};
     v[COUNT] = 77;
-    op_ok(&context, init.fill(&context, &init, &site, v, COUNT));
+    OK(init.fill(&context, &init, &site, v, COUNT));
     assert_true(v[COUNT] == 77);
     for (int i = 0; i < COUNT; i++) {
         const double z = v[i] / 0.5;
@@ -145,9 +143,9 @@ TEST(test_normal_weights_are_normal, set_up) {
     assert_true(fabs(moments[1]) <= 5 * deviation && fabs(moments[2] - 1) <= 5 * sqrt(2) * deviation);
     assert_true(fabs(moments[3]) <= 5 * sqrt(15) * deviation && fabs(moments[4] - 3) <= 5 * sqrt(96) * deviation);
     assert_true(fabs(moments[0]) <= 5 * sqrt(2) * deviation);
-    op_ok(&context, init.fill(&context, &init, &site, few, 5));
+    OK(init.fill(&context, &init, &site, few, 5));
     assert_memory_equal(few, v, sizeof few);
-    op_ok(&context, init.fill(&context, &init, &other, few, 5));
+    OK(init.fill(&context, &init, &other, few, 5));
     for (int i = 0; i < 5; i++) assert_true(few[i] != v[i]);
     qsort(v, COUNT, sizeof *v, compare_doubles);
     for (int i = 1; i < COUNT; i++) assert_true(v[i] > v[i - 1]); /* no draw is used twice */
@@ -222,9 +220,9 @@ TEST(test_segments, set_up) {
                          .width = SIDE,
                          .channels = 3,
                          .table = table};
-    op_ok(&context, d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_PLAIN, bare));
+    OK(d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_PLAIN, bare));
     for (int64_t i = 0; i < count; i++) assert_true(bare[filters - one.state + i] == 0 && isfinite(filters[i]));
-    op_ok(&context, d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, bare));
+    OK(d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, bare));
     assert_memory_equal(bare, one.state, (size_t)one.program.state_elements * sizeof(double));
     free(bare);
     end(&one);
@@ -327,7 +325,7 @@ TEST(test_whitening_is_pytorchs, set_up) {
     };
     d9_safetensors *file;
     double values[3 * 256];
-    op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
+    OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
     golden_table(file, values);
     const d9_tensor *pixels = golden(file, "images", GOLDEN_IMAGES * SIDE * SIDE * 3);
     const d9_init_site site = site_of(pixels->bytes, GOLDEN_IMAGES, values, 1);
@@ -344,7 +342,7 @@ TEST(test_whitening_is_pytorchs, set_up) {
 TEST(test_dirac_is_pytorchs, set_up) {
     static const char *const weights[] = {"stem.conv.weight", "layer1.conv.weight", "layer3.res1.conv.weight"};
     d9_safetensors *file;
-    op_ok(&context, d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
+    OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/initialisers.safetensors", &file));
     start s = begin("dirac_init: {}", 1);
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
         char name[64];

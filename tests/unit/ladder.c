@@ -1,8 +1,6 @@
 /* configs/ladder/, compared with the published table of its steps (`published.source` of each file). */
 #include "config_testing.h"
 
-/* ---- the published table ---- */
-
 enum {
     CROP = 1,
     FLIP = 2,
@@ -111,7 +109,6 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     for (char *line = strtok(wanted.bytes, "|"); line; line = strtok(NULL, "|"))
         assert_contains(path, d9_text_get(&text), line);
     d9_text_free(&text), d9_text_free(&wanted);
-
     int tricks = 0;
     for (int i = 0; i < COUNT(bits); i++)
         if (config->trick_on[d9_trick_index(bits[i].name)]) tricks |= bits[i].bit;
@@ -148,7 +145,7 @@ TEST(test_ladder_is_a_chain, reset) {
         size_t size;
         const char *before = i == 0 ? "configs/ladder/../base.yaml" : config_files[LADDER + i - 1];
         snprintf(wanted, sizeof wanted, "\nbase: %s\n", before + strlen("configs/ladder/"));
-        assert_int_equal(d9_file_read(&context, config_files[LADDER + i], &bytes, &size), D9_OK);
+        OK(d9_file_read(&context, config_files[LADDER + i], &bytes, &size));
         assert_contains(config_files[LADDER + i], (char *)bytes, wanted);
         d9_release(&context, bytes);
     }

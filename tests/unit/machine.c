@@ -91,16 +91,12 @@ static const tree trees[] = {
      .threads = 4},
 };
 
-/* ---- fabricating trees ---- */
-
 static void put(const char *root, const char *path, const char *text) {
-    d9_context context;
     char full[600];
-    d9_context_init(&context);
     snprintf(full, sizeof full, "%s/%s", root, path);
     char *slash = strrchr(full, '/');
     *slash = 0;
-    assert_int_equal(d9_directory_make(&context, full), D9_OK);
+    OK(d9_directory_make(&context, full));
     *slash = '/';
     FILE *out = fopen(full, "w");
     assert_non_null(out);
@@ -131,7 +127,6 @@ static void allow(const tree *t, bool allowed[MAX_PROCESSORS]) {
 }
 
 static void expect(const tree *t) {
-    d9_context context;
     bool allowed[MAX_PROCESSORS];
     char root[256], proc[300], sys[300];
     snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
@@ -145,12 +140,10 @@ static void expect(const tree *t) {
     const d9_machine machine = {proc, sys, allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
-    d9_context_init(&context), d9_folder_remove(&context, root);
+    d9_folder_remove(&context, root);
     if (threads != t->threads) fail_msg("%s: %d threads, %d expected", t->what, threads, t->threads);
     if (limit != t->gibibyte) fail_msg("%s: limit %g GiB, %g expected", t->what, limit, t->gibibyte);
 }
-
-/* ---- tests ---- */
 
 TEST(every_machine_gets_its_threads) {
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) expect(&trees[i]);
@@ -167,9 +160,7 @@ TEST(a_machine_without_files_has_its_processors) {
 }
 
 TEST(the_processor_is_named) {
-    d9_context context;
     char root[256], proc[300], name[32], numbered[48];
-    d9_context_init(&context);
     snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
     assert_non_null(mkdtemp(root));
     snprintf(proc, sizeof proc, "%s/proc", root);
@@ -190,10 +181,8 @@ TEST(the_caches_are_read) {
                                  {"index2/level", "2\n"}, {"index2/type", "Unified\n"},     {"index2/size", "1024K\n"},
                                  {"index3/level", "3\n"}, {"index3/type", "Unified\n"},     {"index3/size", "32M\n"},
                                  {"index4/level", "4\n"}, {"index4/type", "Unified\n"},     {"index4/size", "128M\n"}};
-    d9_context context;
     char root[256];
     int64_t bytes[3] = {-1, -1, -1};
-    d9_context_init(&context);
     d9_machine_caches(&(d9_machine){.proc = "/nowhere", .sys = "/nowhere"}, bytes);
     for (int level = 0; level < 3; level++) assert_int_equal(bytes[level], 0);
     snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);

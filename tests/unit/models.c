@@ -4,14 +4,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-static d9_context context;
-
-static int set_up(void **state) {
-    (void)state;
-    d9_context_init(&context);
-    return 0;
-}
-
 /* The plain network of "name: NAME, ..." for two images. */
 typedef struct built {
     d9_config *config;
@@ -37,7 +29,7 @@ static void drop(built *b) { d9_graph_free(&context, &b->graph), d9_config_free(
 
 static built build(const char *model, int64_t side, int64_t classes) {
     built b;
-    op_ok(&context, try_build(model, side, classes, &b));
+    OK(try_build(model, side, classes, &b));
     program_check_graph(&b.graph);
     return b;
 }
@@ -52,8 +44,6 @@ static void assert_shape(const built *b, const char *name, d9_shape shape) {
     if (!d9_shape_equal(&value(b, name)->shape, &shape)) fail_msg("%s has another shape", name);
 }
 
-/* ---- parameters ---- */
-
 static int64_t parameters(const d9_graph *graph) {
     int64_t count = 0;
     for (int v = 0; v < graph->value_count; v++)
@@ -63,7 +53,7 @@ static int64_t parameters(const d9_graph *graph) {
 
 /* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for 10 classes follow from stem and head. For
  * other networks: sums over their layers. */
-TEST(parameters_are_counted, set_up) {
+TEST(parameters_are_counted) {
     static const struct {
         const char *model;
         int64_t side, classes, parameters;
@@ -94,9 +84,7 @@ TEST(parameters_are_counted, set_up) {
     }
 }
 
-/* ---- names and shapes ---- */
-
-TEST(resnet_has_torchvisions_names, set_up) {
+TEST(resnet_has_torchvisions_names) {
     built b = build("name: resnet, depth: 50", 224, 1000);
     assert_shape(&b, "conv1.weight", (d9_shape){4, {64, 7, 7, 3}});
     assert_shape(&b, "bn1.weight", (d9_shape){1, {64}});
@@ -125,7 +113,7 @@ TEST(resnet_has_torchvisions_names, set_up) {
     drop(&b);
 }
 
-TEST(densenet_has_torchvisions_names, set_up) {
+TEST(densenet_has_torchvisions_names) {
     built b = build("name: densenet", 224, 1000);
     assert_shape(&b, "features.conv0.weight", (d9_shape){4, {64, 7, 7, 3}});
     assert_shape(&b, "features.norm0.weight", (d9_shape){1, {64}});
@@ -143,7 +131,7 @@ TEST(densenet_has_torchvisions_names, set_up) {
     drop(&b);
 }
 
-TEST(vgg_has_weights_and_biases_side_by_side, set_up) {
+TEST(vgg_has_weights_and_biases_side_by_side) {
     built b = build("name: vgg", 32, 10);
     assert_shape(&b, "block1.conv1.weight", (d9_shape){4, {50, 3, 3, 3}});
     assert_shape(&b, "block1.conv1.bias", (d9_shape){1, {50}});
@@ -154,7 +142,7 @@ TEST(vgg_has_weights_and_biases_side_by_side, set_up) {
 }
 
 /* Every name in a half-precision program, including gradients and casts, must fit in D9_NAME_SIZE. */
-TEST(names_fit, set_up) {
+TEST(names_fit) {
     static const char *const models[] = {"name: densenet, growth: 4", "name: resnet, depth: 152, width: 4",
                                          "name: vgg"};
     for (int m = 0; m < 3; m++) {
@@ -171,8 +159,6 @@ TEST(names_fit, set_up) {
     }
 }
 
-/* ---- order ---- */
-
 static const d9_op *ops(const built *b, const char *first, int count) {
     static d9_op found[16];
     for (d9_node_id n = 0; n < b->graph.node_count; n++)
@@ -185,7 +171,7 @@ static const d9_op *ops(const built *b, const char *first, int count) {
 }
 
 /* Every add follows its norm and precedes its act; its inputs are the norm and the shortcut, in this order. */
-TEST(norm_add_and_act_are_neighbours, set_up) {
+TEST(norm_add_and_act_are_neighbours) {
     static const char *const depths[] = {"name: resnet, depth: 34, width: 4", "name: resnet, depth: 50, width: 4"};
     for (int m = 0; m < 2; m++) {
         built b = build(depths[m], 32, 10);
@@ -193,8 +179,7 @@ TEST(norm_add_and_act_are_neighbours, set_up) {
         for (d9_node_id n = d9_edit_next(&b.graph, D9_OP_ADD, 0); n != D9_NONE;
              n = d9_edit_next(&b.graph, D9_OP_ADD, n + 1), adds++) {
             const d9_node *at = &b.graph.nodes[n];
-            assert_int_equal(at[-1].op, D9_OP_NORM);
-            assert_int_equal(at[1].op, D9_OP_ACT);
+            assert_ints(at[-1].op, D9_OP_NORM, at[1].op, D9_OP_ACT);
             assert_ints(at->inputs[0], at[-1].outputs[0], at[1].inputs[0], at->outputs[0]);
         }
         assert_int_equal(adds, 16);
@@ -202,7 +187,7 @@ TEST(norm_add_and_act_are_neighbours, set_up) {
     }
 }
 
-TEST(blocks_are_in_order, set_up) {
+TEST(blocks_are_in_order) {
     static const d9_op bottleneck[] = {D9_OP_CONV, D9_OP_NORM, /* the shortcut */
                                        D9_OP_CONV, D9_OP_NORM, D9_OP_ACT,  D9_OP_CONV, D9_OP_NORM,
                                        D9_OP_ACT,  D9_OP_CONV, D9_OP_NORM, D9_OP_ADD,  D9_OP_ACT};
@@ -220,10 +205,8 @@ TEST(blocks_are_in_order, set_up) {
     drop(&b);
 }
 
-/* ---- options ---- */
-
 /* Without dropout there is no node; evaluation has dropout only if requested. */
-TEST(dropout_is_where_it_is_asked_for, set_up) {
+TEST(dropout_is_where_it_is_asked_for) {
     static const struct {
         const char *model;
         int train, eval;
@@ -234,10 +217,9 @@ TEST(dropout_is_where_it_is_asked_for, set_up) {
         built b = build(rows[r].model, 8, 10);
         d9_graph evaluation;
         assert_int_equal(program_count(&b.graph, D9_OP_DROPOUT, false), rows[r].train);
-        op_ok(&context, d9_evaluation_make(&context, &b.graph, D9_BUFFER_STATE, &evaluation));
+        OK(d9_evaluation_make(&context, &b.graph, D9_BUFFER_STATE, &evaluation));
         assert_int_equal(program_count(&evaluation, D9_OP_DROPOUT, false), rows[r].eval);
-        d9_graph_free(&context, &evaluation);
-        drop(&b);
+        d9_graph_free(&context, &evaluation), drop(&b);
     }
     built b = build("name: vgg, channels: [4, 4], hidden: 8, dropout: [0.125, 0.25, 0.5]", 8, 10);
     static const char *const roles[] = {"block1.drop", "block2.drop", "fc1.drop"};
@@ -255,7 +237,7 @@ static void assert_start(const built *b, const char *name, const char *how, doub
         fail_msg("%s starts %s %.17g", name, found->init.name, found->init.a);
 }
 
-TEST(weights_start_as_published, set_up) {
+TEST(weights_start_as_published) {
     built b = build("name: vgg", 32, 10);
     assert_start(&b, "block1.conv2.weight", "uniform", sqrt(6.0 / (450 + 450)));
     assert_start(&b, "block2.conv1.weight", "uniform", sqrt(6.0 / (450 + 900)));
@@ -287,7 +269,7 @@ TEST(weights_start_as_published, set_up) {
     drop(&b);
 }
 
-TEST(the_stem_follows_the_image, set_up) {
+TEST(the_stem_follows_the_image) {
     static const struct {
         const char *model;
         int64_t side;
@@ -305,7 +287,7 @@ TEST(the_stem_follows_the_image, set_up) {
 }
 
 /* Keller Jordan's order, and his batch norm without scale and with the same momentum. */
-TEST(airbench_pools_ahead_of_its_norms, set_up) {
+TEST(airbench_pools_ahead_of_its_norms) {
     static const char *const roles[] = {"whiten.conv",  "whiten.conv.bias", "whiten.act",  "group1.conv1",
                                         "group1.pool",  "group1.norm1",     "group1.act1", "group1.conv2",
                                         "group1.norm2", "group1.add",       "group1.act2"};
@@ -321,7 +303,7 @@ TEST(airbench_pools_ahead_of_its_norms, set_up) {
 }
 
 /* A first group deeper than the others: the addition follows its last norm. */
-TEST(airbench_has_a_deeper_first_group, set_up) {
+TEST(airbench_has_a_deeper_first_group) {
     static const char *const roles[] = {"group1.act1",  "group1.conv2", "group1.norm2", "group1.act2",  "group1.conv3",
                                         "group1.norm3", "group1.add",   "group1.act3",  "group2.conv1", "group2.pool",
                                         "group2.norm1", "group2.act1",  "group2.conv2", "group2.norm2", "group2.add"};
@@ -331,9 +313,7 @@ TEST(airbench_has_a_deeper_first_group, set_up) {
     drop(&b);
 }
 
-/* ---- errors ---- */
-
-TEST(bad_options_are_named, set_up) {
+TEST(bad_options_are_named) {
     static const struct {
         const char *model;
         int64_t side; /* 0: rejected with the configuration */
@@ -364,13 +344,12 @@ TEST(bad_options_are_named, set_up) {
             assert_int_equal(try_build(rows[r].model, rows[r].side, 10, &b), D9_USAGE);
             drop(&b);
         }
-        assert_words(context.message, rows[r].words);
-        d9_context_clear(&context);
+        assert_words(context.message, rows[r].words), d9_context_clear(&context);
     }
 }
 
 /* The smallest images that are accepted. */
-TEST(the_smallest_images_fit, set_up) {
+TEST(the_smallest_images_fit) {
     static const struct {
         const char *model;
         int64_t side;

@@ -8,8 +8,6 @@
 #include "kernels/formulas/update.h"
 #include "train/checkpoint.h"
 
-static d9_context context;
-
 /* ---- tricks of the test ---- */
 
 static const double head_rate = 0.05;
@@ -59,20 +57,18 @@ static d9_status select_nothing(d9_context *unused, const void *options, const d
     return D9_OK;
 }
 
-/* ---- sessions ---- */
-
 /* SGD sessions use the test's trick for the head. */
 static void open_session(const d9_config *config, d9_session *session) {
     const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
         .config = config, .seed = 7, .program = {.tricks = with_head, .trick_count = sgd ? 1 : 0}};
-    op_ok(&context, d9_session_open(&context, &options, session));
-    op_ok(&context, d9_session_initialize(session));
+    OK(d9_session_open(&context, &options, session));
+    OK(d9_session_initialize(session));
 }
 
 static void step(d9_session *session, int64_t at) {
-    if (at % session->program.steps_per_epoch == 0) op_ok(&context, d9_session_begin_epoch(session, at));
-    op_ok(&context, d9_session_step(session, at));
+    if (at % session->program.steps_per_epoch == 0) OK(d9_session_begin_epoch(session, at));
+    OK(d9_session_step(session, at));
 }
 
 /* Reads a parameter's elements from a buffer with the layout of the state or of the gradients. */
@@ -81,8 +77,8 @@ static void read_parameter(d9_session *session, const char *name, d9_buffer buff
     const d9_value *value = &graph->values[d9_graph_find_value(graph, name)];
     *count = d9_shape_count(&value->shape);
     assert_true(*count <= 4096);
-    op_ok(&context, session->backend->read(&context, session->device, buffer, value->offset, values,
-                                           *count * (int64_t)sizeof *values));
+    OK(session->backend->read(&context, session->device, buffer, value->offset, values,
+                              *count * (int64_t)sizeof *values));
 }
 
 static void check_near(double got, double want, const char *what, int64_t at) {
@@ -140,8 +136,6 @@ TEST(two_updates_in_one_step) { check_two_updates("reference"); }
 
 TEST(two_updates_in_one_step_on_cpu) { check_two_updates("cpu"); }
 
-/* ---- Adam ---- */
-
 static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
     d9_config *config = run_config(&context, backend, "f32", "");
     config->train.optimizer = (int)optimizer;
@@ -194,8 +188,6 @@ TEST(adam_in_every_step) {
     }
 }
 
-/* ---- stopped and resumed ---- */
-
 /* Reads all buffers that resuming must restore, as bytes. */
 static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     const int64_t *each = session->program.buffer_bytes;
@@ -204,7 +196,7 @@ static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     uint8_t *at = *bytes = test_malloc((size_t)*size);
     for (int b = 0; b < D9_BUFFER_COUNT; b++) {
         if (b != D9_BUFFER_STATE && b != D9_BUFFER_METRICS && b < D9_BUFFER_ACCUMULATORS) continue;
-        op_ok(&context, session->backend->read(&context, session->device, (d9_buffer)b, 0, at, each[b]));
+        OK(session->backend->read(&context, session->device, (d9_buffer)b, 0, at, each[b]));
         at += each[b];
     }
 }
@@ -213,23 +205,23 @@ static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
 static void check_resume(d9_config *config) {
     d9_session whole, half;
     d9_epoch_row rows[8] = {{0}};
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
     uint8_t *wanted, *got;
     int64_t size, other;
     run_folder_make(folder);
-    run_path(folder, "checkpoint.safetensors", path);
+    const char *path = run_path(folder, "checkpoint.safetensors");
     open_session(config, &whole);
     for (int64_t at = 0; at < whole.program.steps; at++) {
         const d9_progress_state here = {at, rows, at / whole.program.steps_per_epoch};
-        if (at == 7) op_ok(&context, d9_checkpoint_write(&whole, path, &here)); /* while the head is updated */
+        if (at == 7) OK(d9_checkpoint_write(&whole, path, &here)); /* while the head is updated */
         step(&whole, at);
     }
     read_all(&whole, &wanted, &size);
     open_session(config, &half);
     d9_progress_state progress = {.epochs = rows};
-    op_ok(&context, d9_checkpoint_read(&half, path, 8, &progress));
+    OK(d9_checkpoint_read(&half, path, 8, &progress));
     assert_int_equal(progress.step, 7);
-    op_ok(&context, d9_session_begin_epoch(&half, 7));
+    OK(d9_session_begin_epoch(&half, 7));
     for (int64_t at = 7; at < half.program.steps; at++) step(&half, at);
     read_all(&half, &got, &other);
     assert_int_equal(other, size);
@@ -331,8 +323,6 @@ TEST(adam_resumes_in_the_middle) {
     check_resume(adam_config("cpu", D9_OPTIMIZER_ADAMW));
 }
 
-/* ---- selection and errors ---- */
-
 /* Defines tricks that change the first group, or the tail, in one line. */
 #define CHANGE(name, ...)                                                                                              \
     static d9_status name(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {         \
@@ -384,9 +374,7 @@ static d9_status build(const d9_trick *trick, d9_program *program) {
 
 static void refused(const d9_trick *trick, const char *words) {
     d9_program program;
-    assert_int_equal(build(trick, &program), D9_USAGE);
-    assert_words(context.message, words);
-    d9_context_clear(&context);
+    assert_refusal(build(trick, &program), D9_USAGE, words);
 }
 
 /* A group counts its own steps: its averages start at zero in its first step. */
@@ -400,7 +388,7 @@ static d9_status begin_late(d9_context *unused, const void *options, const d9_gr
 
 TEST(corrections_count_the_group_s_own_steps) {
     d9_program program;
-    op_ok(&context, build(&(d9_trick){.on_optimizer = begin_late}, &program));
+    OK(build(&(d9_trick){.on_optimizer = begin_late}, &program));
     assert_int_equal(program.steps_per_epoch, 4);
     const d9_update_attributes *biases =
         &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")].as.update;
@@ -429,7 +417,7 @@ TEST(what_cannot_be_is_refused) {
 
 TEST(a_group_without_members_has_no_update) {
     d9_program program;
-    op_ok(&context, build(&(d9_trick){.on_optimizer = select_nothing}, &program));
+    OK(build(&(d9_trick){.on_optimizer = select_nothing}, &program));
     assert_ints(program.groups.count, 3, program.groups.group[2].begin, program.groups.group[2].end);
     assert_int_equal(program_count(&program.train, D9_OP_UPDATE, false), 2);
     d9_program_free(&context, &program);
@@ -476,7 +464,6 @@ TEST(decoupled_settings) {
 }
 
 int main(void) {
-    d9_context_init(&context);
     context.system = run_system();
     return test_run(NULL);
 }

@@ -2,13 +2,12 @@
  * and the filters of patch_whitening, which must whiten. */
 #include "kernels/formulas/philox.h"
 #include "step/patches.h"
-#include "tests/support/programs.h"
+#include "tests/support/graphs.h"
 #include "tests/support/test.h"
-#include "train/session.h"
+#include "tests/support/whitening.h"
 
 enum { IMAGES = 23, HEIGHT = 9, WIDTH = 7, CHANNELS = 3, MAX_D = 75 };
 
-static d9_context context;
 static uint8_t images[IMAGES * HEIGHT * WIDTH * CHANNELS];
 static double table[CHANNELS * 256];
 
@@ -18,7 +17,6 @@ static uint32_t word(uint32_t i, uint32_t stream) { return d9_philox4x32_10(11, 
 static int set_up(void **state) {
     static const double mean[CHANNELS] = {125.31, 122.95, 113.87}, deviation[CHANNELS] = {62.99, 62.09, 66.70};
     (void)state;
-    d9_context_init(&context);
     for (uint32_t i = 0; i < sizeof images; i++)
         images[i] = (uint8_t)(i < CHANNELS ? 128 : (3 * images[i - CHANNELS] + (word(i, 0) >> 24)) / 4);
     for (int i = 0; i < CHANNELS * 256; i++) table[i] = (i % 256 - mean[i / 256]) / deviation[i / 256];
@@ -61,7 +59,7 @@ TEST(test_covariance, set_up) {
     d9_init_site s = site();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int d = CHANNELS * cases[i].size * cases[i].size;
-        op_ok(&context, d9_patch_covariance(&context, &s, cases[i].ask, cases[i].size, got));
+        OK(d9_patch_covariance(&context, &s, cases[i].ask, cases[i].size, got));
         naive_covariance(cases[i].images, cases[i].size, want);
         double error = op_error(got, want, d * d);
         if (!(error <= 1e-13))
@@ -75,10 +73,10 @@ TEST(test_threads_change_no_bit, set_up) {
     static const int threads[] = {0, 2, 3, 4}; /* 0: as many as available */
     d9_init_site s = site();
     s.threads = 1;
-    op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, one));
+    OK(d9_patch_covariance(&context, &s, IMAGES, 3, one));
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         s.threads = threads[i];
-        op_ok(&context, d9_patch_covariance(&context, &s, IMAGES, 3, many));
+        OK(d9_patch_covariance(&context, &s, IMAGES, 3, many));
         assert_memory_equal(one, many, sizeof one);
     }
 }
@@ -91,7 +89,7 @@ TEST(test_large_sums, set_up) {
     for (int i = 0; i < 256; i++) line[i] = i;
     memset(white, 255, SIDE * SIDE);
     d9_init_site s = {.images = white, .image_count = 1, .height = SIDE, .width = SIDE, .channels = 1, .table = line};
-    op_ok(&context, d9_patch_covariance(&context, &s, 1, 1, covariance));
+    OK(d9_patch_covariance(&context, &s, 1, 1, covariance));
     assert_true(fabs(covariance[0] / (255.0 * 255.0 * SIDE * SIDE / (SIDE * SIDE - 1)) - 1) <= 1e-14);
     free(white);
 }
@@ -100,17 +98,14 @@ TEST(test_no_patches, set_up) {
     double covariance[MAX_D * MAX_D];
     d9_init_site s = site();
     s.height = 2;
-    assert_int_equal(d9_patch_covariance(&context, &s, IMAGES, 3, covariance), D9_USAGE);
-    assert_words(context.message, "23 2x7 3x3");
+    assert_refusal(d9_patch_covariance(&context, &s, IMAGES, 3, covariance), D9_USAGE, "23 2x7 3x3");
 }
-
-/* ---- eigenvectors ---- */
 
 static void check_eigen(const double *matrix, int d, const char *what) {
     static double copy[40 * 40], vectors[40 * 40], values[40];
     double norm = 0, residual = 0, skew = 0;
     memcpy(copy, matrix, (size_t)(d * d) * sizeof *copy);
-    op_ok(&context, d9_symmetric_eigen(&context, copy, d, values, vectors));
+    OK(d9_symmetric_eigen(&context, copy, d, values, vectors));
     for (int i = 0; i < d; i++) {
         const double *v = vectors + i * d;
         int largest = 0;
@@ -172,46 +167,10 @@ TEST(test_matrix_that_is_not_finite, set_up) {
     assert_int_equal(d9_symmetric_eigen(&context, matrix, 2, values, vectors), D9_NONFINITE);
 }
 
-/* ---- the filters ---- */
-
-/* F C F^T, with C the covariance of the patches used, is diagonal with lambda / (lambda + epsilon) on the diagonal. */
-TEST(test_filters_whiten, set_up) {
-    enum { D = 27, COUNT = 40 };
-    static double covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
-    static const char yaml[] =
-        "base: " D9_SOURCE_DIR "/configs/dawn94.yaml\nbackend: reference\nprecision: f64\nthreads: 1\n"
-        "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 64}\n"
-        "model: {channels: [4, 4, 4, 4]}\ntrain: {batch_size: 32}\ntricks: {patch_whitening: {images: 40}}\n";
-    d9_config *config = program_config(&context, yaml);
-    d9_session session;
-    op_ok(&context,
-          d9_session_open(&context, &(d9_session_options){.config = config, .seed = 1, .no_eval = true}, &session));
-    op_ok(&context, d9_session_initialize(&session));
-    const d9_graph *graph = &session.program.train;
-    const d9_value *weight = &graph->values[d9_graph_find_value(graph, "stem.whiten.weight")];
-    double *parameters = malloc((size_t)session.program.state_elements * sizeof(double));
-    op_ok(&context, d9_session_read_state(&session, D9_BUFFER_STATE, parameters));
-    for (int j = 0; j < D; j++) /* (27, row, column, channel) to (27, channel, row, column) */
-        for (int k = 0; k < D; k++) filters[j * D + k % 3 * 9 + k / 3] = parameters[weight->offset / 8 + j * D + k];
-    const d9_dataset *data = session.dataset;
-    double normal[3 * 256];
-    for (int i = 0; i < 3 * 256; i++) normal[i] = (i % 256 - data->mean[i / 256]) / data->std[i / 256];
-    d9_init_site s = {.images = data->train.images,
-                      .image_count = COUNT,
-                      .height = data->height,
-                      .width = data->width,
-                      .channels = 3,
-                      .table = normal};
-    op_ok(&context, d9_patch_covariance(&context, &s, COUNT, 3, covariance));
-    memcpy(copy, covariance, sizeof copy);
-    op_ok(&context, d9_symmetric_eigen(&context, copy, D, eigenvalues, vectors));
-    assert_true(eigenvalues[0] > 1 && eigenvalues[D - 1] < 0.1); /* the spectrum is far from white */
-    for (int i = 0; i < D; i++)
-        for (int j = 0; j < D; j++) {
-            double sum = 0;
-            for (int k = 0; k < D * D; k++) sum += filters[i * D + k / D] * covariance[k] * filters[j * D + k % D];
-            double want = i == j ? eigenvalues[i] / (eigenvalues[i] + 1e-2) : 0;
-            if (!(fabs(sum - want) <= 1e-10)) fail_msg("filters %d and %d: %.12g, must be %.12g", i, j, sum, want);
-        }
-    free(parameters), d9_session_close(&session), d9_config_free(&context, config);
+TEST(test_filters_whiten) {
+    whitening_check("base: " D9_SOURCE_DIR "/configs/dawn94.yaml\nbackend: reference\nprecision: f64\nthreads: 1\n"
+                    "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 64}\n"
+                    "model: {channels: [4, 4, 4, 4]}\ntrain: {batch_size: 32}\n"
+                    "tricks: {patch_whitening: {images: 40}}\n",
+                    40, 1, 0.1, 1e-10);
 }

@@ -28,7 +28,6 @@ TEST(published_vectors) {
 TEST(below_covers_its_range_evenly) {
     assert_ints(d9_philox_below(0, 9), 0, d9_philox_below(UINT32_MAX, 9), 8, d9_philox_below(UINT32_MAX, 1), 0);
     assert_ints(d9_philox_below(UINT32_MAX, 0), 0, d9_philox_below(UINT32_MAX, UINT32_MAX), UINT32_MAX - 1);
-
     enum { RANGE = 9, DRAWS = 9000 };
     int seen[RANGE] = {0};
     for (uint32_t sample = 0; sample < DRAWS; sample++)

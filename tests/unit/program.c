@@ -6,14 +6,6 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-static d9_context context;
-
-static int set_up(void **state) {
-    (void)state;
-    d9_context_init(&context);
-    return 0;
-}
-
 /* resnet9 with these tricks and batch 8 */
 static d9_config *config_with(const char *tricks) {
     char yaml[1024];
@@ -39,9 +31,7 @@ static built make(const char *tricks, int64_t images, const char *precision) {
 
 static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
-/* ---- steps ---- */
-
-TEST(test_steps, set_up) {
+TEST(test_steps) {
     built b = make("", 35, "f32");
     assert_int_equal(b.program.steps_per_epoch, 4); /* the last three images are left out */
     assert_ints(b.program.steps, 12, b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
@@ -52,7 +42,7 @@ TEST(test_steps, set_up) {
 }
 
 /* 2.9 epochs of 4 steps are 11.6: rounded to the nearest number of steps. */
-TEST(test_part_of_an_epoch, set_up) {
+TEST(test_part_of_an_epoch) {
     d9_config *config = config_with("");
     d9_extent extent = program_extent(config, 35, 32);
     d9_program program;
@@ -62,13 +52,13 @@ TEST(test_part_of_an_epoch, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-TEST(test_rates_given_instead_of_a_schedule, set_up) {
+TEST(test_rates_given_instead_of_a_schedule) {
     static const double rates[] = {0.25, 4, 0.125};
     d9_config *config = config_with("");
     d9_extent extent = program_extent(config, 64, 32);
     const d9_program_options options = {.seed = 1, .rates = rates, .rate_count = 3, .steps_per_epoch = 3};
     d9_program program;
-    op_ok(&context, d9_program_build(&context, config, &extent, d9_precision_find("f64"), &options, &program));
+    OK(d9_program_build(&context, config, &extent, d9_precision_find("f64"), &options, &program));
     assert_int_equal(program.steps, 3);
     const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
     const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
@@ -79,8 +69,6 @@ TEST(test_rates_given_instead_of_a_schedule, set_up) {
     assert_true(weights->as.update.decay.constant == 0.01 * 8 && biases->as.update.decay.constant == 0.01 * 8 / 16);
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
-
-/* ---- layout ---- */
 
 enum { WEIGHTS, BIASES, FROZEN, STATISTICS, REGIONS };
 
@@ -130,7 +118,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
     assert_int_equal(program->buffer_bytes[D9_BUFFER_GRADIENT], program->group_elements * size);
 }
 
-TEST(test_layout, set_up) {
+TEST(test_layout) {
     built b = make("", 32, "f32");
     check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* convolutions, head and scales; biases; -; statistics */
     drop(&b);
@@ -142,7 +130,7 @@ TEST(test_layout, set_up) {
 }
 
 /* The published network: 6,573,120 parameters (two 3x3 convolutions per residual, no biases except batch norm's). */
-TEST(test_parameter_count, set_up) {
+TEST(test_parameter_count) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: resnet9}\n");
     d9_extent extent = program_extent(config, 1024, 32);
     d9_program program;
@@ -154,14 +142,10 @@ TEST(test_parameter_count, set_up) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* ---- node list ---- */
-
-TEST(test_order_of_the_list, set_up) {
+TEST(test_order_of_the_list) {
     built b = make(program_many_tricks, 32, "bf16");
     const d9_graph *g = &b.program.train;
-    assert_int_equal(g->nodes[0].op, D9_OP_DRAW);
-    assert_int_equal(g->nodes[1].op, D9_OP_AUGMENT);
-    assert_int_equal(g->nodes[2].op, D9_OP_MIX);
+    assert_ints(g->nodes[0].op, D9_OP_DRAW, g->nodes[1].op, D9_OP_AUGMENT, g->nodes[2].op, D9_OP_MIX);
     assert_int_equal(g->nodes[3].op, D9_OP_GATHER);
     d9_node_id metrics = program_find(g, D9_OP_METRICS, "metrics"), loss = program_find(g, D9_OP_LOSS, "loss");
     d9_node_id weights = program_find(g, D9_OP_UPDATE, "update.weights"),
@@ -180,7 +164,7 @@ TEST(test_order_of_the_list, set_up) {
 
 /* The gradient with respect to the image adds nodes: the first layer's, which a frozen whitening layer passes on. All
  * other nodes stay in order. */
-TEST(test_gradient_into_the_image, set_up) {
+TEST(test_gradient_into_the_image) {
     static const struct {
         const char *tricks;
         int more;
@@ -198,20 +182,18 @@ TEST(test_gradient_into_the_image, set_up) {
         d9_node_id m = 0;
         for (d9_node_id n = 0; n < a->node_count; n++, m++) {
             while (a->nodes[n].op != b->nodes[m].op || strcmp(a->nodes[n].role, b->nodes[m].role) != 0) {
-                assert_int_equal(b->nodes[m].op, D9_OP_CONV_BACKWARD_DATA);
-                assert_int_equal(strncmp(b->nodes[m].role, "stem.", 5), 0);
+                assert_ints(b->nodes[m].op, D9_OP_CONV_BACKWARD_DATA, strncmp(b->nodes[m].role, "stem.", 5), 0);
                 assert_true(++m < b->node_count);
             }
         }
         assert_int_equal(m, b->node_count);
         program_check_graph(b);
-        drop(&off);
-        drop(&on);
+        drop(&off), drop(&on);
     }
 }
 
 /* Building twice gives identical nodes and bytes. */
-TEST(test_built_twice, set_up) {
+TEST(test_built_twice) {
     d9_text text[2];
     for (int i = 0; i < 2; i++) {
         built b = make(program_many_tricks, 32, "bf16");
@@ -224,12 +206,10 @@ TEST(test_built_twice, set_up) {
     d9_text_free(&text[0]), d9_text_free(&text[1]);
 }
 
-TEST(test_views_reach, set_up) {
+TEST(test_views_reach) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
     assert_ints(d9_views_reach(&views), 3, d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
-
-/* ---- errors ---- */
 
 static void assert_refused(const char *tricks, int64_t images, int64_t side, const char *words) {
     d9_config *config = config_with(tricks);
@@ -238,11 +218,10 @@ static void assert_refused(const char *tricks, int64_t images, int64_t side, con
     assert_int_equal(d9_program_build(&context, config, &extent, d9_precision_find("f32"),
                                       &(d9_program_options){.seed = 1}, &program),
                      D9_USAGE);
-    assert_words(context.message, words);
-    d9_context_clear(&context), d9_config_free(&context, config);
+    assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-TEST(test_refusals, set_up) {
+TEST(test_refusals) {
     assert_refused("", 7, 32, "train.batch_size 8 7");
     assert_refused("", 32, 4, "layer3.pool 1x1 2x2");
     assert_refused("ghost_batchnorm: {group_size: 3}", 32, 32,
@@ -254,15 +233,13 @@ TEST(test_refusals, set_up) {
     assert_refused("cutout: {size: 9}", 32, 8, "8x8 cutout 8 9");
 }
 
-TEST(test_largest_augmentation, set_up) { /* the bounds themselves are legal */
+TEST(test_largest_augmentation) { /* the bounds themselves are legal */
     d9_config *config = config_with("crop: {pad: 7}, cutout: {size: 8}");
     d9_extent extent = program_extent(config, 32, 8);
     d9_program program;
     program_make(&context, config, &extent, "f32", false, &program);
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
-
-/* ---- memory ---- */
 
 typedef struct ration { /* an allocator that fails at allocation `fail_at` */
     int64_t taken, live, fail_at;
@@ -280,7 +257,7 @@ static void rationed_release(void *user, void *pointer) {
     d9_system_default()->release(NULL, pointer);
 }
 
-TEST(test_out_of_memory_anywhere, set_up) {
+TEST(test_out_of_memory_anywhere) {
     d9_config *config = config_with(program_many_tricks);
     d9_extent extent = program_extent(config, 32, 32);
     ration r = {.fail_at = -1};
@@ -292,8 +269,8 @@ TEST(test_out_of_memory_anywhere, set_up) {
     d9_context rationed;
     d9_context_init(&rationed);
     rationed.system = &system;
-    op_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
-                                      &(d9_program_options){.seed = 1}, &program));
+    test_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
+                                        &(d9_program_options){.seed = 1}, &program));
     d9_program_free(&rationed, &program);
     assert_int_equal(r.live, 0);
     int64_t allocations = r.taken;

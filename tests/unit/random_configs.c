@@ -14,8 +14,6 @@ static int wanted_count = 32;
 static uint64_t first_seed = 1;
 static bool want_all = true; /* requires that each network and trick has trained to the end */
 
-/* ---- numbers ---- */
-
 typedef struct draw {
     uint64_t seed, state;
     d9_text yaml;
@@ -33,10 +31,7 @@ static uint64_t bits(draw *d) {
 }
 
 static int64_t below(draw *d, int64_t count) { return (int64_t)(bits(d) % (uint64_t)count); }
-
 static double unit(draw *d) { return (double)(bits(d) >> 11) * 0x1p-53; }
-
-/* ---- one option ---- */
 
 enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 };
 
@@ -133,8 +128,6 @@ static void put_options(draw *d, const char *section, const d9_option *options, 
     }
 }
 
-/* ---- a configuration ---- */
-
 static int model_count(void) {
     int count = 0;
     while (d9_model_at(count)) count++;
@@ -184,8 +177,6 @@ static void draw_yaml(draw *d) {
     d9_text_add(&d->yaml, "}\n");
 }
 
-/* ---- runs ---- */
-
 #define FAIL(d, ...)                                                                                                   \
     do {                                                                                                               \
         print_error("the draw with seed %llu:\n%s", (unsigned long long)(d)->seed, d9_text_get(&(d)->yaml));           \
@@ -203,11 +194,10 @@ static bool is_time(const char *name) {
 static void compare_checkpoints(const draw *d, const char *whole_folder, const char *parts_folder) {
     d9_context context;
     d9_safetensors *whole, *parts;
-    char path[RUN_PATH_BYTES];
     int compared = 0;
     d9_context_init(&context);
-    op_ok(&context, d9_safetensors_read(&context, run_path(whole_folder, "checkpoint.safetensors", path), &whole));
-    op_ok(&context, d9_safetensors_read(&context, run_path(parts_folder, "checkpoint.safetensors", path), &parts));
+    OK(d9_safetensors_read(&context, run_path(whole_folder, "checkpoint.safetensors"), &whole));
+    OK(d9_safetensors_read(&context, run_path(parts_folder, "checkpoint.safetensors"), &parts));
     if (whole->tensor_count != parts->tensor_count) FAIL(d, "one checkpoint has more tensors than the other");
     for (int t = 0; t < whole->tensor_count; t++) {
         const d9_tensor *one = &whole->tensors[t], *other = d9_safetensors_find(parts, one->name);
@@ -274,7 +264,7 @@ static outcome check_draw(draw *d) {
     context.system = run_system();
     d9_text_init(&context, &d->yaml);
     draw_yaml(d);
-    op_ok(&context, d9_text_status(&d->yaml));
+    OK(d9_text_status(&d->yaml));
     /* the table knows each option's legal values; combinations may be rejected */
     if (d9_config_parse(&context, "random.yaml", d9_text_get(&d->yaml), NULL, &config) != D9_OK) goto done;
     if (!is_here(config)) {
@@ -291,16 +281,14 @@ static outcome check_draw(draw *d) {
                  report.message);
     }
 done:
-    d9_context_clear(&context);
-    d9_config_free(&context, config), d9_text_free(&d->yaml);
+    d9_context_clear(&context), d9_config_free(&context, config), d9_text_free(&d->yaml);
     return came;
 }
 
-static void test_random_configs(void **state) {
+TEST(test_random_configs) {
     int counts[ENDED + 1] = {0};
     unsigned models = 0, tricks = 0;
     const unsigned all_models = (1u << model_count()) - 1, all_tricks = (1u << D9_TRICK_COUNT) - 1;
-    (void)state;
     for (uint64_t seed = first_seed;
          counts[ENDED] < wanted_count || (want_all && (models != all_models || tricks != all_tricks)); seed++) {
         draw d = {.seed = seed, .state = seed};
@@ -316,8 +304,7 @@ static void test_random_configs(void **state) {
 }
 
 int main(int count, char **arguments) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_configs)};
     if (count > 1) wanted_count = atoi(arguments[1]);
     if (count > 2) first_seed = strtoull(arguments[2], NULL, 10), want_all = false;
-    return cmocka_run_group_tests_name("random_configs", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -4,7 +4,6 @@
 #include "record/effective.h"
 #include "record/safetensors.h"
 #include "tests/support/test.h"
-
 #include <jansson.h>
 
 static const char yaml[] = "target: 94.0\n"
@@ -14,7 +13,6 @@ static const char yaml[] = "target: 94.0\n"
                            "tricks: {crop: {pad: 4}, flip_tta: {}}\n";
 
 typedef struct bench {
-    d9_context context;
     d9_config *config;
     char folder[256];
 } bench;
@@ -28,8 +26,7 @@ static d9_config *parse(d9_context *context, const char *set) {
 
 static int begin(void **state) {
     bench *bench = calloc(1, sizeof *bench);
-    d9_context_init(&bench->context);
-    bench->config = parse(&bench->context, NULL);
+    bench->config = parse(&context, NULL);
     snprintf(bench->folder, sizeof bench->folder, "%s/test-record.XXXXXX", D9_BINARY_DIR);
     *state = bench;
     return mkdtemp(bench->folder) ? 0 : -1;
@@ -48,7 +45,7 @@ static int end(void **state) {
     char path[512];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(bench, names[i], path));
     int left = rmdir(bench->folder); /* fails if other files were left */
-    d9_config_free(&bench->context, bench->config), free(bench);
+    d9_config_free(&context, bench->config), free(bench);
     return left;
 }
 
@@ -56,18 +53,16 @@ static void assert_file(bench *bench, const char *name, const char *expected) {
     uint8_t *bytes;
     size_t size;
     char path[512];
-    assert_int_equal(d9_file_read(&bench->context, in(bench, name, path), &bytes, &size), D9_OK);
+    OK(d9_file_read(&context, in(bench, name, path), &bytes, &size));
     assert_string_equal((char *)bytes, expected);
-    d9_release(&bench->context, bytes);
+    d9_release(&context, bytes);
 }
 
 static void open_record(bench *bench, d9_record *record, bool resume, int64_t kept) {
     const d9_record_mode mode = resume ? D9_RECORD_RESUME : D9_RECORD_OVERWRITE;
-    if (d9_record_open(&bench->context, record, bench->folder, bench->config, mode, kept) != D9_OK)
-        fail_msg("%s", bench->context.message);
+    if (d9_record_open(&context, record, bench->folder, bench->config, mode, kept) != D9_OK)
+        fail_msg("%s", context.message);
 }
-
-/* ---- clocks ---- */
 
 /* Each segment lasts a power of two, so a sum shows which segments it includes. */
 static const struct {
@@ -96,18 +91,18 @@ static const struct {
 };
 enum { RUN_SEGMENTS = sizeof run / sizeof run[0] };
 
-static void make_timeline(bench *bench, d9_timeline *timeline) {
-    d9_timeline_init(&bench->context, timeline, 1000);
+static void make_timeline(d9_timeline *timeline) {
+    d9_timeline_init(&context, timeline, 1000);
     double now = 1000;
     for (int i = 0; i < RUN_SEGMENTS; i++) {
-        assert_int_equal(d9_timeline_add(timeline, run[i].kind, run[i].epoch, now, now + ldexp(1, i)), D9_OK);
+        OK(d9_timeline_add(timeline, run[i].kind, run[i].epoch, now, now + ldexp(1, i)));
         now += ldexp(1, i);
     }
 }
 
-TEST_WITH(bench *bench, test_clocks, begin, end) {
+TEST(test_clocks, begin, end) {
     d9_timeline timeline;
-    make_timeline(bench, &timeline);
+    make_timeline(&timeline);
     const double train = 128 + 1024 + 4096;
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("airbench_seconds"), 2) == 64 + train + 8192);
@@ -124,30 +119,28 @@ TEST_WITH(bench *bench, test_clocks, begin, end) {
 }
 
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
-TEST_WITH(bench *bench, test_clock_of_an_interrupted_epoch, begin, end) {
+TEST(test_clock_of_an_interrupted_epoch, begin, end) {
     d9_timeline timeline;
-    d9_timeline_init(&bench->context, &timeline, 0);
-    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4), D9_OK);
-    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 0, 4, 5), D9_OK);
-    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 5, 13), D9_OK);
-    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 1, 13, 29), D9_OK);
+    d9_timeline_init(&context, &timeline, 0);
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 0, 4));
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 0, 4, 5));
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 5, 13));
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 1, 13, 29));
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 1) == 4 + 1 + 8);
     d9_timeline_free(&timeline);
 }
 
-TEST_WITH(bench *bench, test_process_clock_counts_gaps, begin, end) {
+TEST(test_process_clock_counts_gaps, begin, end) {
     d9_timeline timeline;
-    d9_timeline_init(&bench->context, &timeline, 10);
-    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20), D9_OK);
+    d9_timeline_init(&context, &timeline, 10);
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_TRAIN, 1, 12, 20));
     assert_true(isnan(d9_timeline_sum(&timeline, d9_clock_find("process_seconds"), 0))); /* no final accuracy yet */
-    assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_FINAL_EVALUATE, 1, 25, 26), D9_OK);
+    OK(d9_timeline_add(&timeline, D9_SEGMENT_FINAL_EVALUATE, 1, 25, 26));
     assert_true(d9_timeline_sum(&timeline, d9_clock_find("process_seconds"), 0) == 16);
     for (int i = 0; i < 1000; i++) assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 0, 30, 30), D9_OK);
     assert_int_equal(timeline.count, 1002);
     d9_timeline_free(&timeline);
 }
-
-/* ---- run folder ---- */
 
 static d9_epoch_row row_of(int64_t epoch, double accuracy) {
     return (d9_epoch_row){.epoch = epoch,
@@ -168,7 +161,7 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n");
     for (int64_t epoch = 1; epoch <= 3; epoch++) {
         d9_epoch_row row = row_of(epoch, epoch == 2 ? (double)NAN : 90);
-        assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
+        OK(d9_record_epoch(&record, &row, true));
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t90.25\n");
     open_record(bench, &record, true, 2); /* resumed after epoch 2: the third row is removed */
@@ -179,7 +172,7 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
                 "{\"epoch\":2,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":null,\"accuracy_tta\":null,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
     d9_epoch_row plain = row_of(3, 91);
-    assert_int_equal(d9_record_epoch(&record, &plain, false), D9_OK);
+    OK(d9_record_epoch(&record, &plain, false));
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t91.00\n");
     open_record(bench, &record, false, 0); /* a new run of the same configuration starts anew */
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n");
@@ -191,9 +184,9 @@ TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     char path[512];
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
-    assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
-    assert_int_equal(d9_file_append(&bench->context, in(bench, "epochs.tsv", path), "2\t0.6", 5), D9_OK);
-    assert_int_equal(d9_file_append(&bench->context, in(bench, "events.jsonl", path), "{\"epoch\":2", 10), D9_OK);
+    OK(d9_record_epoch(&record, &row, true));
+    OK(d9_file_append(&context, in(bench, "epochs.tsv", path), "2\t0.6", 5));
+    OK(d9_file_append(&context, in(bench, "events.jsonl", path), "{\"epoch\":2", 10));
     open_record(bench, &record, true, 5);
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
@@ -202,7 +195,7 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
-    assert_int_equal(d9_record_epoch(&record, &row, true), D9_OK);
+    OK(d9_record_epoch(&record, &row, true));
     static const struct {
         const char *edit, *words;
     } others[] = {{"train.epochs=4", "config.yaml train.epochs 3 4"},
@@ -211,34 +204,29 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
                   {"seed=77", "1 77"}};
     d9_config *mine = bench->config;
     for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
-        d9_config *other = parse(&bench->context, others[i / 2].edit);
+        d9_config *other = parse(&context, others[i / 2].edit);
         const d9_record_mode mode = i % 2 ? D9_RECORD_RESUME : D9_RECORD_NEW;
-        assert_int_equal(d9_record_open(&bench->context, &record, bench->folder, other, mode, 0), D9_USAGE);
-        assert_words(bench->context.message, others[i / 2].words);
-        assert_words(bench->context.message, "--overwrite");
-        d9_context_clear(&bench->context), d9_config_free(&bench->context, other);
+        assert_int_equal(d9_record_open(&context, &record, bench->folder, other, mode, 0), D9_USAGE);
+        assert_words(context.message, others[i / 2].words);
+        assert_words(context.message, "--overwrite"), d9_context_clear(&context), d9_config_free(&context, other);
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* unchanged */
-    bench->config = parse(&bench->context, "target=90"); /* does not affect results: the same run */
+    bench->config = parse(&context, "target=90"); /* does not affect results: the same run */
     open_record(bench, &record, true, 1);
-    d9_config_free(&bench->context, bench->config);
+    d9_config_free(&context, bench->config);
     bench->config = mine;
 }
 
 TEST_WITH(bench *bench, test_unwritable, begin, end) {
     d9_record record;
     char path[512], below[600], longest[700];
-    assert_int_equal(d9_file_write(&bench->context, in(bench, "config.yaml", path), "x", 1), D9_OK);
+    OK(d9_file_write(&context, in(bench, "config.yaml", path), "x", 1));
     snprintf(below, sizeof below, "%s/run", path);
-    assert_int_equal(d9_record_open(&bench->context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);
-    assert_words(bench->context.message, path);
-    d9_context_clear(&bench->context);
+    assert_refusal(d9_record_open(&context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT, path);
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    assert_int_equal(d9_record_open(&bench->context, &record, longest, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);
+    assert_int_equal(d9_record_open(&context, &record, longest, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);
 }
-
-/* ---- results ---- */
 
 static void make_result(bench *bench, d9_result *result, d9_epoch_row *rows, const d9_timeline *timeline) {
     rows[0] = row_of(1, 93.5);
@@ -270,12 +258,12 @@ static json_t *read_json(bench *bench, const char *name) {
     uint8_t *bytes;
     size_t size;
     char path[512];
-    assert_int_equal(d9_file_read(&bench->context, in(bench, name, path), &bytes, &size), D9_OK);
+    OK(d9_file_read(&context, in(bench, name, path), &bytes, &size));
     assert_null(strstr((char *)bytes, "/home/")); /* no absolute path in a record */
     assert_null(strstr((char *)bytes, bench->folder));
     json_t *root = json_loads((char *)bytes, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
-    d9_release(&bench->context, bytes);
+    d9_release(&context, bytes);
     return root;
 }
 
@@ -295,10 +283,10 @@ TEST_WITH(bench *bench, test_result, begin, end) {
     d9_timeline timeline;
     d9_epoch_row rows[2];
     d9_result result;
-    make_timeline(bench, &timeline);
+    make_timeline(&timeline);
     make_result(bench, &result, rows, &timeline);
     open_record(bench, &record, false, 0);
-    assert_int_equal(d9_record_result(&record, &result), D9_OK);
+    OK(d9_record_result(&record, &result));
     json_t *root = read_json(bench, "result.json");
     assert_string_equal(text_at(root, "commit"), d9_build_commit());
     assert_string_equal(text_at(root, "params_sha256"), "w0");
@@ -308,14 +296,12 @@ TEST_WITH(bench *bench, test_result, begin, end) {
     assert_true(real_at(root, "accuracy") == 94 && real_at(root, "accuracy_tta") == 94.25);
     assert_true(real_at(root, "train_seconds") == 16 + 64 + 128 + 1024 + 4096);
     assert_true(real_at(root, "process_seconds") == 16383 && json_is_false(json_object_get(root, "resumed")));
-
     const json_t *config = json_object_get(root, "config"), *train = json_object_get(config, "train");
     assert_true(real_at(train, "epochs") == 3 && real_at(train, "batch_size") == 64);
     assert_string_equal(json_string_value(json_array_get(json_object_get(json_object_get(train, "lr"), "knots"), 2)),
                         "end-2");
     assert_true(json_is_object(json_object_get(json_object_get(config, "tricks"), "flip_tta")));
     assert_null(json_object_get(json_object_get(config, "data"), "path"));
-
     const json_t *rules = json_object_get(root, "rules"), *segments = json_object_get(root, "timeline");
     assert_int_equal(json_array_size(rules), 2);
     assert_string_equal(text_at(json_array_get(rules, 0), "choice"), "jit:avx512");
@@ -336,12 +322,12 @@ TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end)
     d9_epoch_row rows[2];
     d9_result result;
     d9_text text;
-    make_timeline(bench, &timeline);
+    make_timeline(&timeline);
     make_result(bench, &result, rows, &timeline);
     result.resumed = true;
     result.epoch_to_target = 0;
-    d9_text_init(&bench->context, &text);
-    assert_int_equal(d9_result_json(&bench->context, &result, &text), D9_OK);
+    d9_text_init(&context, &text);
+    OK(d9_result_json(&context, &result, &text));
     json_t *root = json_loads(d9_text_get(&text), 0, NULL);
     assert_true(json_is_true(json_object_get(root, "resumed")));
     assert_null(json_object_get(root, "process_seconds"));
@@ -359,10 +345,10 @@ TEST(test_submission, begin, end) {
     d9_timeline timeline;
     d9_epoch_row rows[2];
     d9_result result;
-    make_timeline(bench, &timeline);
+    make_timeline(&timeline);
     make_result(bench, &result, rows, &timeline);
     open_record(bench, &record, false, 0);
-    assert_int_equal(d9_record_result(&record, &result), D9_OK);
+    OK(d9_record_result(&record, &result));
     json_t *root = read_json(bench, "submission.json");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) assert_non_null(json_object_get(root, fields[i]));
     assert_string_equal(text_at(root, "framework"), "dawn9");
@@ -379,11 +365,11 @@ TEST(test_leftovers_go, begin, end) {
     char path[512];
     for (int resume = 0; resume < 2; resume++) {
         for (size_t i = (size_t)resume; i < 4; i++) /* a run with a result is not resumed */
-            assert_int_equal(d9_file_write(&bench->context, in(bench, names[i], path), "x", 1), D9_OK);
-        assert_int_equal(d9_file_write(&bench->context, in(bench, "checkpoint.safetensors", path), "x", 1), D9_OK);
+            OK(d9_file_write(&context, in(bench, names[i], path), "x", 1));
+        OK(d9_file_write(&context, in(bench, "checkpoint.safetensors", path), "x", 1));
         open_record(bench, &record, resume, 0);
-        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&bench->context, in(bench, names[i], path)));
-        assert_int_equal(d9_file_exists(&bench->context, in(bench, "checkpoint.safetensors", path)), resume);
+        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&context, in(bench, names[i], path)));
+        assert_int_equal(d9_file_exists(&context, in(bench, "checkpoint.safetensors", path)), resume);
     }
 }
 
@@ -394,12 +380,12 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     d9_safetensors *file;
     char path[512];
     open_record(bench, &record, false, 0);
-    assert_int_equal(d9_record_predictions(&record, top1, confidence, labels, 3), D9_OK);
-    assert_int_equal(d9_safetensors_read(&bench->context, in(bench, "predictions.safetensors", path), &file), D9_OK);
+    OK(d9_record_predictions(&record, top1, confidence, labels, 3));
+    OK(d9_safetensors_read(&context, in(bench, "predictions.safetensors", path), &file));
     assert_memory_equal(d9_safetensors_find(file, "top1")->bytes, top1, sizeof top1);
     assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
     assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
-    d9_safetensors_free(&bench->context, file);
+    d9_safetensors_free(&context, file);
 }
 
 /* A configuration file whose name is not UTF-8 still gets its record. */
@@ -409,13 +395,13 @@ TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     d9_result result;
     d9_record record;
     const char *title = bench->config->title;
-    make_timeline(bench, &timeline);
+    make_timeline(&timeline);
     make_result(bench, &result, rows, &timeline);
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
-    assert_int_equal(d9_record_result(&record, &result), D9_OK);
+    OK(d9_record_result(&record, &result));
     bool finished = false; /* its config.yaml can be loaded */
-    assert_int_equal(d9_record_finished(&bench->context, bench->folder, bench->config, &finished), D9_OK);
+    OK(d9_record_finished(&context, bench->folder, bench->config, &finished));
     assert_true(finished);
     bench->config->title = title;
     d9_timeline_free(&timeline);

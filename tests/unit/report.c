@@ -6,12 +6,10 @@
 #include "report/report.h"
 #include "tests/support/test.h"
 
-static d9_context context;
 static char folder[64];
 
 static int set_up(void **state) {
     (void)state;
-    d9_context_init(&context);
     snprintf(folder, sizeof folder, "report.XXXXXX");
     return mkdtemp(folder) ? 0 : -1;
 }
@@ -22,17 +20,11 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void ok(d9_status status) {
-    if (status != D9_OK) fail_msg("status %d: %s", (int)status, context.message);
-}
-
 #define NEAR(got, want)                                                                                                \
     do {                                                                                                               \
         const double got_ = (got), want_ = (want);                                                                     \
         if (!(fabs(got_ - want_) <= 1e-9)) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                  \
     } while (0)
-
-/* ---- tables ---- */
 
 static const d9_column columns[] = {
     {"name", "A \"name\"", "what <it> is", D9_COLUMN_TEXT, false},
@@ -42,7 +34,7 @@ static const d9_column columns[] = {
 };
 
 static void make_figures(d9_arena *arena, d9_figures *table) {
-    ok(d9_figures_make(&context, arena, "sample", columns, 4, 3, table));
+    OK(d9_figures_make(&context, arena, "sample", columns, 4, 3, table));
     d9_figures_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
     d9_figures_number(table, 0, 1, 0.00001);
     d9_figures_number(table, 0, 2, -0.314159265358979);
@@ -68,7 +60,6 @@ TEST(test_figures, set_up, tear_down) {
                                             "line end\t0\t-0.001\t\n"
                                             "\t\t12\t\n");
     d9_text_free(&text);
-
     d9_figures_html(&table, &text);
     const char *html = d9_text_get(&text);
     assert_holds(html, "title=\"what &lt;it&gt; is\">A &quot;name&quot;</button>");
@@ -82,15 +73,12 @@ TEST(test_figures, set_up, tear_down) {
     assert_holds(html, "<td><span>line end</span></td>"); /* the page limits its width */
     assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
     d9_text_free(&text);
-
     json_t *rows = d9_figures_json(&table);
     assert_int_equal(json_array_size(rows), 3);
     assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
     NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
     json_decref(rows), d9_arena_free(&context, &arena);
 }
-
-/* ---- fabricated records ---- */
 
 static json_t *arms, *runs;
 
@@ -101,7 +89,7 @@ static void begin(void) {
 
 static void write_json(const char *path, json_t *object) {
     char *dump = json_dumps(object, 0);
-    ok(d9_file_write(&context, path, dump, strlen(dump)));
+    OK(d9_file_write(&context, path, dump, strlen(dump)));
     free(dump), json_decref(object);
 }
 
@@ -116,7 +104,7 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         snprintf(at, sizeof at, "runs/%s/seed%d", name, seed);
         json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", name, "seed", seed, "folder", at));
         snprintf(path, sizeof path, "%s/%s", folder, at);
-        ok(d9_directory_make(&context, path));
+        OK(d9_directory_make(&context, path));
         strcat(path, "/result.json");
         write_json(path, json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1,
                                    "accuracy_tta", accuracies[i], "config_hash", name, "seed", seed, "epochs", "config",
@@ -141,7 +129,7 @@ static d9_report *finish(void) {
     snprintf(path, sizeof path, "%s/experiment.json", folder);
     write_json(path, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid",
                                "target", 94.0, "arms", arms, "runs", runs));
-    ok(d9_report_read(&context, folder, &report));
+    OK(d9_report_read(&context, folder, &report));
     return report;
 }
 
@@ -157,7 +145,6 @@ TEST(test_pairs, set_up, tear_down) {
     add_arm("same", "base", 2, 4, near); /* other seeds: no pairs */
     d9_report *report = finish();
     const d9_report_arm *base = &report->arms[0], *better = &report->arms[1], *same = &report->arms[2];
-
     d9_paired_difference(high, low, 4, 0.95, &want);
     assert_true(better->paired);
     NEAR(better->difference.low, want.low);
@@ -236,7 +223,7 @@ TEST(test_answers, set_up, tear_down) {
     begin();
     add_arm("alone", NULL, 1, 1, high);
     snprintf(path, sizeof path, "%s/runs/alone/seed1/predictions.safetensors", folder);
-    ok(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
+    OK(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
     d9_report *report = finish();
     const d9_report_predictions *predictions = &report->predictions;
     assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
@@ -326,7 +313,6 @@ TEST(test_arms_alike, set_up, tear_down) {
                                   "0.49 points");
     if (strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
     d9_report_free(&context, report);
-
     begin();
     add_arm("a", NULL, 1, 4, high);
     add_twin("twin", "a", "a", 4);
@@ -334,7 +320,6 @@ TEST(test_arms_alike, set_up, tear_down) {
     assert_holds(report->verdict, "The 2 arms have identical configurations and share their runs");
     assert_holds(report->verdict, " 4 runs: mean 94.47%");
     d9_report_free(&context, report);
-
     begin(); /* the baseline has no run yet */
     add_arm("a", NULL, 1, 4, high);
     add_arm("late", NULL, 1, 0, NULL);

@@ -4,17 +4,9 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-static d9_context context;
-
-static int set_up(void **state) {
-    (void)state;
-    d9_context_init(&context);
-    return 0;
-}
-
 static d9_config *load(const char *path) {
     d9_config *config;
-    op_ok(&context, d9_config_load(&context, path, NULL, &config));
+    OK(d9_config_load(&context, path, NULL, &config));
     return config;
 }
 
@@ -36,15 +28,13 @@ static void drop(d9_config *config, d9_program *program) {
         if (!(fabs(got_ - want_) <= (tolerance))) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);           \
     } while (0)
 
-/* ---- dawn94 ---- */
-
 /* Steps counted from 1, as in the recipe. 0.0051546 is 1/194 to seven places. */
 static const struct {
     int64_t step;
     double rate;
 } published[] = {{1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
 
-TEST(test_dawn94_rates, set_up) {
+TEST(test_dawn94_rates) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
     assert_ints(program.steps_per_epoch, 97, program.steps, 970);
@@ -68,7 +58,7 @@ TEST(test_dawn94_rates, set_up) {
 }
 
 /* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
-TEST(test_dawn94_average, set_up) {
+TEST(test_dawn94_average) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
     const d9_node *average = &program.train.nodes[program_find(&program.train, D9_OP_LERP, "tail.average")];
@@ -100,7 +90,7 @@ static const struct {
      24 * 64 * 9 * 31 * 31, 358},
 };
 
-TEST(test_operations, set_up) {
+TEST(test_operations) {
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
         d9_config *config = load(computed[i].path);
         d9_extent extent = program_extent(config, 50000, 32);
@@ -119,7 +109,7 @@ TEST(test_operations, set_up) {
 }
 
 /* The small network that selects images is counted as well. */
-TEST(test_operations_of_hard_examples, set_up) {
+TEST(test_operations_of_hard_examples) {
     static const struct {
         const char *path;
         double published, rounding;
@@ -137,8 +127,6 @@ TEST(test_operations_of_hard_examples, set_up) {
     }
 }
 
-/* ---- knots ---- */
-
 static d9_schedule schedule(int count, const d9_knot *knots, const double *values) {
     d9_schedule made = {.count = count, .value_count = count};
     memcpy(made.knots, knots, (size_t)count * sizeof *knots);
@@ -153,7 +141,7 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
 
 /* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; the
  * whitening bias has seven steps. Filters are renormalised 2 + int(15 (s + 1) / 245) steps apart. */
-TEST(test_speed94_rates, set_up) {
+TEST(test_speed94_rates) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
     assert_ints(program.steps_per_epoch, 32, program.steps, 245);
@@ -179,7 +167,7 @@ TEST(test_speed94_rates, set_up) {
     drop(config, &program);
 }
 
-TEST(test_constant_outside, set_up) {
+TEST(test_constant_outside) {
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
     assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
@@ -193,7 +181,7 @@ TEST(test_constant_outside, set_up) {
     assert_true(d9_schedule_at(&one, 0, 10, 4) == 7 && d9_schedule_at(&one, 30, 10, 4) == 7);
 }
 
-TEST(test_units, set_up) {
+TEST(test_units) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
@@ -206,7 +194,7 @@ TEST(test_units, set_up) {
 }
 
 /* A knot that a short run places before the previous knot is moved to that knot, where the schedule then jumps. */
-TEST(test_knots_never_go_back, set_up) {
+TEST(test_knots_never_go_back) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
@@ -219,7 +207,7 @@ TEST(test_knots_never_go_back, set_up) {
     NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
 }
 
-TEST(test_fractional_epochs, set_up) {
+TEST(test_fractional_epochs) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                                  "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");
     d9_extent extent = program_extent(config, 100, 32); /* eight steps per epoch, four images left out */
@@ -232,8 +220,6 @@ TEST(test_fractional_epochs, set_up) {
     drop(config, &program);
 }
 
-/* ---- steps in which a node runs ---- */
-
 static void assert_when(d9_when when, const char *pattern) { /* one character per step, eight per epoch */
     char got[64];
     size_t steps = strlen(pattern);
@@ -243,7 +229,7 @@ static void assert_when(d9_when when, const char *pattern) { /* one character pe
     assert_string_equal(got, pattern);
 }
 
-TEST(test_when, set_up) {
+TEST(test_when) {
     assert_when((d9_when){0}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 1}, "xxxxxxxxxxxxxxxx");
     assert_when((d9_when){.every = 3}, "x..x..x..x..x..x");

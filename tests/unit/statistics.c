@@ -125,8 +125,6 @@ static const struct {
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* ---- comparison with R ---- */
-
 /* Reads the numbers of a column; returns their count. */
 static int read_numbers(char *text, double *values) {
     int count = 0;
@@ -162,12 +160,10 @@ static void check(const row *row) {
 }
 
 TEST(test_agrees_with_r) {
-    d9_context context;
     uint8_t *bytes;
     size_t size;
     int rows[CALLS] = {0};
-    d9_context_init(&context);
-    assert_int_equal(d9_file_read(&context, D9_SOURCE_DIR "/tests/golden/statistics.tsv", &bytes, &size), D9_OK);
+    OK(d9_file_read(&context, D9_SOURCE_DIR "/tests/golden/statistics.tsv", &bytes, &size));
     for (char *line = (char *)bytes, *end; *line; line = end + 1) {
         row row = {0};
         end = strchr(line, '\n');
@@ -185,8 +181,6 @@ TEST(test_agrees_with_r) {
         if (rows[i] < 5) fail_msg("only %d rows of %s", rows[i], calls[i].name);
     d9_release(&context, bytes);
 }
-
-/* ---- undefined results ---- */
 
 TEST(test_few_values) {
     const double one[] = {94.2}, two[] = {94.0, 94.1};

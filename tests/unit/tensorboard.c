@@ -4,22 +4,18 @@
 #include "record/tensorboard.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-
 #include <errno.h>
 #include <sys/stat.h>
 
 static void assert_message(d9_message *message, const void *bytes, size_t size) {
-    assert_int_equal(d9_message_status(message), D9_OK);
-    assert_int_equal(message->size, size);
+    assert_ints(d9_message_status(message), D9_OK, message->size, size);
     assert_memory_equal(message->bytes, bytes, size);
     d9_message_clear(message);
 }
 
 /* Examples of protobuf.dev/programming-guides/encoding, and the limits of a varint. */
 TEST(test_encoding) {
-    d9_context context;
     d9_message m;
-    d9_context_init(&context);
     d9_message_init(&context, &m);
     d9_message_integer(&m, 1, 150);
     assert_message(&m, "\x08\x96\x01", 3);
@@ -47,9 +43,7 @@ TEST(test_encoding) {
 /* Nested messages whose lengths take one, two and three bytes; the memory grows meanwhile. */
 TEST(test_nesting) {
     static uint8_t filling[20000];
-    d9_context context;
     d9_message m;
-    d9_context_init(&context);
     d9_message_init(&context, &m);
     memset(filling, 7, sizeof filling);
     size_t outer = d9_message_begin(&m, 1), inner = d9_message_begin(&m, 2);
@@ -80,32 +74,27 @@ TEST(test_crc) {
 /* Values that cannot be drawn are omitted, and the event stays valid. */
 TEST(test_not_finite) {
     double last;
-    d9_context context;
     d9_tensorboard board;
     char folder[RUN_PATH_BYTES];
-    d9_context_init(&context);
     run_folder_make(folder);
-    assert_int_equal(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9), D9_OK);
+    OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));
     d9_tensorboard_begin(&board, 3, 1.5e9);
     d9_tensorboard_scalar(&board, "a", NAN);
     d9_tensorboard_scalar(&board, "b", INFINITY);
     d9_tensorboard_histogram(&board, "c", (double[]){NAN, -INFINITY}, 2);
     d9_tensorboard_histogram(&board, "d", NULL, 0);
-    assert_int_equal(board.event.size, board.summary);
-    assert_int_equal(d9_tensorboard_end(&board), D9_OK);
+    assert_ints(board.event.size, board.summary, d9_tensorboard_end(&board), D9_OK);
     d9_tensorboard_begin(&board, 4, 1.5e9);
     d9_tensorboard_histogram(&board, "e", (double[]){2, NAN, 2}, 2); /* equal values */
     assert_true(board.event.size > board.summary);
-    assert_int_equal(d9_tensorboard_end(&board), D9_OK);
+    OK(d9_tensorboard_end(&board));
     d9_tensorboard_begin(&board, 5, 1.5e9);
     d9_tensorboard_histogram(&board, "f", (double[]){1, 2, 3}, 3);
     memcpy(&last, board.event.bytes + board.event.size - sizeof last, sizeof last);
     assert_true(last == 1); /* the last bucket, at the end of the event, contains the largest value */
-    assert_int_equal(d9_tensorboard_end(&board), D9_OK);
+    OK(d9_tensorboard_end(&board));
     d9_tensorboard_close(&board), run_folder_remove(folder);
 }
-
-/* ---- failures ---- */
 
 static ssize_t full(void *user, int file, const void *bytes, size_t size) {
     (void)user, (void)file, (void)bytes, (void)size;
@@ -124,23 +113,19 @@ static off_t size_of(const char *path) {
 }
 
 TEST(test_faults) {
-    d9_context context;
     d9_system failing = *d9_system_default();
     d9_tensorboard board;
     char folder[RUN_PATH_BYTES];
-    d9_context_init(&context);
     run_folder_make(folder);
-    assert_int_equal(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9), D9_OK);
+    OK(d9_tensorboard_open(&context, &board, folder, 0, 1.5e9));
     const off_t before = size_of(board.path);
     assert_true(before > 0);
     context.system = &failing;
     failing.write = full;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_scalar(&board, "a", 1);
-    assert_int_equal(d9_tensorboard_end(&board), D9_OUTPUT);
-    assert_words(context.message, "events.out.tfevents");
-    assert_int_equal(size_of(board.path), before);
-    d9_context_clear(&context);
+    assert_refusal(d9_tensorboard_end(&board), D9_OUTPUT, "events.out.tfevents");
+    assert_int_equal(size_of(board.path), before), d9_context_clear(&context);
     failing = *d9_system_default();
     failing.allocate = no_memory;
     d9_tensorboard_begin(&board, 1, 1.5e9);

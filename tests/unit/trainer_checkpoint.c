@@ -11,9 +11,9 @@ static const char checkpoint[] = "checkpoint.safetensors";
 
 /* A run that stopped after STOP steps, and a session of it that reads checkpoints. */
 typedef struct bench {
-    d9_context context;
     d9_config *config;
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
+    char folder[RUN_PATH_BYTES];
+    const char *path;
     d9_session session;
     d9_safetensors *file; /* the checkpoint as written */
     d9_epoch_row rows[MOST_ROWS];
@@ -23,23 +23,22 @@ typedef struct bench {
 static int set_up(void **state) {
     static bench b;
     memset(&b, 0, sizeof b);
-    d9_context_init(&b.context);
-    b.context.system = run_system();
-    b.config = run_config(&b.context, "reference", "f32", "");
+    context.system = run_system();
+    b.config = run_config(&context, "reference", "f32", "");
     run_folder_make(b.folder);
-    run_path(b.folder, checkpoint, b.path);
+    b.path = run_path(b.folder, checkpoint);
     d9_train_options options = {.config = b.config, .seed = 7, .out = b.folder, .stop_after_steps = STOP};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
-    op_ok(&b.context, d9_session_open(&b.context, &(d9_session_options){.config = b.config, .seed = 7}, &b.session));
-    op_ok(&b.context, d9_safetensors_read(&b.context, b.path, &b.file));
+    OK(d9_session_open(&context, &(d9_session_options){.config = b.config, .seed = 7}, &b.session));
+    OK(d9_safetensors_read(&context, b.path, &b.file));
     *state = &b;
     return 0;
 }
 
 static int tear_down(void **state) {
     bench *b = *state;
-    d9_safetensors_free(&b->context, b->file), d9_session_close(&b->session), run_folder_remove(b->folder);
-    d9_config_free(&b->context, b->config);
+    d9_safetensors_free(&context, b->file), d9_session_close(&b->session), run_folder_remove(b->folder);
+    d9_config_free(&context, b->config);
     return 0;
 }
 
@@ -47,11 +46,11 @@ static int tear_down(void **state) {
 static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
     uint8_t *bytes;
     size_t size;
-    op_ok(&b->context, d9_safetensors_encode(&b->context, b->path, tensors, count, b->file->metadata,
-                                             b->file->metadata_count, &bytes, &size));
+    OK(d9_safetensors_encode(&context, b->path, tensors, count, b->file->metadata, b->file->metadata_count, &bytes,
+                             &size));
     d9_safetensors_seal(bytes, size);
-    op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
-    d9_release(&b->context, bytes);
+    OK(d9_file_write(&context, b->path, bytes, size));
+    d9_release(&context, bytes);
 }
 
 static void put(bench *b) { put_tensors(b, b->file->tensors, b->file->tensor_count); }
@@ -64,9 +63,8 @@ static d9_status read_back(bench *b) {
 /* Reading must fail with this status and a message with the file and the words. */
 static void assert_refused(bench *b, d9_status wanted, const char *words) {
     assert_int_equal(read_back(b), wanted);
-    assert_words(b->context.message, b->path);
-    assert_words(b->context.message, words);
-    d9_context_clear(&b->context);
+    assert_words(context.message, b->path);
+    assert_words(context.message, words), d9_context_clear(&context);
 }
 
 static d9_tensor *tensor(bench *b, const char *name) {
@@ -83,8 +81,6 @@ static const char **metadata(bench *b, const char *key) {
     return NULL;
 }
 
-/* ---- contents ---- */
-
 static d9_buffer kept(const bench *b, const char *name) {
     const d9_buffer buffer = d9_accumulator_find(&b->session.program.accumulators, name);
     assert_true(buffer != D9_BUFFER_COUNT);
@@ -95,7 +91,7 @@ static d9_buffer kept(const bench *b, const char *name) {
 TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
     const d9_graph *graph = &b->session.program.train;
     int values = 0;
-    op_ok(&b->context, read_back(b));
+    OK(read_back(b));
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
@@ -110,8 +106,8 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
             const d9_tensor *found = tensor(b, name);
             assert_true(found->type == D9_TENSOR_F32 && d9_shape_equal(&found->shape, &value->shape));
             assert_true(found->size <= sizeof held);
-            op_ok(&b->context, b->session.backend->read(&b->context, b->session.device, parts[p].buffer, value->offset,
-                                                        held, (int64_t)found->size));
+            OK(b->session.backend->read(&context, b->session.device, parts[p].buffer, value->offset, held,
+                                        (int64_t)found->size));
             assert_memory_equal(held, found->bytes, found->size);
         }
     }
@@ -132,9 +128,9 @@ TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
         const int64_t bytes = b->session.program.buffer_bytes[buffers[i]];
         uint8_t *held = test_malloc((size_t)bytes);
         memset(held, 0xff, (size_t)bytes);
-        op_ok(&b->context, b->session.backend->write(&b->context, b->session.device, buffers[i], 0, held, bytes));
-        op_ok(&b->context, read_back(b));
-        op_ok(&b->context, b->session.backend->read(&b->context, b->session.device, buffers[i], 0, held, bytes));
+        OK(b->session.backend->write(&context, b->session.device, buffers[i], 0, held, bytes));
+        OK(read_back(b));
+        OK(b->session.backend->read(&context, b->session.device, buffers[i], 0, held, bytes));
         for (int v = 0; v < graph->value_count; v++) {
             const d9_value *value = &graph->values[v];
             if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
@@ -169,21 +165,19 @@ TEST_WITH(bench *b, test_no_more_is_read, set_up, tear_down) {
 TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
-    op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
+    OK(d9_file_read(&context, b->path, &bytes, &size));
     for (size_t back = 1; back < size / 2; back += size / 20) {
         bytes[size - back] ^= 1;
-        op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
+        OK(d9_file_write(&context, b->path, bytes, size));
         assert_refused(b, D9_DATA, "");
         bytes[size - back] ^= 1;
     }
-    op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
-    d9_release(&b->context, bytes);
+    OK(d9_file_write(&context, b->path, bytes, size));
+    d9_release(&context, bytes);
     *metadata(b, "sha256") = "none";
     put(b);
     assert_refused(b, D9_DATA, "");
 }
-
-/* ---- another run's checkpoint ---- */
 
 static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
     return run_train(&(d9_train_options){.config = config, .seed = seed, .out = b->folder, .resume = true}, NULL);
@@ -207,15 +201,15 @@ TEST_WITH(bench *b, test_another_seed, set_up, tear_down) {
 }
 
 TEST_WITH(bench *b, test_another_configuration, set_up, tear_down) {
-    d9_config *other = run_config(&b->context, "reference", "f32", "");
+    d9_config *other = run_config(&context, "reference", "f32", "");
     other->train.weight_decay = 0.25;
     assert_int_equal(resume(b, other, 7).status, D9_USAGE); /* rejected by the folder */
     /* and by the checkpoint alone */
     d9_session session;
-    op_ok(&b->context, d9_session_open(&b->context, &(d9_session_options){.config = other, .seed = 7}, &session));
+    OK(d9_session_open(&context, &(d9_session_options){.config = other, .seed = 7}, &session));
     b->progress = (d9_progress_state){.epochs = b->rows};
     assert_int_equal(d9_checkpoint_read(&session, b->path, MOST_ROWS, &b->progress), D9_USAGE);
-    d9_context_clear(&b->context), d9_session_close(&session), d9_config_free(&b->context, other);
+    d9_context_clear(&context), d9_session_close(&session), d9_config_free(&context, other);
     assert_goes_on(b, "its own configuration");
 }
 
@@ -228,7 +222,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
 /* Data sets that differ in one pixel, label or name are rejected. */
 TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset *dataset;
-    op_ok(&b->context, d9_config_dataset(&b->context, b->config, &dataset));
+    OK(d9_config_dataset(&context, b->config, &dataset));
     uint8_t *pixels[] = {dataset->train.images + 100, dataset->test.images};
     int32_t *labels[] = {dataset->train.labels + dataset->train.count - 1, dataset->test.labels + 1};
     const char *const *names = dataset->class_names, *others[16] = {0};
@@ -249,19 +243,14 @@ TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     char again[D9_DIGEST_DIGITS + 1];
     d9_dataset_digest(dataset, again);
     assert_string_equal(again, digest);
-
     d9_session session;
     *pixels[0] ^= 1;
-    op_ok(&b->context,
-          d9_session_open(&b->context, &(d9_session_options){.config = b->config, .seed = 7, .dataset = dataset},
-                          &session));
+    OK(d9_session_open(&context, &(d9_session_options){.config = b->config, .seed = 7, .dataset = dataset}, &session));
     b->progress = (d9_progress_state){.epochs = b->rows};
     assert_int_equal(d9_checkpoint_read(&session, b->path, MOST_ROWS, &b->progress), D9_USAGE);
-    d9_context_clear(&b->context), d9_session_close(&session);
+    d9_context_clear(&context), d9_session_close(&session);
     assert_goes_on(b, "its own data set");
 }
-
-/* ---- other versions and other files ---- */
 
 TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
     static const struct {
@@ -303,22 +292,20 @@ TEST_WITH(bench *b, test_metadata, set_up, tear_down) {
 TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
-    op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
+    OK(d9_file_read(&context, b->path, &bytes, &size));
     const size_t cuts[] = {0, 4, 8, 100, size / 2, size - 1};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, cuts[i]));
+        OK(d9_file_write(&context, b->path, bytes, cuts[i]));
         run_report report = resume(b, b->config, 7);
         if (report.status != D9_DATA)
             fail_msg("cut to %zu bytes: status %d: %s", cuts[i], (int)report.status, report.message);
         assert_non_null(strstr(report.message, checkpoint));
         assert_false(run_has(b->folder, "result.json"));
     }
-    op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
+    OK(d9_file_write(&context, b->path, bytes, size));
     assert_goes_on(b, "the whole checkpoint");
-    d9_release(&b->context, bytes);
+    d9_release(&context, bytes);
 }
-
-/* ---- invalid tensors ---- */
 
 /* Each tensor missing, of another type, an element longer, of another rank. */
 TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
@@ -330,13 +317,11 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
         put(b);
         snprintf(words, sizeof words, "%s", whole.name);
         assert_refused(b, D9_DATA, words);
-
         b->file->tensors[t] = whole;
         b->file->tensors[t].type = D9_TENSOR_U8;
         b->file->tensors[t].shape = (d9_shape){1, {(int64_t)whole.size}};
         put(b);
         assert_refused(b, D9_DATA, words);
-
         const size_t longer = whole.size + whole.size / (size_t)(whole.shape.d[0] ? whole.shape.d[0] : 1) +
                               (whole.size ? 0 : d9_tensor_type_bytes(whole.type));
         b->file->tensors[t] = whole;
@@ -349,7 +334,6 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
         if (strncmp(whole.name, "timeline/", 9) == 0)
             snprintf(words, sizeof words, "%.*s/epoch", (int)(strrchr(whole.name, '/') - whole.name), whole.name);
         assert_refused(b, D9_DATA, words);
-
         b->file->tensors[t] = whole;
         b->file->tensors[t].shape = (d9_shape){2, {1, d9_shape_count(&whole.shape)}};
         put(b);
@@ -388,9 +372,7 @@ TEST_WITH(bench *b, test_epoch_rows, set_up, tear_down) {
     *hours = whole;
     put(b);
     b->progress = (d9_progress_state){.epochs = b->rows};
-    assert_int_equal(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA);
-    assert_words(b->context.message, "1 0");
-    d9_context_clear(&b->context);
+    assert_refusal(d9_checkpoint_read(&b->session, b->path, 0, &b->progress), D9_DATA, "1 0");
 }
 
 TEST_WITH(bench *b, test_times, set_up, tear_down) {
@@ -457,14 +439,12 @@ TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
 TEST_WITH(bench *b, test_no_number_to_go_on_from, set_up, tear_down) {
     const size_t state_bytes = (size_t)b->session.program.buffer_bytes[D9_BUFFER_STATE];
     float *numbers = test_malloc(state_bytes);
-    op_ok(&b->context, read_back(b));
-    op_ok(&b->context, d9_session_read(&b->session, D9_BUFFER_STATE, numbers));
+    OK(read_back(b));
+    OK(d9_session_read(&b->session, D9_BUFFER_STATE, numbers));
     numbers[0] = NAN;
-    op_ok(&b->context, d9_session_write(&b->session, D9_BUFFER_STATE, numbers));
-    assert_int_equal(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE);
-    assert_words(b->context.message, "state/stem.conv.weight");
-    d9_context_clear(&b->context);
-    op_ok(&b->context, read_back(b));
+    OK(d9_session_write(&b->session, D9_BUFFER_STATE, numbers));
+    assert_refusal(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
+    OK(read_back(b));
     test_free(numbers);
 }
 
@@ -474,23 +454,23 @@ TEST_WITH(bench *b, test_changed_bytes, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
     int refused = 0;
-    op_ok(&b->context, d9_file_read(&b->context, b->path, &bytes, &size));
+    OK(d9_file_read(&context, b->path, &bytes, &size));
     for (uint32_t i = 0; i < TRIES; i++) {
         const d9_philox draw = d9_philox4x32_10(7, i, 0, 0, 0);
         const size_t header = 8 + (size_t)bytes[0] + ((size_t)bytes[1] << 8) + ((size_t)bytes[2] << 16);
         const size_t at = draw.v[0] % (i % 4 ? header : size); /* mostly in the header */
         const uint8_t before = bytes[at];
         bytes[at] = i % 2 ? (uint8_t)draw.v[1] : (uint8_t)('0' + draw.v[1] % 10);
-        op_ok(&b->context, d9_file_write(&b->context, b->path, bytes, size));
+        OK(d9_file_write(&context, b->path, bytes, size));
         const d9_status status = read_back(b);
         if (status != D9_OK && status != D9_DATA && status != D9_USAGE)
-            fail_msg("byte %zu: status %d: %s", at, (int)status, b->context.message);
-        if (status != D9_OK && !strstr(b->context.message, b->path))
-            fail_msg("byte %zu: \"%s\" names no file", at, b->context.message);
+            fail_msg("byte %zu: status %d: %s", at, (int)status, context.message);
+        if (status != D9_OK && !strstr(context.message, b->path))
+            fail_msg("byte %zu: \"%s\" names no file", at, context.message);
         refused += status != D9_OK;
-        d9_context_clear(&b->context);
+        d9_context_clear(&context);
         bytes[at] = before;
     }
     assert_true(refused > TRIES / 2); /* other changes wrote the same byte */
-    d9_release(&b->context, bytes);
+    d9_release(&context, bytes);
 }

@@ -6,10 +6,7 @@
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-
 #include <jansson.h>
-
-/* ---- one run ---- */
 
 static run_report train(run_bench *b, planted *p, bool resume) {
     const d9_system system = planted_system(p, run_system()); /* without syncing */
@@ -27,18 +24,17 @@ static void empty_folder(run_bench *b) {
 static void assert_whole_files(run_bench *b, const char *what) {
     static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
     static const char *const objects[] = {"result.json", "submission.json"};
-    char path[RUN_PATH_BYTES];
     if (run_folder_count(b->folder, ".partial")) fail_msg("%s: a half-written file is left", what);
     for (int i = 0; i < 3; i++) {
         d9_safetensors *file;
         if (!run_has(b->folder, tensors[i])) continue;
-        if (d9_safetensors_read(&b->context, run_path(b->folder, tensors[i], path), &file) != D9_OK)
-            fail_msg("%s: %s", what, b->context.message);
-        d9_safetensors_free(&b->context, file);
+        if (d9_safetensors_read(&context, run_path(b->folder, tensors[i]), &file) != D9_OK)
+            fail_msg("%s: %s", what, context.message);
+        d9_safetensors_free(&context, file);
     }
     for (int i = 0; i < 2; i++) {
         if (!run_has(b->folder, objects[i])) continue;
-        json_t *json = json_load_file(run_path(b->folder, objects[i], path), 0, NULL);
+        json_t *json = json_load_file(run_path(b->folder, objects[i]), 0, NULL);
         if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
         json_decref(json);
     }
@@ -65,8 +61,6 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
     if (again.status != D9_OK) fail_msg("%s, then resumed: %s", what, again.message);
     run_assert_equal(&again, whole, what);
 }
-
-/* ---- all calls ---- */
 
 enum { SOME = 40 / TEST_SHARE }; /* of each kind */
 static bool every;

@@ -2,12 +2,9 @@
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-
-/* ---- a failing disk ---- */
 
 typedef enum fault { NO_FAULT, FAULT_OPEN, FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULTS } fault;
 static const char *const fault_names[FAULTS] = {"no fault", "open", "write", "sync", "rename"};
@@ -96,10 +93,7 @@ static d9_system system_on(disk *d) {
     return system;
 }
 
-/* ---- the run ---- */
-
 typedef struct bench {
-    d9_context context;
     d9_config *config;
     char folder[RUN_PATH_BYTES];
     run_report whole; /* without failures */
@@ -107,8 +101,7 @@ typedef struct bench {
 
 static int set_up(void **state) {
     static bench b;
-    d9_context_init(&b.context);
-    b.config = run_config(&b.context, "reference", "f32", "keep: all\n");
+    b.config = run_config(&context, "reference", "f32", "keep: all\n");
     run_folder_make(b.folder);
     b.whole = run_train_ok(&(d9_train_options){.config = b.config, .seed = 7});
     *state = &b;
@@ -117,42 +110,40 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     bench *b = *state;
-    run_folder_remove(b->folder), d9_config_free(&b->context, b->config);
+    run_folder_remove(b->folder), d9_config_free(&context, b->config);
     return 0;
 }
 
 static void assert_lines_whole(bench *b, const char *name) {
     uint8_t *bytes;
     size_t size;
-    char path[RUN_PATH_BYTES];
     if (!run_has(b->folder, name)) return;
-    op_ok(&b->context, d9_file_read(&b->context, run_path(b->folder, name, path), &bytes, &size));
+    OK(d9_file_read(&context, run_path(b->folder, name), &bytes, &size));
     if (size && bytes[size - 1] != '\n') fail_msg("%s ends within a line", name);
-    d9_release(&b->context, bytes);
+    d9_release(&context, bytes);
 }
 
 /* Every existing file must be complete. */
 static void assert_no_half_file(bench *b, const char *what) {
     static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
     static const char *const objects[] = {"result.json", "submission.json"};
-    char path[RUN_PATH_BYTES];
     d9_safetensors *file;
     d9_config *config;
     if (run_folder_count(b->folder, ".partial")) fail_msg("%s: a partial file was left", what);
     for (int i = 0; i < 3; i++)
         if (run_has(b->folder, tensors[i])) {
-            op_ok(&b->context, d9_safetensors_read(&b->context, run_path(b->folder, tensors[i], path), &file));
-            d9_safetensors_free(&b->context, file);
+            OK(d9_safetensors_read(&context, run_path(b->folder, tensors[i]), &file));
+            d9_safetensors_free(&context, file);
         }
     for (int i = 0; i < 2; i++)
         if (run_has(b->folder, objects[i])) {
-            json_t *json = json_load_file(run_path(b->folder, objects[i], path), 0, NULL);
+            json_t *json = json_load_file(run_path(b->folder, objects[i]), 0, NULL);
             if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
             json_decref(json);
         }
     if (run_has(b->folder, "config.yaml")) {
-        op_ok(&b->context, d9_config_load(&b->context, run_path(b->folder, "config.yaml", path), NULL, &config));
-        d9_config_free(&b->context, config);
+        OK(d9_config_load(&context, run_path(b->folder, "config.yaml"), NULL, &config));
+        d9_config_free(&context, config);
     }
     assert_lines_whole(b, "events.jsonl");
     assert_lines_whole(b, "epochs.tsv");
@@ -201,7 +192,7 @@ TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
     d9_system system = system_on(&whole);
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
     run_report report = run_train(&options, &system);
-    assert_int_equal(report.status, D9_OK);
+    OK(report.status);
     assert_true(whole.written > 1000 && whole.hits == 0);
     for (int i = 0; i < CASES; i++) {
         char what[64];
@@ -242,7 +233,7 @@ TEST_WITH(bench *b, test_old_checkpoint_survives, set_up, tear_down) {
 
 /* A full disk when the model is written: the training is not lost. */
 TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
-    d9_config *config = run_config(&b->context, "reference", "f32", "");
+    d9_config *config = run_config(&context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "model", .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
     d9_train_options options = {.config = config, .seed = 7, .out = b->folder};
@@ -251,31 +242,29 @@ TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
     assert_words(report.message, "model.safetensors");
     assert_true(run_has(b->folder, "checkpoint.safetensors"));
     assert_recovers(b, "from the checkpoint of its end");
-    d9_config_free(&b->context, config);
+    d9_config_free(&context, config);
 }
 
 /* A checkpoint without disk space does not end the run. */
 TEST_WITH(bench *b, test_full_disk_at_a_checkpoint, set_up, tear_down) {
-    d9_config *config = run_config(&b->context, "reference", "f32", "");
+    d9_config *config = run_config(&context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
     d9_train_options options = {.config = config, .seed = 7, .out = b->folder, .checkpoint_seconds = 1e-9};
     run_report report = run_train(&options, &system);
     assert_true(d.hits > 0);
-    assert_int_equal(report.status, D9_OK);
+    OK(report.status);
     run_assert_equal(&report, &b->whole, "without a checkpoint");
     assert_no_half_file(b, "without a checkpoint");
-    d9_config_free(&b->context, config);
+    d9_config_free(&context, config);
 }
 
 TEST_WITH(bench *b, test_folder_that_cannot_be_made, set_up, tear_down) {
-    char path[RUN_PATH_BYTES];
     disk d = {.fault = FAULT_OPEN, .room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&d);
-    run_path(b->folder, "below", path);
+    const char *path = run_path(b->folder, "below");
     run_report report = run_train(&(d9_train_options){.config = b->config, .seed = 7, .out = path}, &system);
-    assert_int_equal(report.status, D9_OUTPUT);
-    assert_int_equal(run_folder_count(b->folder, ""), 0);
+    assert_ints(report.status, D9_OUTPUT, run_folder_count(b->folder, ""), 0);
 }
 
 static int scarce; /* number of allocations that fail next */
@@ -301,26 +290,21 @@ TEST_WITH(bench *b, test_no_memory_for_a_checkpoint, set_up, tear_down) {
                                                    .checkpoint_every = 1,
                                                    .observer = {.epoch = make_scarce}},
                                &system);
-    assert_int_equal(scarce, 0);
-    assert_int_equal(end.status, D9_DEVICE);
+    assert_ints(scarce, 0, end.status, D9_DEVICE);
 }
 
-/* ---- plans ---- */
-
 static void write_bytes(bench *b, const char *name, const uint8_t *bytes, size_t size) {
-    char path[RUN_PATH_BYTES];
-    op_ok(&b->context, d9_file_write(&b->context, run_path(b->folder, name, path), bytes, size));
+    OK(d9_file_write(&context, run_path(b->folder, name), bytes, size));
 }
 
 TEST_WITH(bench *b, test_saved_plan, set_up, tear_down) {
-    char path[RUN_PATH_BYTES], missing[RUN_PATH_BYTES];
-    run_path(b->folder, "plan.tsv", path);
+    const char *path = run_path(b->folder, "plan.tsv");
     run_report saved = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .save_plan = path});
     run_report followed = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .plan = path});
     assert_string_equal(saved.plan_sha256, followed.plan_sha256);
     run_assert_equal(&saved, &followed, "by a saved plan");
-    run_report none = run_train(
-        &(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv", missing)}, NULL);
+    run_report none =
+        run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv")}, NULL);
     assert_int_equal(none.status, D9_DATA);
     write_bytes(b, "plan.tsv", (const uint8_t *)"conv\tstem.conv\n", 15);
     run_report wrong = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = path}, NULL);

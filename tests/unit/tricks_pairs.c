@@ -12,14 +12,6 @@
 enum { MAX_YAML = 2048 };
 typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* a cell of the table */
 
-static d9_context context;
-
-static int set_up(void **state) {
-    (void)state;
-    d9_context_init(&context);
-    return 0;
-}
-
 /* Options that suit a batch of 8 images of 16x16, in the order of tricks.def. */
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
@@ -104,7 +96,7 @@ static d9_config *make(unsigned set, int off, const char *under) {
 static double *read_finite(d9_session *session, d9_buffer buffer) {
     int64_t count = session->program.state_elements;
     double *state = calloc((size_t)count, sizeof(double));
-    op_ok(&context, d9_session_read_state(session, buffer, state));
+    OK(d9_session_read_state(session, buffer, state));
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(state[i])) fail_msg("element %lld of %s is not finite", (long long)i, d9_buffer_name(buffer));
     return state;
@@ -123,18 +115,18 @@ static outcome train_two_steps(const d9_config *config) {
     d9_evaluation evaluation;
     outcome came;
     double metrics[4];
-    op_ok(&context, d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
-    op_ok(&context, d9_session_initialize(&session));
+    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+    OK(d9_session_initialize(&session));
     assert_int_equal(session.program.steps, 2);
-    op_ok(&context, d9_session_begin_epoch(&session, 0));
+    OK(d9_session_begin_epoch(&session, 0));
     for (int64_t step = 0; step < 2; step += d9_program_batches(&session.program, step))
-        op_ok(&context, d9_session_step(&session, step));
-    op_ok(&context, session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
+        OK(d9_session_step(&session, step));
+    OK(session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
     assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 8 : 16)); /* images trained on */
     assert_true(metrics[3] == 0);                                                   /* no bad step */
     hash_weights(&session, came.weights);
-    op_ok(&context, d9_session_evaluate(&session, &evaluation));
+    OK(d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.accuracy >= 0 && evaluation.accuracy <= 100);
     for (int i = 0; i < 12; i++)
         assert_true(evaluation.confidence[i] >= 0.1f && evaluation.confidence[i] <= 1); /* ten classes */
@@ -224,8 +216,7 @@ static void print_table(int network) {
     }
 }
 
-static void test_alone_and_in_pairs(void **state) {
-    (void)state;
+TEST(test_alone_and_in_pairs) {
     for (int n = 0; n < IN_PAIRS; n++)
         for (int a = 0; a < D9_TRICK_COUNT; a++)
             for (int b = a; b < D9_TRICK_COUNT; b++) {
@@ -235,8 +226,7 @@ static void test_alone_and_in_pairs(void **state) {
 }
 
 /* Generated from the list of tricks, so that a new trick without a run fails. */
-static void test_no_cell_is_empty(void **state) {
-    (void)state;
+TEST(test_no_cell_is_empty) {
     int filled = 0;
     for (int n = 0; n < IN_PAIRS; n++) {
         print_table(n);
@@ -251,8 +241,7 @@ static void test_no_cell_is_empty(void **state) {
 }
 
 /* Each trick with all others that may be combined with it, on every network. */
-static void test_all_together(void **state) {
-    (void)state;
+TEST(test_all_together) {
     program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks);
     for (int n = 0; n < NETWORKS; n++) {
         unsigned done = 0;
@@ -267,16 +256,13 @@ static void test_all_together(void **state) {
 }
 
 /* Rejections are tested trick by trick on every network. */
-static void test_refusals_on_every_network(void **state) {
-    (void)state;
+TEST(test_refusals_on_every_network) {
     int refused = 0;
     for (int n = 0; n < NETWORKS; n++)
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             if (networks[n].refuse >> t & 1) check_refusal(&networks[n], 1u << t), refused++;
     assert_int_equal(refused, 10);
 }
-
-/* ---- off equals absent ---- */
 
 static void write_program(const d9_config *config, d9_text *text) {
     d9_extent extent = program_extent(config, 16, 16);
@@ -310,15 +296,14 @@ static void assert_same(const d9_config *off, const d9_config *absent, const cha
 }
 
 static void write_base(const char *folder, unsigned set) {
-    char path[RUN_PATH_BYTES], yaml[MAX_YAML], tricks[MAX_YAML / 2];
+    char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, -1, tricks, sizeof tricks);
     int size = snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", recipe, tricks);
-    op_ok(&context, d9_file_write(&context, run_path(folder, "base.yaml", path), yaml, (size_t)size));
+    OK(d9_file_write(&context, run_path(folder, "base.yaml"), yaml, (size_t)size));
 }
 
 /* A file that switches off one trick of its base, compared with one without it; the others stay on. */
-static void test_off_is_absent(void **state) {
-    (void)state;
+TEST(test_off_is_absent) {
     char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];
     run_folder_make(folder);
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
@@ -334,8 +319,7 @@ static void test_off_is_absent(void **state) {
 }
 
 /* Switching off a trick that is not on is legal. */
-static void test_off_alone(void **state) {
-    (void)state;
+TEST(test_off_alone) {
     d9_config *plain = make(0, -1, recipe);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         d9_config *off = make(0, t, recipe);
@@ -360,8 +344,7 @@ static void assert_moves(int network, int t, int other, const outcome *with, con
                  same_predictions ? "as without it" : "others");
 }
 
-static void test_on_is_not_off(void **state) {
-    (void)state;
+TEST(test_on_is_not_off) {
     for (int n = 0; n < IN_PAIRS; n++) {
         const outcome plain = run_set(&networks[n], 0);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -373,8 +356,7 @@ static void test_on_is_not_off(void **state) {
 
 /* Turning one trick off while any other one is on, in a recipe with both unless they conflict, must give the bits of a
  * run without it. */
-static void test_off_beside_each_other(void **state) {
-    (void)state;
+TEST(test_off_beside_each_other) {
     char folder[RUN_PATH_BYTES], base[RUN_PATH_BYTES + 32];
     run_folder_make(folder);
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
@@ -391,18 +373,4 @@ static void test_off_beside_each_other(void **state) {
         }
     }
     run_folder_remove(folder);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_alone_and_in_pairs, set_up),
-        cmocka_unit_test_setup(test_no_cell_is_empty, set_up),
-        cmocka_unit_test_setup(test_all_together, set_up),
-        cmocka_unit_test_setup(test_refusals_on_every_network, set_up),
-        cmocka_unit_test_setup(test_off_is_absent, set_up),
-        cmocka_unit_test_setup(test_off_alone, set_up),
-        cmocka_unit_test_setup(test_off_beside_each_other, set_up),
-        cmocka_unit_test_setup(test_on_is_not_off, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

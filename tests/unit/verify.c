@@ -9,7 +9,6 @@
 enum { MAX_ROWS = 128 };
 
 typedef struct table {
-    d9_context context;
     char folder[RUN_PATH_BYTES]; /* a folder without CIFAR-10 */
     d9_status status;
     d9_verify_row rows[MAX_ROWS];
@@ -19,7 +18,6 @@ typedef struct table {
 static int set_up(void **state) {
     static table t;
     memset(&t, 0, sizeof t);
-    d9_context_init(&t.context);
     run_folder_make(t.folder);
     *state = &t;
     return 0;
@@ -39,10 +37,10 @@ static void note(void *user, const d9_verify_row *row) {
 }
 
 static void verify(table *t, const char *cases, const char *precision) {
-    d9_context_clear(&t->context);
+    d9_context_clear(&context);
     t->count = t->failed = t->skipped = 0;
     t->status =
-        d9_verify(&t->context,
+        d9_verify(&context,
                   &(d9_verify_options){
                       .cases = cases, .backend = "reference", .precision = precision, .data = t->folder, .threads = 1},
                   note, t);
@@ -68,7 +66,7 @@ static void check_golden(table *t, const char *precision) {
         /* In f64, the rounding of stored weights may exceed the limit slightly; in f32 no row does. */
         assert_true(isnan(row->sensitivity) || (strcmp(precision, "f64") == 0 && row->error <= 3e-6));
     }
-    if (t->status != D9_OK) fail_msg("%s: %s", precision, t->context.message);
+    if (t->status != D9_OK) fail_msg("%s: %s", precision, context.message);
     assert_int_equal(t->count, 21 * 5 + 3 + 1 + t->skipped); /* five groups each, the average of three, the pipeline */
     assert_int_equal(t->skipped, 2);                         /* patch statistics: CIFAR-10 is missing */
 }
@@ -83,7 +81,7 @@ TEST_WITH(table *t, test_elements_are_counted, set_up, tear_down) {
                                             {"average", "ema/", ""},    {"evaluation", "eval/", ""}};
     d9_safetensors *file;
     verify(t, CASES "/ema.safetensors", "f32");
-    op_ok(&t->context, d9_safetensors_read(&t->context, CASES "/ema.safetensors", &file));
+    OK(d9_safetensors_read(&context, CASES "/ema.safetensors", &file));
     for (int g = 0; g < 6; g++) {
         int64_t elements = 0;
         for (int i = 0; i < file->tensor_count; i++) {
@@ -96,17 +94,16 @@ TEST_WITH(table *t, test_elements_are_counted, set_up, tear_down) {
         assert_true(elements > 0);
         assert_int_equal(row_of(t, groups[g][0])->compared, elements);
     }
-    d9_safetensors_free(&t->context, file);
+    d9_safetensors_free(&context, file);
 }
 
 TEST_WITH(table *t, test_what_cannot_be_asked, set_up, tear_down) {
     verify(t, CASES, "f31");
-    assert_int_equal(t->status, D9_USAGE);
-    assert_words(t->context.message, "f31 f64 f32 tf32 bf16 fp16");
+    assert_refusal(t->status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
     verify(t, CASES, "bf16");
     assert_int_equal(t->status, D9_USAGE);
     verify(t, CASES, "tf32");
     assert_int_equal(t->status, D9_DEVICE);
-    assert_words(t->context.message, "tf32 reference");
-    assert_words(t->context.message, "f64 f32 bf16 fp16");
+    assert_words(context.message, "tf32 reference");
+    assert_words(context.message, "f64 f32 bf16 fp16");
 }

@@ -49,8 +49,7 @@ TEST(test_the_worst) {
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* a limit of 0 is exceeded */
     assert_false(d9_error_is_worse(0, 0, 1e-9, 1e-5));
     assert_true(d9_error_is_worse(NAN, 1, 5, 1) && d9_error_is_worse(INFINITY, 1, 5, 0));
-    assert_false(d9_error_is_worse(5, 1, NAN, 1));
-    assert_false(d9_error_is_worse(5, 1, INFINITY, 1));
+    assert_false(d9_error_is_worse(5, 1, NAN, 1) || d9_error_is_worse(5, 1, INFINITY, 1));
 }
 
 static void count_row(void *user, const d9_verify_row *row) { *(int *)user += !row->passed && !row->skipped; }

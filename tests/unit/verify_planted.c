@@ -8,15 +8,12 @@
 #include "tests/support/test.h"
 #include "verify/case_run.h"
 #include "verify/verify.h"
-
 #include <jansson.h>
 
 #define EMA D9_SOURCE_DIR "/tests/golden/cases/ema.safetensors"
 enum { MAX_ROWS = 16, MAX_TENSORS = 256, MAX_METADATA = 16, BATCH = 8, CHANNELS = 4, STEPS = 2, GROUPS = 6 };
 
 typedef struct fixture {
-    d9_context context;
-    d9_system system; /* the default without syncing */
     d9_arena arena;
     char folder[RUN_PATH_BYTES];
     d9_tensor tensors[MAX_TENSORS]; /* of the small case */
@@ -28,20 +25,16 @@ typedef struct fixture {
     int row_count, failed;
 } fixture;
 
-#define OK(call) op_ok(&f->context, call)
-
-/* ---- the small case ---- */
-
 static void *take(fixture *f, size_t bytes) {
     void *memory;
-    OK(d9_arena_allocate(&f->context, &f->arena, bytes, &memory));
+    OK(d9_arena_allocate(&context, &f->arena, bytes, &memory));
     return memory;
 }
 
 static void add(fixture *f, const char *name, d9_tensor_type type, d9_shape shape, const void *bytes, size_t size) {
     char *copy;
     assert_true(f->tensor_count < MAX_TENSORS);
-    OK(d9_arena_copy(&f->context, &f->arena, name, &copy));
+    OK(d9_arena_copy(&context, &f->arena, name, &copy));
     f->tensors[f->tensor_count++] = (d9_tensor){copy, type, shape, bytes, size};
 }
 
@@ -94,7 +87,7 @@ static const char *replaced(fixture *f, const char *text, const char *from, cons
     const char *at = strstr(text, from);
     char *made;
     if (!at || strstr(at + 1, from)) fail_msg("%s is not there once: %s", from, text);
-    OK(d9_arena_format(&f->context, &f->arena, &made, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)));
+    OK(d9_arena_format(&context, &f->arena, &made, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)));
     return made;
 }
 
@@ -118,7 +111,7 @@ static const char *with_setting(fixture *f, const char *text, const char *key, j
     else
         json_object_del(json, key);
     dumped = json_dumps(json, JSON_COMPACT);
-    OK(d9_arena_copy(&f->context, &f->arena, dumped, &copy));
+    OK(d9_arena_copy(&context, &f->arena, dumped, &copy));
     free(dumped), json_decref(json);
     return copy;
 }
@@ -128,8 +121,8 @@ static void cut_metadata(fixture *f, const d9_safetensors *file) {
         char *key, *value;
         assert_true(f->metadata_count < MAX_METADATA);
         if (strcmp(file->metadata[i].key, "dawn9.patches") == 0) continue; /* the small case has none */
-        OK(d9_arena_copy(&f->context, &f->arena, file->metadata[i].key, &key));
-        OK(d9_arena_copy(&f->context, &f->arena, file->metadata[i].value, &value));
+        OK(d9_arena_copy(&context, &f->arena, file->metadata[i].key, &key));
+        OK(d9_arena_copy(&context, &f->arena, file->metadata[i].value, &value));
         f->metadata[f->metadata_count++] = (d9_metadata){key, value};
     }
     d9_metadata *row = row_of_metadata(f, "case");
@@ -138,20 +131,19 @@ static void cut_metadata(fixture *f, const d9_safetensors *file) {
     cut_config(f);
 }
 
-static const char *write_case(fixture *f, const d9_tensor *tensors, int count, char path[RUN_PATH_BYTES]) {
-    OK(d9_safetensors_write(&f->context, run_path(f->folder, "planted.safetensors", path), tensors, count, f->metadata,
-                            f->metadata_count));
+static const char *write_case(fixture *f, const d9_tensor *tensors, int count) {
+    const char *path = run_path(f->folder, "planted.safetensors");
+    OK(d9_safetensors_write(&context, path, tensors, count, f->metadata, f->metadata_count));
     return path;
 }
 
 /* Adds the reference backend's results for the inputs as expected values. */
 static void add_expected(fixture *f) {
     const d9_case_run_options options = {.backend = "reference", .precision = "f64", .threads = 1};
-    char path[RUN_PATH_BYTES];
     d9_reference_case small;
     d9_recorded_tensors all;
-    OK(d9_reference_case_open(&f->context, write_case(f, f->tensors, f->tensor_count, path), &small));
-    OK(d9_case_run(&f->context, &small, &options, &all));
+    OK(d9_reference_case_open(&context, write_case(f, f->tensors, f->tensor_count), &small));
+    OK(d9_case_run(&context, &small, &options, &all));
     for (int i = 0; i < all.count; i++) {
         const d9_recorded_tensor *row = &all.rows[i];
         if (strstr(row->name, "whiten.filters")) continue; /* an input, which no step changes */
@@ -159,27 +151,19 @@ static void add_expected(fixture *f) {
         for (int64_t k = 0; k < row->count; k++) values[k] = (float)row->values[k];
         add(f, row->name, D9_TENSOR_F32, (d9_shape){1, {row->count}}, values, (size_t)row->count * sizeof(float));
     }
-    d9_recorded_tensors_free(&f->context, &all), d9_reference_case_close(&f->context, &small);
-}
-
-static int no_sync(void *user, int file) {
-    (void)user, (void)file;
-    return 0;
+    d9_recorded_tensors_free(&context, &all), d9_reference_case_close(&context, &small);
 }
 
 static int set_up(void **state) {
     static fixture fixed;
     fixture *f = &fixed;
     d9_safetensors *file;
-    d9_context_init(&f->context);
-    f->system = *d9_system_default();
-    f->system.sync = no_sync;
-    f->context.system = &f->system;
+    context.system = run_system();
     run_folder_make(f->folder);
-    OK(d9_safetensors_read(&f->context, EMA, &file));
+    OK(d9_safetensors_read(&context, EMA, &file));
     cut_inputs(f, file);
     cut_metadata(f, file);
-    d9_safetensors_free(&f->context, file);
+    d9_safetensors_free(&context, file);
     add_expected(f);
     *state = f;
     return 0;
@@ -187,11 +171,9 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    run_folder_remove(f->folder), d9_arena_free(&f->context, &f->arena);
+    run_folder_remove(f->folder), d9_arena_free(&context, &f->arena);
     return 0;
 }
-
-/* ---- verifying ---- */
 
 static const char *const groups[GROUPS] = {"loss", "logits", "gradients", "final state", "average", "evaluation"};
 
@@ -203,10 +185,10 @@ static void note(void *user, const d9_verify_row *row) {
 }
 
 static void verify(fixture *f, const char *path, const char *precision) {
-    d9_context_clear(&f->context);
+    d9_context_clear(&context);
     f->row_count = f->failed = 0;
     f->status =
-        d9_verify(&f->context,
+        d9_verify(&context,
                   &(d9_verify_options){
                       .cases = path, .backend = "reference", .precision = precision, .data = f->folder, .threads = 1},
                   note, f);
@@ -227,8 +209,6 @@ static const char *group_of(const char *name) {
     if (strncmp(name, "ema/", 4) == 0) return "average";
     return strncmp(name, "eval/", 5) == 0 ? "evaluation" : NULL;
 }
-
-/* ---- modifying tensors ---- */
 
 typedef enum wrong { SCALED, ONE_NAN, DROPPED, CUT } wrong;
 
@@ -253,7 +233,6 @@ static bool spoil(d9_tensor *tensor, wrong how, float *room) {
 static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, const char *precision) {
     static d9_tensor tensors[MAX_TENSORS];
     static float room[GROUPS][10 * 27 * 27 * CHANNELS];
-    char path[RUN_PATH_BYTES];
     int kept = 0;
     for (int i = 0; i < f->tensor_count; i++) {
         d9_tensor tensor = f->tensors[i];
@@ -262,7 +241,7 @@ static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, con
             if (spoilt[s] == i) keep = spoil(&tensor, how, room[s]);
         if (keep) tensors[kept++] = tensor;
     }
-    verify(f, write_case(f, tensors, kept, path), precision);
+    verify(f, write_case(f, tensors, kept), precision);
     for (int s = 0; s < count; s++) {
         const char *name = f->tensors[spoilt[s]].name;
         const d9_verify_row *row = row_of(f, group_of(name));
@@ -272,8 +251,7 @@ static void assert_fail(fixture *f, const int *spoilt, int count, wrong how, con
         if (!strstr(row->note, name)) fail_msg("%s: the row blames %s", name, row->note);
         if (how == ONE_NAN && !isnan(row->error)) fail_msg("%s: its NaN became %g", name, row->error);
     }
-    assert_int_equal(f->status, D9_CHECK_FAILED);
-    assert_int_equal(f->failed, count);
+    assert_ints(f->status, D9_CHECK_FAILED, f->failed, count);
 }
 
 /* Picks a tensor of each row: the first or the last. */
@@ -286,15 +264,12 @@ static void pick(const fixture *f, bool first, int spoilt[GROUPS]) {
         }
 }
 
-/* ---- tests ---- */
-
 TEST(test_unspoilt) {
     fixture *f = *state;
     static const char *const precisions[] = {"f64", "f32"};
-    char path[RUN_PATH_BYTES];
     for (int p = 0; p < 2; p++) {
-        verify(f, write_case(f, f->tensors, f->tensor_count, path), precisions[p]);
-        if (f->status != D9_OK) fail_msg("%s: %s", precisions[p], f->context.message);
+        verify(f, write_case(f, f->tensors, f->tensor_count), precisions[p]);
+        if (f->status != D9_OK) fail_msg("%s: %s", precisions[p], context.message);
         assert_int_equal(f->row_count, GROUPS);
     }
 }
@@ -333,11 +308,8 @@ TEST(test_nan) { test_first_and_last(*state, ONE_NAN); }
 TEST(test_missing) { test_first_and_last(*state, DROPPED); }
 TEST(test_another_size) { test_first_and_last(*state, CUT); }
 
-/* ---- invalid cases ---- */
-
 static void assert_refused(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];
-    char path[RUN_PATH_BYTES];
     int kept = 0;
     for (int i = 0; i < f->tensor_count; i++) {
         d9_tensor copy = f->tensors[i];
@@ -348,9 +320,9 @@ static void assert_refused(fixture *f, const char *tensor, wrong how, const char
         }
         tensors[kept++] = copy;
     }
-    verify(f, write_case(f, tensors, kept, path), "f32");
+    verify(f, write_case(f, tensors, kept), "f32");
     assert_int_equal(f->status, D9_DATA);
-    assert_words(f->context.message, words);
+    assert_words(context.message, words);
 }
 
 TEST(test_inputs_that_do_not_fit) {
@@ -366,11 +338,10 @@ TEST(test_inputs_that_do_not_fit) {
 static void assert_metadata_refused(fixture *f, const char *key, const char *text, const char *words) {
     d9_metadata *row = row_of_metadata(f, key);
     const d9_metadata kept = *row;
-    char path[RUN_PATH_BYTES];
     *row = (d9_metadata){text ? key : "absent", text ? text : ""};
-    verify(f, write_case(f, f->tensors, f->tensor_count, path), "f32");
+    verify(f, write_case(f, f->tensors, f->tensor_count), "f32");
     assert_int_equal(f->status, D9_DATA);
-    assert_words(f->context.message, words);
+    assert_words(context.message, words);
     *row = kept;
 }
 
@@ -409,8 +380,7 @@ TEST(test_configurations_that_do_not_fit) {
 
 TEST(test_files_that_are_none) {
     fixture *f = *state;
-    char path[RUN_PATH_BYTES];
-    write_case(f, f->tensors, f->tensor_count, path);
+    const char *path = write_case(f, f->tensors, f->tensor_count);
     assert_int_equal(truncate(path, 5000), 0);
     verify(f, path, "f32");
     assert_int_equal(f->status, D9_DATA);

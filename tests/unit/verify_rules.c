@@ -20,26 +20,19 @@ static void each_node(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) 
 
 static void lessen_momentum(d9_node *node) { node->as.update.numbers[0] = 0.89; }
 static void momentum(d9_graph *graph) { each_node(graph, D9_OP_UPDATE, lessen_momentum); }
-
 static void drop_decay(d9_node *node) { node->as.update.decay = (d9_coefficient){D9_NONE, 0}; }
 static void no_decay(d9_graph *graph) { each_node(graph, D9_OP_UPDATE, drop_decay); }
-
 static void make_idle(d9_node *node) { node->when.from = INT64_MAX; }
 static void idle_optimizer(d9_graph *graph) { each_node(graph, D9_OP_UPDATE, make_idle); }
 static void idle_average(d9_graph *graph) { each_node(graph, D9_OP_LERP, make_idle); }
-
 static void double_epsilon(d9_node *node) { node->as.norm.epsilon *= 2; }
 static void epsilon(d9_graph *graph) { each_node(graph, D9_OP_NORM, double_epsilon); }
-
 static void change_momentum(d9_node *node) { node->as.norm.momentum *= 0.99; }
 static void statistics(d9_graph *graph) { each_node(graph, D9_OP_NORM, change_momentum); }
-
 static void change_alpha(d9_node *node) { node->as.act.alpha = 0.29; }
 static void alpha(d9_graph *graph) { each_node(graph, D9_OP_ACT, change_alpha); }
-
 static void change_scale(d9_node *node) { node->as.scale.factor *= 1.01; }
 static void one_percent(d9_graph *graph) { each_node(graph, D9_OP_SCALE, change_scale); }
-
 static void half_rate(d9_graph *graph) { (void)graph; /* the tables are the program's */ }
 
 static const struct planted_error {
@@ -61,7 +54,6 @@ static const struct planted_error {
 /* ---- a case on a backend with an error in its plans ---- */
 
 typedef struct bench {
-    d9_context context;
     d9_reference_case reference;
     d9_config configs[2];
     d9_session tested, judge;
@@ -69,32 +61,28 @@ typedef struct bench {
     int rows, failed;
 } bench;
 
-static void ok(bench *b, d9_status status) {
-    if (status != D9_OK) fail_msg("%s", b->context.message);
-}
-
 static void open_bench(bench *b, const char *backend, const char *precision) {
     const d9_case_run_options options = {backend, precision, 2, 0, 0}, judge = {"reference", precision, 2, 0, 0};
     memset(b, 0, sizeof *b);
-    d9_context_init(&b->context);
-    ok(b, d9_reference_case_open(&b->context, CASE, &b->reference));
-    ok(b, d9_case_session(&b->context, &b->reference, &options, &b->configs[0], &b->tested));
-    ok(b, d9_case_session(&b->context, &b->reference, &judge, &b->configs[1], &b->judge));
+    d9_context_init(&context);
+    OK(d9_reference_case_open(&context, CASE, &b->reference));
+    OK(d9_case_session(&context, &b->reference, &options, &b->configs[0], &b->tested));
+    OK(d9_case_session(&context, &b->reference, &judge, &b->configs[1], &b->judge));
 }
 
 static void close_bench(bench *b) {
-    d9_session_close(&b->tested), d9_session_close(&b->judge), d9_release(&b->context, b->wrong.nodes);
-    d9_reference_case_close(&b->context, &b->reference);
+    d9_session_close(&b->tested), d9_session_close(&b->judge), d9_release(&context, b->wrong.nodes);
+    d9_reference_case_close(&context, &b->reference);
 }
 
 /* Plans the node list again, with the error in a copy of it. */
 static void plan_wrongly(bench *b, const d9_graph *graph, planted *plant, d9_plan **plan) {
     b->wrong = *graph;
-    ok(b, D9_ALLOCATE(&b->context, graph->node_count, "nodes", &b->wrong.nodes));
+    OK(D9_ALLOCATE(&context, graph->node_count, "nodes", &b->wrong.nodes));
     memcpy(b->wrong.nodes, graph->nodes, (size_t)graph->node_count * sizeof *graph->nodes);
     plant(&b->wrong);
-    b->tested.backend->plan_free(&b->context, *plan);
-    ok(b, d9_session_plan(&b->tested, &b->wrong, plan));
+    b->tested.backend->plan_free(&context, *plan);
+    OK(d9_session_plan(&b->tested, &b->wrong, plan));
 }
 
 static void note(void *user, const d9_verify_row *row) {
@@ -113,8 +101,8 @@ static void check(const char *backend, const char *precision, const struct plant
         plan_wrongly(&b, &b.tested.program.eval, error->plant, &b.tested.eval_plan);
     else if (error->plant)
         plan_wrongly(&b, &b.tested.program.train, error->plant, &b.tested.train_plan);
-    ok(&b, error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, note, &b)
-                             : d9_rules_compare_steps(&b.tested, &b.judge, b.reference.steps, error->name, note, &b));
+    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, note, &b)
+                         : d9_rules_compare_steps(&b.tested, &b.judge, b.reference.steps, error->name, note, &b));
     assert_true(b.rows > 20);
     if ((b.failed > 0) != (error->plant != NULL))
         fail_msg("%s in %s, planted: %s. %d rows of %d failed", backend, precision, error->name, b.failed, b.rows);

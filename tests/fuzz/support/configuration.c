@@ -1,7 +1,6 @@
 /* Properties of every accepted configuration: see configuration.h. */
 #include "tests/fuzz/support/configuration.h"
 #include "train/session.h"
-
 #include <string.h>
 
 static void print(fuzz_bench *bench, const d9_config *config, bool origins, d9_text *text) {

@@ -1,6 +1,5 @@
 /* A system in memory, and checks common to all targets: see fuzz.h. */
 #include "tests/fuzz/support/fuzz.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,8 +18,6 @@ static void *own(size_t size) { /* for the test itself: never NULL */
     fuzz_require(bytes != NULL, "the test has memory");
     return bytes;
 }
-
-/* ---- memory ---- */
 
 /* The size is stored before the block; the sanitizer's guard is directly after it. */
 static void *allocate(void *user, size_t alignment, size_t bytes) {
@@ -45,8 +42,6 @@ static void release(void *user, void *pointer) {
     bench->bytes -= (int64_t)bytes;
     free((char *)pointer - alignment);
 }
-
-/* ---- files ---- */
 
 static int fail(int error) {
     errno = error;
@@ -196,8 +191,6 @@ void fuzz_put(fuzz_bench *bench, const char *path, const void *bytes, size_t siz
     close_file(bench, file);
 }
 
-/* ---- a bench ---- */
-
 void fuzz_begin(fuzz_bench *bench) {
     memset(bench, 0, sizeof *bench);
     bench->system = (d9_system){.user = bench,
@@ -228,8 +221,6 @@ void fuzz_end(fuzz_bench *bench) {
     }
     fuzz_require(bench->blocks == 0 && bench->bytes == 0, "everything is released");
 }
-
-/* ---- inputs ---- */
 
 bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size) {
     if (*size == 0) return false;
@@ -268,8 +259,6 @@ size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data) {
     memcpy(data + header + 1, file + 8 + header, file_size - 8 - header);
     return file_size - 7;
 }
-
-/* ---- properties of every error ---- */
 
 void fuzz_check_refusal(fuzz_bench *bench, d9_status status) {
     const char *message = bench->context.message;
