@@ -132,8 +132,8 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
 }
 
-/* Moves the last `count` images of a random permutation to the test set. Both sets keep the order of the source, so
- * that "the first 2,000 training images" stays meaningful. */
+/* Makes the last `count` images of a random permutation the new test set, in place of the old one. Both sets keep the
+ * order of the source, so that "the first 2,000 training images" stays meaningful. */
 static d9_status split_off(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
     d9_status status = D9_OK;
     int32_t *order = NULL;

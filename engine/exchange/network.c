@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct writer {
-    d9_onnx_writer base; /* interface for the operations' records */
+    d9_onnx_writer base; /* given to an operation's `onnx` function */
     json_t *nodes, *constants, *node;
 } writer;
 

@@ -21,7 +21,7 @@ enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2 };
 enum { IR_VERSION = 8, OPSET = 17 };
 
 typedef struct writer {
-    d9_onnx_writer base; /* interface for the operations' records */
+    d9_onnx_writer base; /* given to an operation's `onnx` function */
     d9_context *context;
     const char *path; /* path of the model, for messages */
     const d9_description *about;

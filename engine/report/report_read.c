@@ -381,7 +381,7 @@ done:
 }
 
 /* Adds problems for runs whose accuracies are not comparable: their images differ from those of the first run that
- * requested the same data, or the runs requested different data. */
+ * requested the same data, or they requested other data than the first run and got other images. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_run **firsts;

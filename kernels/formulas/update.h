@@ -1,6 +1,6 @@
-/* Parameter updates of one element. g is the gradient of the summed loss over a batch of N; l = rate / N and d = decay
- * * N are the learning rate and weight decay that belong to it; m = numbers[0] is the momentum, v = state[0]. Updates
- * by the mean loss have l = rate, d = decay and share = 1 / N.
+/* Parameter updates of one element. g is the gradient of the summed loss over a batch of N; l = rate / N and
+ * d = N decay are the learning rate and weight decay that belong to it; m = numbers[0] is the momentum, v = state[0].
+ * Updates by the mean loss have l = rate, d = decay and share = 1 / N.
  *
  *   SGD_PAGE   u = -l (g + d w),  v = m v + u,  w = w + u + m v     the learning rate is part of v
  *   SGD_TORCH  s = g + d w,       v = m v + s,  w = w - l (s + m v) the learning rate is not part of v
@@ -26,7 +26,7 @@ typedef struct D9_OF(d9_update_terms) {
     D9_REAL numbers[D9_UPDATE_NUMBERS];
 } D9_OF(d9_update_terms);
 
-D9_FN void D9_OF(d9_update_SGD_PAGE)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_SGD_PAGE)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                      D9_REAL *more_state) {
     const D9_REAL momentum = t->numbers[0], u = -t->rate * (g + t->decay * *w);
     (void)more_state;
@@ -34,7 +34,7 @@ D9_FN void D9_OF(d9_update_SGD_PAGE)(D9_REAL g, const D9_OF(d9_update_terms) *t,
     *w += u + momentum * *state;
 }
 
-D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                       D9_REAL *more_state) {
     const D9_REAL momentum = t->numbers[0], s = g + t->decay * *w;
     (void)more_state;
@@ -42,33 +42,33 @@ D9_FN void D9_OF(d9_update_SGD_TORCH)(D9_REAL g, const D9_OF(d9_update_terms) *t
     *w -= t->rate * (s + momentum * *state);
 }
 
-D9_FN void D9_OF(d9_update_SGD_PLAIN)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_SGD_PLAIN)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                       D9_REAL *more_state) {
     (void)more_state;
     *state = t->numbers[0] * *state + (g + t->decay * *w);
     *w -= t->rate * *state;
 }
 
-D9_FN void D9_OF(d9_update_by_moments)(D9_REAL h, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_by_moments)(D9_REAL h, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                        D9_REAL *more_state) {
     *state += t->numbers[0] * (h - *state);
     *more_state += t->numbers[1] * (h * h - *more_state);
     *w -= t->rate * (*state / t->correction[0]) / (D9_OF(d9_sqrt)(*more_state / t->correction[1]) + t->numbers[2]);
 }
 
-D9_FN void D9_OF(d9_update_ADAM)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_ADAM)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                  D9_REAL *more_state) {
     D9_OF(d9_update_by_moments)(g * t->share + t->decay * *w, t, w, state, more_state);
 }
 
-D9_FN void D9_OF(d9_update_ADAMW)(D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_ADAMW)(D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                   D9_REAL *more_state) {
     *w -= t->rate * t->decay * *w;
     D9_OF(d9_update_by_moments)(g * t->share, t, w, state, more_state);
 }
 
 /* Selects the update by its number, for code that is not performance critical. */
-D9_FN void D9_OF(d9_update_one)(int update, D9_REAL g, const D9_OF(d9_update_terms) *t, D9_REAL *w, D9_REAL *state,
+D9_FN void D9_OF(d9_update_one)(int update, D9_REAL g, const D9_OF(d9_update_terms) * t, D9_REAL *w, D9_REAL *state,
                                 D9_REAL *more_state) {
     switch (update) {
 #define D9_UPDATE(id, name, first, second, mean, averages, doc)                                                        \

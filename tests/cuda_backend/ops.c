@@ -278,8 +278,8 @@ static void add_reader(chain *k, d9_type type, d9_value_id read) {
     op_node(&k->c, &scale);
 }
 
-/* Builds pool, norm, act; optionally another reader of the pool's output, after them or between pool and norm; then
- * optionally an addition before act, whose output has a reader. */
+/* Builds pool, norm, act. READER_BEHIND: another node reads the pool's output, after act; READER_BETWEEN: between pool
+ * and norm; READER_AND_SUM: between, with an addition between norm and act whose sum another node reads as well. */
 static void make_forward(chain *k, d9_context *context, d9_type type, reader reads) {
     k->count = 0;
     op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);

@@ -254,7 +254,8 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     json_t *record = read_record(out);
     assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
     assert_int_equal(json_array_size(json_object_get(record, "seeds")), 3);
-    assert_int_equal(json_array_size(json_object_get(record, "runs")), 4 + 3); /* a and c 2, 3; a and b 1; b 2 */
+    assert_int_equal(json_array_size(json_object_get(record, "runs")),
+                     4 + 3); /* new: a and c, seeds 2, 3; kept: a seed 1, b 1, 2 */
     d9_experiment_free(&context, experiment);
     static const struct {
         const char *yaml, *words;

@@ -204,8 +204,8 @@ static double scale_by_hand(const op_case *c, int64_t i) {
 static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
-/* Learning rate 1/8, decay 1/4, momentum 1/2; weights 1/2 and 3/4, epsilon 1/4, a sum of 2, corrections 7/8 and 3/4
- * (specs.c). */
+/* Hyperparameters of the update in specs.c: learning rate 1/8, decay 1/4, momentum 1/2, epsilon 1/4. Adam: a = 1/2,
+ * b = 3/4, bias corrections 7/8 and 3/4, and the gradient is a sum over 2 images. */
 static double update_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     double w = content(c, 0)[i], g = content(c, 1)[i], v = node->input_count > 2 ? content(c, 2)[i] : 0, s = g + w / 4;

@@ -61,7 +61,7 @@ bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
 /* Backward chains, likewise: the output of add must be internal; the output of act_backward may be used elsewhere. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The other input of the addition; D9_NONE: the site has no addition to the chain's value. */
+/* The addition's input from outside the chain; D9_NONE: no addition to the chain's value, or the value to itself. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
