@@ -91,7 +91,8 @@ static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_
     return d9_init_state(&cli->context, &program->train, program->precision->master, &site, phase, state);
 }
 
-/* Uses the dataset and extent of `session`, but the configuration's own batch size and length. */
+/* Draws the initial filters of the first convolution. Loads the configuration again, because that of `session` has
+ * another batch size and fewer tricks; the dataset is the session's. */
 static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_data_options *options) {
     d9_status status = D9_OK;
     d9_config *config = NULL;

@@ -250,7 +250,7 @@ static void add_resume_command(const d9_cli *cli, d9_text *text) {
     if (!resumes) d9_text_add(text, " --resume");
 }
 
-/* After an interrupt or a full disk, appends the command that resumes to the error message. */
+/* After an interrupt, or a failed write if there is a checkpoint, appends the command that resumes to the message. */
 static d9_status add_how_to_resume(d9_cli *cli, d9_status status, const char *out) {
     char *checkpoint;
     d9_text text;

@@ -155,7 +155,8 @@ typedef struct d9_mix_attributes {
 } d9_mix_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
-    /* Summed loss over N images: learning rate / N, weight decay * N. Mean loss: both unchanged. share is 1 / N. */
+    /* N images in a step. Updates by the summed loss: learning rate / N, weight decay * N; by the mean loss: both
+     * unchanged. share, always 1 / N, turns the summed gradient into the mean where the rule needs it. */
     d9_coefficient rate, decay, share;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */

@@ -99,8 +99,8 @@ static void html_link(d9_text *text, const char *path) {
     }
 }
 
-/* Writes a minus sign as wide as a plus. Zero has no sign. A number that rounds to zero is shown as less than the last
- * digit (p < 0.0001). */
+/* Except in plain columns, the minus sign is as wide as a plus, and zero has no sign. In a column without plus signs, a
+ * positive number that rounds to zero is shown as less than one unit of the last digit (<0.0001). */
 static void html_number(const d9_column *column, double number, d9_text *text) {
     if (column->digits == D9_COLUMN_PLAIN) {
         d9_text_add(text, "%.4g", number);

@@ -48,7 +48,7 @@ typedef struct d9_group {
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
     bool per_image; /* the learning rate is multiplied by the number of batches of the step */
-    int averages;   /* number of accumulators, from the first, that are moving averages from zero (updates.def) */
+    int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
     /* Interval in steps at which filters are scaled to their norm, and at the end of the run; 0: never, unchanged. */
     int64_t renormalise_every, renormalise_last;

@@ -32,7 +32,8 @@ D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, in
 D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *judge, int64_t steps, const char *name,
                                              d9_verify_sink sink, void *user);
 
-/* Compares an evaluation of the last batch in each of the program's views, with the state that evaluations read. */
+/* For each view of the program: runs an evaluation with `tested`, then compares the rules of its last batch with those
+ * of `judge`, which starts from the same state. */
 D9_MUST_USE d9_status d9_rules_compare_views(d9_session *tested, d9_session *judge, const char *name,
                                              d9_verify_sink sink, void *user);
 

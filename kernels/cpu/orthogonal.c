@@ -15,7 +15,7 @@ enum { PIECE = 1 << 14 };
 /* clang-format on */
 
 typedef struct room { /* layout of the scratch */
-    float *wide;      /* (rows, columns): H, then the product of X with B */
+    float *wide;      /* f32 (rows, columns): H, later B X or X B (formulas/orthogonal.h) */
     float *square;    /* (side, side): A A */
     void *x;          /* (rows, columns), in the storage type */
     void *a, *b;      /* (side, side), in the storage type */

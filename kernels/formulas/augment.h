@@ -28,8 +28,8 @@ typedef enum d9_augment_kind {
 /* Alternating: mirrors a random half of the images in the first epoch, the other half in the second, and so on. */
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
-/* The draws of a sample, a row of the `draw` node's output: two slots for each kind that is drawn for an image; 0 where
- * the kind is off. The slots of jitter hold the bits of f32 numbers. */
+/* The random draws for one image, a row of the `draw` node's output: two slots per augmentation (crop, mirror, ...), 0
+ * if it is off. The slots of jitter hold the bits of f32 numbers. */
 enum {
     D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
     D9_DRAW_CROP_X,
@@ -67,8 +67,8 @@ D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
     return slot == D9_DRAW_CUTOUT_X && side > 0 ? rule->out_width - side + 1 : 1;
 }
 
-/* The bits of centre + u * range, where u is uniform in [-1, 1), from the word's upper 24 bits. The product is exact in
- * double, so contraction does not change the result. */
+/* The bits of centre + u * range, where u is uniform in [-1, 1), from the word's upper 24 bits. The product of two
+ * 24-bit numbers is exact in double, so a fused multiply-add gives the same bits. */
 D9_FN int32_t d9_augment_spread(uint32_t word, double centre, float range) {
     const double u = (double)((int32_t)(word >> 8) - 0x800000) * (1.0 / 0x800000);
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));

@@ -190,7 +190,7 @@ TEST(a_stem_of_7x7_is_not_in_closed_form) {
     op_case_free(&c.c);
 }
 
-/* A second convolution larger than 1x1 reads more than 27 inputs per output. */
+/* Only a 1x1 second convolution forms a pair; this 3x3 one reads 9 * 27 inputs per output, and the limit is 27. */
 TEST(a_wide_second_convolution_is_not_in_closed_form) {
     fixture *f = *state;
     first_case c;

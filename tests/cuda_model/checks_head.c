@@ -170,7 +170,8 @@ static void make_ties(batch *b, const d9_kernel_loss *s) {
     }
 }
 
-/* Adds twice to the same metrics, the second time with a NaN loss: its step is recorded and stays. */
+/* Adds three steps to the same metrics. The loss is infinite from the second on: that step is recorded, and the third
+ * does not replace it. */
 void d9_cuda_check_metrics(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);

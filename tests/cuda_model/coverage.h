@@ -3,8 +3,8 @@
 #ifndef D9_TESTS_CUDA_COVERAGE_H
 #define D9_TESTS_CUDA_COVERAGE_H
 
-/* `rows`: lines that begin with `kind` and a tab, in any order. Fails unless they equal the table's lines of that kind;
- * then writes them to the build folder and says how to update the table. */
+/* `rows`: lines that begin with `kind` and a tab, in any order. Writes them, sorted, to the build folder. Fails, saying
+ * how to update the table, unless they equal the table's lines of that kind. */
 void coverage_check(const char *kind, const char *rows);
 
 #endif

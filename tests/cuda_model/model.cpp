@@ -528,8 +528,8 @@ const void *d9_model_cluster_shared(const void *own, unsigned rank) {
     const shared_array *array = array_at(at);
     if (!array || array->block != own_block()) return fail("an address that is not in the block's shared memory"), own;
     const size_t offset = at - reinterpret_cast<uintptr_t>(array->data);
-    return shared_of(rank, array->tag, array->name, array->bytes, 16).data +
-           offset; /* may move what `array` refers to */
+    /* shared_of may reallocate the list that `array` points into */
+    return shared_of(rank, array->tag, array->name, array->bytes, 16).data + offset;
 }
 
 /* Records a barrier or fence. False: it is to be ignored. A separate function, so that a waiting fiber holds no string,

@@ -7,7 +7,7 @@ extern "C" {
 #endif
 
 /* Scenarios without a race. */
-int d9_race_barrier(void);         /* values pass through shared memory twice, with a barrier before each change */
+int d9_race_barrier(void);         /* twice: threads write shared memory, barrier, read each other's values, barrier */
 int d9_race_neighbour_bytes(void); /* each thread writes its own byte of a word */
 int d9_race_all_read(void);        /* all threads of all blocks read a word */
 int d9_race_launches(void);        /* a launch reads what the previous one wrote */
@@ -21,7 +21,7 @@ int d9_race_no_barrier(void);       /* d9_race_barrier without its first barrier
 int d9_race_no_second(void);        /* without its second: values still being read are overwritten */
 int d9_race_shuffle(void);          /* lanes exchange values with only a shuffle */
 int d9_race_some_lanes(void);       /* __syncwarp orders only its own warp */
-int d9_race_same_word(void);        /* two threads write different values to a word */
+int d9_race_same_word(void);        /* the first threads of three warps write different values to a word */
 int d9_race_same_value(void);       /* two blocks write the same value to a word */
 int d9_race_half_words(void);       /* a thread writes a word, another writes half of it */
 int d9_race_read_first(void);       /* the first of many readers, whose block has long ended, and a writer */

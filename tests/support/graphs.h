@@ -35,7 +35,7 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
 d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
                      double high);
 d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape);
-void op_node(op_case *c, const d9_node *node); /* a node without role gets op_case's */
+void op_node(op_case *c, const d9_node *node); /* a node without a role gets the case's name as its role */
 void op_case_free(op_case *c);
 int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
 double op_round(d9_type type, double x);               /* x rounded to `type` */

@@ -133,7 +133,7 @@ typedef struct chain {
 /* Position of the addition in a chain. */
 typedef enum addition { ADDS_NOT, ADDS_LAST, ADDS_FIRST, ADDITIONS } addition;
 
-static d9_node act_of(d9_op op) {
+static d9_node celu_node(d9_op op) {
     return (d9_node){.op = op, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
 }
 
@@ -143,7 +143,7 @@ static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bo
     const d9_type type = c->graph->values[x].type;
     const int stages = adds == ADDS_NOT ? 1 : 2;
     for (int i = 0; i < stages; i++) {
-        d9_node node = act_of(D9_OP_ACT);
+        d9_node node = celu_node(D9_OP_ACT);
         if ((adds == ADDS_FIRST && i == 0) || (adds == ADDS_LAST && i == 1)) {
             node = (d9_node){.op = D9_OP_ADD, .input_count = 2, .output_count = 1};
             node.inputs[!swapped] = op_input(c, "skip", D9_BUFFER_SCRATCH, type, shape, -2, 2);
@@ -194,7 +194,7 @@ typedef struct precedence {
 
 static d9_value_id add_gradients(op_case *c, chain *made, precedence p, d9_shape x, d9_type type) {
     const d9_buffer s = D9_BUFFER_SCRATCH;
-    d9_node act = act_of(D9_OP_ACT_BACKWARD);
+    d9_node act = celu_node(D9_OP_ACT_BACKWARD);
     act.inputs[0] = op_input(c, "dy", s, type, x, -2, 2);
     act.inputs[1] = op_input(c, "y", s, type, x, -0.3, 2);
     act.input_count = 2;

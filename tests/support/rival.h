@@ -14,7 +14,7 @@ typedef struct rival {
     const d9_backend *backend;
     d9_backend_options fused, unfused; /* with two threads */
     double *a, *b;                     /* (RIVAL_MANY) each */
-    bool narrow_gradients;             /* weight gradients of convolutions are rounded to the compute type in between */
+    bool narrow_gradients; /* the backend rounds weight gradients to the compute type: so are the reference's */
 } rival;
 
 void rival_open(rival *r, d9_context *context, const d9_backend *backend);

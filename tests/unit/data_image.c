@@ -187,7 +187,7 @@ TEST(large_pictures_are_refused_by_their_header) {
     put_16(photo + frame + 5, 8001);
     put_16(photo + frame + 7, 8000);
     refused(photo, sizeof photo, 0, "8000 8001 64.0");
-    photo[frame + 1] = 194; /* progressive, each component at each pixel: 12 bytes per pixel */
+    photo[frame + 1] = 194; /* progressive, chroma not subsampled: 12 bytes per pixel */
     photo[frame + 11] = 17;
     put_16(photo + frame + 5, 6000);
     refused(photo, sizeof photo, 0, "549 275");

@@ -43,7 +43,7 @@ typedef struct network {
     d9_graph forward; /* the training list from the first trainable convolution to the loss */
     d9_plan *plan;
     double *state, *gradient;
-    int32_t *winners, *reference; /* maximum of each pool window */
+    int32_t *winners, *reference; /* index of each pool window's maximum */
     int64_t winner_count;
 } network;
 

@@ -270,7 +270,7 @@ TEST(test_operations) {
                                                 : &own) += operations;
     }
     assert_true(fabs(own / d9_graph_operations(&whole.train, 0, whole.train.node_count) - 0.5) < 1e-12);
-    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* without the image's gradient */
+    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* no gradient of the images */
     const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after each step */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;

@@ -323,7 +323,7 @@ TEST(adam_resumes_in_the_middle) {
     check_resume(adam_config("cpu", D9_OPTIMIZER_ADAMW));
 }
 
-/* Defines tricks that change the first group, or the tail, in one line. */
+/* Defines an on_optimizer hook that changes the first group, in one line. */
 #define CHANGE(name, ...)                                                                                              \
     static d9_status name(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {         \
         (void)unused, (void)options, (void)graph;                                                                      \

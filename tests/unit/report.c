@@ -70,7 +70,7 @@ TEST(test_figures, set_up, tear_down) {
     assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* zero has no sign */
     assert_holds(html, ">+12.00</td>");
     assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
-    assert_holds(html, "<td><span>line end</span></td>"); /* the page limits its width */
+    assert_holds(html, "<td><span>line end</span></td>"); /* CSS limits the width of the span */
     assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
     d9_text_free(&text);
     json_t *rows = d9_figures_json(&table);

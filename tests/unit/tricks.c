@@ -300,7 +300,8 @@ TEST(test_average) {
     drop(&b);
 }
 
-/* After step t of T, the slow average keeps the share decay^every (t / T)^power, and the state becomes the average. */
+/* After every `every`-th step (step t of T), slow = r slow + (1 - r) state with r = decay^every (t / T)^power; the
+ * state becomes slow. */
 TEST(test_lookahead) {
     built b;
     build(TINY, "lookahead: {decay: 0.9, every: 3, power: 2}, ema: {}", &b);
@@ -326,7 +327,7 @@ TEST(test_lookahead) {
     drop(&b);
 }
 
-/* Six views: the image with weight one half, each shifted copy one quarter, each half of it for the mirror image. */
+/* Six views: weight 1/2 for the image, 1/4 for each shifted copy, each split equally with its mirror image. */
 TEST(test_shifted_views) {
     static const d9_view want[] = {{false, 0, 0, 0.25}, {false, -2, -2, 0.125}, {false, 2, 2, 0.125},
                                    {true, 0, 0, 0.25},  {true, -2, -2, 0.125},  {true, 2, 2, 0.125}};

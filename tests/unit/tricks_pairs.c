@@ -225,7 +225,7 @@ TEST(test_alone_and_in_pairs) {
             }
 }
 
-/* Generated from the list of tricks, so that a new trick without a run fails. */
+/* test_alone_and_in_pairs must have run every pair of the list of tricks. */
 TEST(test_no_cell_is_empty) {
     int filled = 0;
     for (int n = 0; n < IN_PAIRS; n++) {

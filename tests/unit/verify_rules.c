@@ -33,7 +33,7 @@ static void change_alpha(d9_node *node) { node->as.act.alpha = 0.29; }
 static void alpha(d9_graph *graph) { each_node(graph, D9_OP_ACT, change_alpha); }
 static void change_scale(d9_node *node) { node->as.scale.factor *= 1.01; }
 static void one_percent(d9_graph *graph) { each_node(graph, D9_OP_SCALE, change_scale); }
-static void half_rate(d9_graph *graph) { (void)graph; /* the tables are the program's */ }
+static void half_rate(d9_graph *graph) { (void)graph; /* check() halves the program's tables */ }
 
 static const struct planted_error {
     const char *name;

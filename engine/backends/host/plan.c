@@ -138,7 +138,8 @@ static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first
     for (int n = 0; n < rule->node_count; n++) site->nodes[n] = &plan->graph->nodes[first + n];
 }
 
-/* True if the rule fits at `first`, is longer than `best`, and agrees with the forced plan, if any. */
+/* True if the rule fits at `first`, is longer than `best`, agrees with the forced plan, if any, and covers one node
+ * where fusing is off; then *site and *line are set. */
 static bool is_better(const planner *p, const d9_rule *rule, const d9_rule *best, d9_node_id first, d9_site *site,
                       forced_line **line) {
     const d9_plan *plan = p->plan;

@@ -27,8 +27,8 @@ static bool fits(const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm
     return algorithm->layout == D9_ONEDNN_BLOCKED || strips_fit(g, algorithm->across);
 }
 
-/* First choice: Winograd in f32; with a matrix unit, small images 16 side by side (forward at 8 x 8: 4), or as many as
- * divide the batch. These were the fastest in `bench ops` of dawn94 at batch 512 with AMX. */
+/* First choice: Winograd where it fits (f32, many channels). Else in bf16 with AMX tiles, 16 images side by side (4
+ * forward at width 8), halved until they fit. Else one image at a time. Fastest in `bench ops` of dawn94 with AMX. */
 static bool is_first(const d9_cpu *cpu, const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm) {
     int across = g->pass == D9_CONV_FORWARD && g->x.d[2] == 8 ? 4 : 16;
     if (winograd_fits(g)) return algorithm->layout == D9_ONEDNN_WINOGRAD;
