@@ -229,7 +229,8 @@ TEST(test_a_wrong_gradient_shows) {
     double above, below;
     loss(self);
     find_winners(self, self->reference);
-    assert_true(moved_loss(self, entry, step_size, &above) && moved_loss(self, entry, -step_size, &below));
+    assert_true(moved_loss(self, entry, step_size, &above));
+    assert_true(moved_loss(self, entry, -step_size, &below));
     double difference = (above - below) / (2 * step_size);
     assert_true(fabs(difference - self->gradient[entry]) <= tolerance * fabs(difference));
     assert_true(fabs(difference - self->gradient[entry] * 1.0001) > tolerance * fabs(difference));
