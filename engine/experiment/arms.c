@@ -50,16 +50,17 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 
 /* ---- errors ---- */
 
-/* Finds the first edit that makes loading fail; NULL if the configuration file itself fails. */
+/* Finds the first edit that makes loading fail; NULL if the configuration file itself fails, or nothing fails now. */
 static const d9_config_edit *find_culprit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     for (some.count = 0; some.count <= draft->edits.count; some.count++) {
         d9_context quiet = *context;
         d9_config *config;
-        if (d9_config_load(&quiet, draft->config, &some, &config) != D9_OK) break;
+        if (d9_config_load(&quiet, draft->config, &some, &config) != D9_OK)
+            return some.count > 0 ? &some.items[some.count - 1] : NULL;
         d9_config_free(&quiet, config);
     }
-    return some.count > 0 ? &some.items[some.count - 1] : NULL;
+    return NULL;
 }
 
 /* Fails with `message` at the place of the responsible edit. If `message` already begins with the edit, that prefix is
