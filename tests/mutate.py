@@ -19,7 +19,7 @@ import time
 
 TREE, COMMIT, JOBS, COUNT, SEED, PATH = sys.argv[1:7]
 TESTS = os.environ.get("TESTS", "")
-LEFT_OUT = {"long", "once", "timing", "heavy", "cifar10"}  # labels of tests: too slow, or not about product code
+LEFT_OUT = {"long", "heavy", "cifar10"}  # labels of tests: too slow, or not about product code
 MOST_SECONDS = 100  # of a test that counts, with coverage
 PRODUCT = ("dawn9", "dawn9-onednn")  # what a script runs
 LIBRARIES = ("libdawn9_engine.a", "libdawn9_kernels.a", "libdawn9_cli.a", "dawn9", "dawn9-onednn.so")

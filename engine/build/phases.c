@@ -9,22 +9,19 @@ static int64_t change_step(const d9_program *program, const d9_phase_change *cha
     return llround(change->from * (double)program->steps);
 }
 
-/* The change that sets the size of images at a step; NULL: they have their full size. */
-static const d9_phase_change *resize_at(const d9_program *program, int64_t step) {
-    const d9_phase_change *found = NULL;
-    for (int i = 0; i < program->changes.count; i++) {
-        const d9_phase_change *change = &program->changes.change[i];
-        if (change->scale > 0 && change_step(program, change) <= step) found = change->scale < 1 ? change : NULL;
-    }
-    return found;
-}
+typedef struct setting {
+    const d9_phase_change *resize;  /* sets the size of images; NULL: they have their full size */
+    const d9_phase_change *batches; /* sets the number of batches; NULL: one */
+} setting;
 
-/* The change that sets the number of batches of the step that begins at `step`; NULL: one batch. */
-static const d9_phase_change *batches_at(const d9_program *program, int64_t step) {
-    const d9_phase_change *found = NULL;
+/* The changes that set the step that begins at `step`: for each of the two, the last one that applies. */
+static setting setting_at(const d9_program *program, int64_t step) {
+    setting found = {NULL, NULL};
     for (int i = 0; i < program->changes.count; i++) {
         const d9_phase_change *change = &program->changes.change[i];
-        if (change->batches > 0 && change_step(program, change) <= step) found = change;
+        if (change_step(program, change) > step) continue;
+        if (change->scale > 0) found.resize = change->scale < 1 ? change : NULL;
+        if (change->batches > 0) found.batches = change;
     }
     return found;
 }
@@ -83,7 +80,7 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_no
     d9_status status;
     const d9_program *program = b->program;
     const int64_t taken = program->extent.batch * phase->batches;
-    const d9_phase_change *resize = resize_at(program, phase->from);
+    const d9_phase_change *resize = setting_at(program, phase->from).resize;
     D9_TRY(phase->batches > 1 || resize
                ? d9_build_network(b, d9_program_learned(program, taken), resize ? resize->scale : 1, &phase->list)
                : d9_graph_copy(b->context, network, &phase->list));
@@ -153,15 +150,15 @@ d9_status d9_build_find_phases(const d9_building *b) {
     d9_program *program = b->program;
     for (int64_t from = 0, until; from < program->steps; from = until) {
         bool frozen;
-        const d9_phase_change *change = batches_at(program, from);
-        const int64_t batches = change ? change->batches : 1;
+        const setting set = setting_at(program, from);
+        const int64_t batches = set.batches ? set.batches->batches : 1;
         until = next_change(program, from, &frozen);
         if (batches > program->steps_per_epoch)
             D9_TRY(d9_fail(context, D9_USAGE, "tricks.%s: a step of %lld batches: an epoch has only %lld",
-                           change->trick, (long long)batches, (long long)program->steps_per_epoch));
+                           set.batches->trick, (long long)batches, (long long)program->steps_per_epoch));
         if (batches > 1 && !is_empty(program, &(d9_phase){.from = from, .until = until, .batches = batches}))
             D9_TRY(add_phase(context, from, until, batches, program));
-        if ((frozen || resize_at(program, from)) && first_left(program, from, until) < until)
+        if ((frozen || set.resize) && first_left(program, from, until) < until)
             D9_TRY(add_phase(context, from, until, 1, program));
     }
 done:

@@ -40,11 +40,10 @@ static bool changes_result(const char *key) {
 
 static d9_status add(settings *all, const char *key, const char *value, bool is_default) {
     d9_status status;
-    char *kept_key, *kept_value;
-    D9_TRY(d9_arena_copy(all->context, &all->arena, key, &kept_key));
-    D9_TRY(d9_arena_copy(all->context, &all->arena, value, &kept_value));
+    char *kept;
+    D9_TRY(d9_arena_copy(all->context, &all->arena, value, &kept));
     D9_TRY(D9_ARENA_GROW(all->context, &all->arena, all->count, &all->capacity, &all->items));
-    all->items[all->count++] = (setting){kept_key, kept_value, is_default};
+    all->items[all->count++] = (setting){key, kept, is_default};
 done:
     return status;
 }

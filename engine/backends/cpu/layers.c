@@ -143,11 +143,7 @@ static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
-#define LINEAR_RULE(operation, rule)                                                                                   \
-    {                                                                                                                  \
-        .name = #rule, .node_count = 1, .ops = {operation}, .match = d9_cpu_any, .prepare = prepare_##rule,            \
-        .run = run_##rule                                                                                              \
-    }
+#define LINEAR_RULE(operation, rule) D9_PREPARED_RULE(operation, #rule, d9_cpu_any, prepare_##rule, run_##rule)
 
 const d9_rule d9_cpu_layer_rules[] = {
     D9_PLAIN_RULE(D9_OP_CAST, "cast", d9_cpu_any, run_cast),

@@ -47,6 +47,9 @@ typedef struct d9_rule {
 /* A rule of one operation without a prepare function. `matches` NULL: equal ops suffice. */
 #define D9_PLAIN_RULE(rule_op, rule_name, matches, runs)                                                               \
     { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .run = runs }
+/* A rule of one operation with a prepare function. */
+#define D9_PREPARED_RULE(rule_op, rule_name, matches, prepares, runs)                                                  \
+    { .name = rule_name, .node_count = 1, .ops = {rule_op}, .match = matches, .prepare = prepares, .run = runs }
 
 /* Address of a value; NULL for D9_NONE. */
 static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
