@@ -9,7 +9,8 @@
  * nothing is similar: D9_OK with the word itself, and loading will fail. */
 D9_MUST_USE d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word,
                                   char found[D9_INSTALLED_BYTES]);
-/* As d9_cli_find, but a name without folder that is not found is D9_USAGE with the folders that were searched. */
+/* Finds the file as d9_cli_find does. A name without a folder that is not found: D9_USAGE with the folders that were
+ * searched. */
 D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word,
                                        char found[D9_INSTALLED_BYTES]);
 

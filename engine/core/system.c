@@ -216,8 +216,8 @@ d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, 
     struct stat state;
     *bytes = NULL;
     *size = 0;
-    int file = open_file(
-        system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY); /* O_NONBLOCK: opening a FIFO without a writer would block */
+    /* Without O_NONBLOCK, opening a FIFO that has no writer would block. */
+    int file = open_file(system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file < 0) return d9_fail(context, D9_DATA, "%s: cannot open: %s", path, strerror(errno));
     if (system->file_stat(system->user, file, &state) != 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: %s", path, strerror(errno)));
@@ -369,9 +369,8 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     const d9_system *system = context->system;
     *lock = -1;
     for (;;) {
-        int file = open_file(system, path,
-                             O_RDWR | O_CREAT | O_APPEND |
-                                 O_NOFOLLOW); /* O_APPEND: the number is written after the file is emptied */
+        /* With O_APPEND, the number is written at the start after the file is emptied. */
+        int file = open_file(system, path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
         if (file < 0) return check_write(context, path, false);
         if (system->lock(system->user, file, path) == 0) {
             const d9_status status = check_lock(context, path, file);

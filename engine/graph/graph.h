@@ -61,7 +61,7 @@ typedef enum d9_value_kind {
 /* Kind of a parameter, by which parameter groups select. Per-channel scales and biases are not weights. */
 typedef enum d9_parameter_kind { D9_WEIGHT, D9_NORM_SCALE, D9_BIAS } d9_parameter_kind;
 
-/* When an initialiser runs: each phase is a separate segment of the run's timeline. */
+/* Initialisers run in phases; each phase is a separate segment of the run's timeline. */
 typedef enum d9_init_phase { D9_INIT_PLAIN, D9_INIT_FROM_IMAGES, D9_INIT_PHASES } d9_init_phase;
 
 struct d9_init_site;

@@ -35,7 +35,7 @@ typedef struct d9_timeline {
     double origin; /* start of the process, in seconds on CLOCK_MONOTONIC */
 } d9_timeline;
 
-/* What a clock adds up, and when it stops. */
+/* The segments that a clock adds up, and where it stops. */
 typedef enum d9_clock_end {
     D9_CLOCK_WHOLE_RUN,     /* sum of all segments whose kind is in `in` */
     D9_CLOCK_TARGET,        /* sum of those that began before the training of the target epoch ended */

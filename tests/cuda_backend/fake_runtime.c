@@ -49,7 +49,7 @@ d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
 int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
 
-/* Keeps an error for cudaGetLastError; the next launch reports it, too. */
+/* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
 static cudaError_t answer(cudaError_t error) {
     if (error == cudaSuccess) return error;
     last = error;

@@ -68,7 +68,7 @@ int64_t op_differences(const double *got, const double *want, int64_t count);
 
 extern const d9_backend d9_backend_reference;
 
-/* Of the case `c`. */
+/* Fails, with the name of the case `c`, unless |got - want| <= tolerance * (1 + |want|). */
 #define OP_NEAR(got, want, tolerance)                                                                                  \
     do {                                                                                                               \
         const double got_ = (got), want_ = (want);                                                                     \

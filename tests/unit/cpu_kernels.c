@@ -614,7 +614,7 @@ TEST(test_statistics_without_spread) {
     assert_true(made.inv_std == 2 && inv_std == 2 && mean == 8 && running_mean == 4 && running_var == 0.5f);
 }
 
-/* Of equal logits the first is predicted; the first step with a non-finite loss is kept. */
+/* The prediction is the first of several equal logits; the first step with a non-finite loss is recorded and stays. */
 TEST(test_metrics) {
     const d9_kernel_loss shape = {.samples = 2, .classes = 3, .share = 1};
     const float logits[] = {1, 2, 2, 3, 3, 0}, loss[] = {1, INFINITY};

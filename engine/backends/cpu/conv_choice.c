@@ -178,7 +178,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     site->data = made;
     snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only algorithm");
     if (site->choice[0]) {
-        prefer_named(algorithms, count, site->choice); /* if it is not found, the plan reports that */
+        prefer_named(algorithms, count, site->choice); /* an unknown name is reported by the plan */
         snprintf(site->why, sizeof site->why, "from the plan");
     } else if (site->options->tune == D9_TUNE_ON)
         D9_TRY(tune(context, site, algorithms, count));

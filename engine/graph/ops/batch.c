@@ -3,14 +3,14 @@
 #include "graph/onnx.h"
 #include "graph/op.h"
 
-/* Of inputs 0 and 1, the dataset and the order, only one batch is read. */
+/* Elements read: one batch of input 0 (the dataset) and of input 1 (the order), all of the others. */
 static double read_batch(const d9_graph *graph, const d9_node *node, int input) {
     const d9_shape *shape = d9_input_shape(graph, node, input);
     const double all = (double)d9_shape_count(shape);
     return input < 2 ? all * (double)node->as.augment.count / (double)shape->d[0] : all;
 }
 
-/* All losses and one batch of the order are read. */
+/* Elements read: all losses, and as many of the order. */
 static double read_ranked(const d9_graph *graph, const d9_node *node, int input) {
     (void)input;
     return (double)d9_input_shape(graph, node, 0)->d[0];
