@@ -65,6 +65,7 @@ struct d9_gemm_block;
 typedef struct d9_cpu_loops {
     const char *level;               /* "plain", "v2", "v3", "v4", "v4bf16" */
     int product_rows, product_width; /* of loops/product.h */
+    bool product_pairs;              /* products multiply pairs of bf16 */
 #define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP

@@ -43,13 +43,19 @@ enum {
     LINE = 16,    /* floats of padding between planes, against conflicts in the caches */
 };
 
-static d9_winograd_planes planes_of(int64_t channels, int64_t rows, int64_t group) {
-    return (d9_winograd_planes){d9_round_up(channels, group) * rows + LINE, rows, group};
+/* True if a product's operands are pairs of bf16. */
+static bool multiplies_pairs(const d9_cpu *cpu, d9_kernel_store store) {
+    return store == D9_KERNEL_BF16 && cpu->loops->product_pairs;
+}
+
+/* `channels` and `rows` count lanes. */
+static d9_winograd_planes planes_of(d9_winograd_lanes lanes, int64_t channels, int64_t rows, int64_t group) {
+    return (d9_winograd_planes){lanes, d9_round_up(channels, group) * rows + LINE, rows, group};
 }
 
 static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side(scheme) * d9_winograd_side(scheme); }
 
-/* Reduction depth for which one panel and the rows multiplied by it fit into the L1 cache. */
+/* Reduction depth, in lanes, for which one panel and the rows multiplied by it fit into the L1 cache. */
 static int64_t depth_of(const d9_cpu *cpu) {
     return d9_most(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
@@ -96,12 +102,14 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
     p.panels_at_once = d9_least(p.panels, d9_most(1, AT_ONCE / width));
-    const int64_t channels = d9_round_up(p.in.channels, GROUP);
+    const bool pairs = multiplies_pairs(cpu, s->store);
+    const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_CHANNEL_PAIRS : D9_WINOGRAD_F32;
+    const int64_t depth = d9_round_up(pairs ? d9_parts_of(p.in.channels, 2) : p.in.channels, GROUP);
     const int64_t largest = d9_most(1, tiles_of(cpu) * PLANES / p.positions);
     const int64_t rows = block_of(d9_parts_of(p.tiles, cpu->threads), largest, cpu->loops->product_rows);
-    p.u = planes_of(p.out.channels, channels, width);
-    p.v = planes_of(p.in.channels, rows, GROUP);
-    p.m = planes_of(p.panels_at_once * width, rows, width);
+    p.u = planes_of(lanes, p.out.channels, depth, width);
+    p.v = planes_of(lanes, depth, rows, GROUP);
+    p.m = planes_of(D9_WINOGRAD_F32, p.panels_at_once * width, rows, width);
     return p;
 }
 
@@ -123,8 +131,8 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
         const float *panel = u + j * p->u.rows * width, *next;
         for (int q = 0; q < p->positions; q++, panel = next) {
             next = u + d9_winograd_plane(p->in.scheme, q + 1) * p->u.plane + j * p->u.rows * width;
-            cpu->loops->winograd_product(v + q * p->v.plane, panel, count, p->v.rows, p->u.rows, depth_of(cpu), panels,
-                                         next, m + q * p->m.plane);
+            cpu->loops->winograd_product(p->v.lanes != D9_WINOGRAD_F32, v + q * p->v.plane, panel, count, p->v.rows,
+                                         p->u.rows, depth_of(cpu), panels, next, m + q * p->m.plane);
         }
         cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, stream, y);
     }
@@ -163,6 +171,7 @@ typedef struct gradient_plan {
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
     int64_t positions, tiles, panels, parts;
+    int64_t whole, tiles_at_once; /* tiles in four lanes; tiles in a block, a multiple of that */
 } gradient_plan;
 
 static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
@@ -180,10 +189,14 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
                             : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
                                                                 : d9_most(1, tiles_of(cpu) / 2);
-    const int64_t rows = block_of(d9_parts_of(p.tiles, p.parts), largest, 4);
-    p.u = planes_of(s->inputs, d9_round_up(s->outputs, GROUP), width);
-    p.v = planes_of(s->inputs, rows, width);
-    p.w = planes_of(s->outputs, rows, GROUP);
+    const bool pairs = multiplies_pairs(cpu, s->store);
+    const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
+    p.whole = pairs ? 8 : 4;
+    p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.whole);
+    const int64_t rows = p.tiles_at_once / (p.whole / 4);
+    p.u = planes_of(D9_WINOGRAD_F32, s->inputs, d9_round_up(s->outputs, GROUP), width);
+    p.v = planes_of(lanes, s->inputs, rows, width);
+    p.w = planes_of(lanes, s->outputs, rows, GROUP);
     return p;
 }
 
@@ -196,13 +209,15 @@ static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 
 /* Computes one panel of one plane of u: the products of all positions that share the plane, in order. */
 static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
-                         int64_t count, bool add, float *u) {
+                         int64_t tiles, bool add, float *u) {
+    const int64_t depth = tiles / p->whole * 4;
     const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
     float *to = u + plane * p->u.plane + j * p->u.rows * width;
     for (int q = 0; q < p->positions; q++)
         if (d9_winograd_plane(p->x.scheme, q) == plane) {
-            cpu->loops->winograd_gradient_product(w + q * p->w.plane, v + q * p->v.plane + j * p->v.rows * width, count,
-                                                  p->w.rows, p->u.rows, add, to);
+            cpu->loops->winograd_gradient_product(p->v.lanes != D9_WINOGRAD_F32, w + q * p->w.plane,
+                                                  v + q * p->v.plane + j * p->v.rows * width, depth, p->w.rows,
+                                                  p->u.rows, add, to);
             add = true;
         }
 }
@@ -210,11 +225,12 @@ static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item
 static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                               int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane;
-    for (int64_t first = from; first < until; first += p->v.rows) {
-        const int64_t count = d9_round_up(d9_least(p->v.rows, until - first), 4);
+    for (int64_t first = from; first < until; first += p->tiles_at_once) {
+        const int64_t count = d9_round_up(d9_least(p->tiles_at_once, until - first), p->whole);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-        for (int64_t t = 0; t < count; t += 4)
-            transform_both(cpu, p, a, first + t, 4, v + t * p->v.group, w + t * p->w.group);
+        for (int64_t lane = 0; lane < count / p->whole * 4; lane += 4)
+            transform_both(cpu, p, a, first + lane / 4 * p->whole, p->whole, v + lane * p->v.group,
+                           w + lane * p->w.group);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t item = 0; item < PLANES * p->panels; item++)
             add_products(cpu, p, item, v, w, count, first > from, u);
@@ -224,8 +240,8 @@ static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d
 static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                            int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane;
-    for (int64_t first = from; first < until; first += p->v.rows) {
-        const int64_t count = d9_round_up(d9_least(p->v.rows, until - first), 4);
+    for (int64_t first = from; first < until; first += p->tiles_at_once) {
+        const int64_t count = d9_round_up(d9_least(p->tiles_at_once, until - first), p->whole);
         transform_both(cpu, p, a, first, count, v, w);
         for (int64_t item = 0; item < PLANES * p->panels; item++)
             add_products(cpu, p, item, v, w, count, first > from, u);
@@ -233,7 +249,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 }
 
 static int64_t part_begin(const gradient_plan *p, int64_t part) {
-    return d9_least(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), 4));
+    return d9_least(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), p->whole));
 }
 
 static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {

@@ -42,10 +42,18 @@ typedef struct d9_winograd_pixels {
     uint8_t *places; /* position of each maximum in its window, 0 to 3 in row-major order; NULL: not written */
 } d9_winograd_pixels;
 
-/* Transformed tiles: element (position, channel, tile) lies at position * plane + channel / group * rows * group +
- * tile * group + channel % group. Channels are padded with zeros to whole groups. */
+/* A lane of the planes has four bytes: one f32, or two bf16 that are neighbours along the sum of the products. */
+typedef enum d9_winograd_lanes {
+    D9_WINOGRAD_F32,
+    D9_WINOGRAD_CHANNEL_PAIRS, /* channels 2k and 2k + 1 of one tile or output */
+    D9_WINOGRAD_TILE_PAIRS,    /* tiles 2k and 2k + 1 of one channel */
+} d9_winograd_lanes;
+
+/* Transformed tiles: lane (position, channel or pair c, tile or pair t) lies at position * plane + c / group * rows *
+ * group + t * group + c % group. Channels are padded with zeros to whole groups. */
 typedef struct d9_winograd_planes {
-    int64_t plane, rows, group;
+    d9_winograd_lanes lanes;
+    int64_t plane, rows, group; /* counted in lanes */
 } d9_winograd_planes;
 
 /* Weights (outputs, 3, 3, inputs) as the forward pass uses them. `rotated`: as the data gradient uses them, with inputs

@@ -64,6 +64,20 @@ D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) {
 D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return (d9_vector)(d9_lanes_upper(v) << 16); }
 #endif
 
+/* Each lane holds two values rounded to bf16, `low` in the lower half. */
+#ifdef __AVX512BF16__
+D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
+    static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return (d9_vector)_mm512_permutexvar_epi16(_mm512_loadu_si512(turns),
+                                               (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
+}
+#else
+D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
+    return (d9_vector)((d9_bits_vector)d9_lanes_bf16(high) | (d9_bits_vector)d9_lanes_bf16(low) >> 16);
+}
+#endif
+
 /* Loads `left` lanes from element `at`; the other lanes are zero. */
 D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, int64_t at, int64_t left) {
     uint16_t narrow[D9_LANES] = {0};

@@ -72,7 +72,7 @@ static void add_products(const float *patches, int64_t n, const float *b, int64_
                          int64_t sums_row) {
     float part[ROWS * WIDTH] __attribute__((aligned(64)));
     for (int64_t r = 0; r < rows; r += ROWS) {
-        d9_product(ROWS, (d9_product_layout){1, D9_PATCH, 1}, patches + r, D9_PATCH, b, n, false, part, WIDTH);
+        d9_product(false, ROWS, (d9_product_layout){1, D9_PATCH, 1}, patches + r, D9_PATCH, b, n, false, part, WIDTH);
         for (int64_t i = r; i < rows && i < r + ROWS; i++)
 #pragma omp simd
             for (int64_t j = 0; j < WIDTH; j++) sums[i * sums_row + j] += (double)part[(i - r) * WIDTH + j];
@@ -131,8 +131,8 @@ void D9_LOOP_NAME(moments_forward)(const float *patches, int64_t n, int64_t inpu
     for (int64_t from = 0; from < outputs; from += WIDTH, packed += (inputs + 1) * WIDTH) {
         const int64_t count = outputs - from < WIDTH ? outputs - from : WIDTH;
         for (int64_t p = 0; p < n; p += BLOCK)
-            d9_product(BLOCK, (d9_product_layout){D9_PATCH, 1, 1}, patches + p * D9_PATCH, 1, packed, inputs + 1, false,
-                       tile + p * WIDTH, WIDTH);
+            d9_product(false, BLOCK, (d9_product_layout){D9_PATCH, 1, 1}, patches + p * D9_PATCH, 1, packed, inputs + 1,
+                       false, tile + p * WIDTH, WIDTH);
         d9_tile_act(act, n * WIDTH, tile);
         for (int64_t p = 0; p < n; p++) {
             float *to = y + p * outputs + from;

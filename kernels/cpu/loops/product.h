@@ -97,11 +97,12 @@ static inline __attribute__((always_inline)) void d9_product_tail(const bool pai
     }
 }
 
-/* The product of f32 over whole groups. */
-static inline __attribute__((always_inline)) void d9_product(const int rows, const d9_product_layout l, const float *a,
-                                                             int64_t group, const float *b, int64_t groups, bool add,
-                                                             float *c, int64_t c_row) {
-    d9_product_tail(false, false, rows, l, a, group, b, groups, 0, add, c, c_row);
+/* The product over whole groups. */
+static inline __attribute__((always_inline)) void d9_product(const bool pairs, const int rows,
+                                                             const d9_product_layout l, const float *a, int64_t group,
+                                                             const float *b, int64_t groups, bool add, float *c,
+                                                             int64_t c_row) {
+    d9_product_tail(pairs, false, rows, l, a, group, b, groups, 0, add, c, c_row);
 }
 
 #endif

@@ -136,11 +136,12 @@ D9_INLINE void strided_filter_gradient(const d9_vector *x, d9_vector *y) { /* 6 
     y[2] = outer[1];
 }
 
-/* Transforms a (from, from) tile of vectors, read at element `offset` of x[i * from + j], to (to, to) vectors at
- * y + (i * to + j) * stride. Vectors are loaded and stored one by one, because a tile does not fit into the registers.
- */
+/* Transforms a (from, from) tile of vectors, read at element `offset` of x[i * from + j], to (to, to) vectors of type
+ * `target` that lie `stride` floats apart from y on. Vectors are loaded and stored one by one, because a tile does not
+ * fit into the registers. */
 D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_kernel_store store,
-                              const void *const *x, int64_t offset, float *y, int64_t stride) {
+                              const void *const *x, int64_t offset, const d9_kernel_store target, float *y,
+                              int64_t stride) {
     d9_vector half[MOST];
     D9_UNROLL for (int j = 0; j < from; j++) {
         d9_vector column[MOST_SIDE], done[MOST_SIDE];
@@ -151,7 +152,8 @@ D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, con
     D9_UNROLL for (int i = 0; i < to; i++) {
         d9_vector done[MOST_SIDE];
         f(half + i * from, done);
-        D9_UNROLL for (int j = 0; j < to; j++) * (d9_vector *)(y + (i * to + j) * stride) = done[j];
+        D9_UNROLL for (int j = 0; j < to; j++)
+            d9_lanes_store(target, false, done[j], LANES, y + (i * to + j) * stride, 0);
     }
 }
 
@@ -198,14 +200,14 @@ D9_INLINE int step_of(const int size) { return size == 9 ? 8 : 4; }
 /* Transforms one vector of channels of one tile; `tail` of its lanes are valid. `next` is the distance to the tile on
  * the right, whose columns are prefetched here, because hardware prefetchers cannot follow that many rows (64 -> 128
  * channels at 32 x 32, two cores of a Zen 5: 7 ms instead of 18). */
-D9_INLINE void transform_vector(one_dimension f, const int size, const int side, const d9_kernel_store store,
-                                const void *const *pixel, int64_t channel, int64_t tail, float *to, int64_t plane,
-                                int64_t next) {
+D9_INLINE void transform_pixels(one_dimension f, const int size, const int side, const d9_kernel_store store,
+                                const void *const *pixel, int64_t channel, int64_t tail, int64_t next,
+                                const d9_kernel_store target, float *to, int64_t plane) {
     if (channel % per_line(store) == 0)
         D9_UNROLL for (int i = 0; i < size; i++) D9_UNROLL for (int j = size - step_of(size); j < size; j++)
             __builtin_prefetch(element(pixel[i * size + j], store, channel + next), 0, 3);
     if (tail == LANES) {
-        two_dimensions(f, size, side, store, pixel, channel, to, plane);
+        two_dimensions(f, size, side, store, pixel, channel, target, to, plane);
         return;
     }
     d9_vector patch[MOST];
@@ -214,26 +216,7 @@ D9_INLINE void transform_vector(one_dimension f, const int size, const int side,
         patch[p] = d9_lanes_load(store, pixel[p], channel, tail);
         there[p] = &patch[p];
     }
-    two_dimensions(f, size, side, D9_KERNEL_F32, there, 0, to, plane);
-}
-
-D9_INLINE void transform_array(one_dimension f, const int size, const int side, const d9_winograd_image *g,
-                               const d9_kernel_store store, const void *x, int64_t first, int64_t count,
-                               const d9_winograd_planes *l, float *v) {
-    const int64_t next = step_of(size) * g->channels;
-    const int64_t padded = d9_round_up(g->channels, l->group);
-    const void *pixel[MOST];
-    for (int64_t t = 0; t < count; t++)
-        for (int64_t c = 0; c < padded; c += LANES) {
-            if (c % SLICE == 0) find_pixels(g, store, x, tile_at(g, first + t, g->pad), size, c, pixel);
-            const int64_t within = c & (l->group - 1); /* `group` is a power of two */
-            float *to = v + (c - within) * l->rows + t * l->group + within;
-            const int64_t tail = g->channels - c;
-            if (tail >= LANES)
-                transform_vector(f, size, side, store, pixel, c % SLICE, LANES, to, l->plane, next);
-            else
-                transform_vector(f, size, side, store, pixel, c % SLICE, tail > 0 ? tail : 0, to, l->plane, next);
-        }
+    two_dimensions(f, size, side, D9_KERNEL_F32, there, 0, target, to, plane);
 }
 
 /* ---- tiles of the gradient of 2 x 2 maxima ----
@@ -279,10 +262,10 @@ D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store
     }
 }
 
-/* Prefetches the tile on the right, like transform_vector. */
+/* Prefetches the tile on the right, like transform_pixels. */
 D9_INLINE void transform_windows(one_dimension f, const int size, const int odd, const d9_kernel_store store,
-                                 const window *windows, int64_t channel, int64_t tail, float *to, int64_t plane,
-                                 int64_t next) {
+                                 const window *windows, int64_t channel, int64_t tail, int64_t next,
+                                 const d9_kernel_store target, float *to, int64_t plane) {
     const int side = size / 2 + odd;
     d9_vector patch[36];
     const void *there[36];
@@ -296,45 +279,80 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
         spread(size, odd, store, windows, channel, LANES, patch);
     else
         spread(size, odd, store, windows, channel, tail, patch);
-    two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, to, plane);
+    two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, target, to, plane);
 }
 
-D9_INLINE void transform_maxima(one_dimension f, const int size, const int odd, const d9_kernel_store store,
-                                const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
-                                const d9_winograd_planes *l, float *v) {
-    const int64_t padded = d9_round_up(g->channels, l->group);
-    window windows[16] = {{zeros, NULL}};
-    for (int64_t t = 0; t < count; t++)
+/* ---- tiles of an array, or of its maxima, to planes ---- */
+
+enum { PIXELS, EVEN_WINDOWS, ODD_WINDOWS }; /* what a transform reads; `odd` or not, as above */
+
+typedef union addresses { /* of one tile's pixels or windows */
+    const void *pixel[MOST];
+    window windows[16];
+} addresses;
+
+/* Writes pairs of bf16 to `count` planes. */
+D9_INLINE void store_pairs(d9_vector *const vectors[2], int count, float *to, int64_t plane) {
+    for (int p = 0; p < count; p++) *(d9_vector *)(to + p * plane) = d9_lanes_pair(vectors[0][p], vectors[1][p]);
+}
+
+/* A pair of tiles is transformed to f32 first. */
+D9_INLINE void transform_source(one_dimension f, const int size, const int side, const d9_kernel_store store,
+                                const int source, const d9_winograd_lanes lanes, const d9_winograd_image *g,
+                                const d9_winograd_pixels *x, int64_t first, int64_t count, const d9_winograd_planes *l,
+                                float *v) {
+    const int64_t channels_per_lane = lanes == D9_WINOGRAD_CHANNEL_PAIRS ? 2 : 1;
+    const int tiles_per_lane = lanes == D9_WINOGRAD_TILE_PAIRS ? 2 : 1, odd = source == ODD_WINDOWS;
+    const int64_t group = channels_per_lane * l->group, padded = d9_round_up(g->channels, group);
+    const d9_kernel_store target = lanes == D9_WINOGRAD_CHANNEL_PAIRS ? D9_KERNEL_BF16 : D9_KERNEL_F32;
+    const int64_t next = source == PIXELS ? step_of(size) * g->channels : 2 * g->channels;
+    d9_vector halves[2][MOST], *const both[2] = {halves[0], halves[1]};
+    addresses a[2] = {{.windows = {{zeros, NULL}}}};
+    for (int64_t t = 0; t < count; t += tiles_per_lane)
         for (int64_t c = 0; c < padded; c += LANES) {
-            if (c % SLICE == 0) find_windows(g, p, tile_at(g, first + t, g->pad), size / 2 + odd, odd, c, windows);
-            const int64_t within = c & (l->group - 1), tail = g->channels - c;
-            transform_windows(f, size, odd, store, windows, c % SLICE,
-                              tail >= LANES ? LANES
-                              : tail > 0    ? tail
-                                            : 0,
-                              v + (c - within) * l->rows + t * l->group + within, l->plane, 2 * g->channels);
+            const int64_t within = c & (group - 1), left = g->channels - c; /* `group` is a power of two */
+            float *to = v + ((c - within) * l->rows + within) / channels_per_lane + t / tiles_per_lane * l->group;
+            for (int k = 0; k < tiles_per_lane; k++) {
+                const tile at = tile_at(g, first + t + k, g->pad);
+                float *end = tiles_per_lane == 1 ? to : (float *)halves[k];
+                const int64_t plane = tiles_per_lane == 1 ? l->plane : LANES, tail = left > 0 ? left : 0;
+                if (c % SLICE == 0 && source == PIXELS) find_pixels(g, store, x->all, at, size, c, a[k].pixel);
+                if (c % SLICE == 0 && source != PIXELS) find_windows(g, x, at, size / 2 + odd, odd, c, a[k].windows);
+                if (source != PIXELS)
+                    transform_windows(f, size, odd, store, a[k].windows, c % SLICE, tail < LANES ? tail : LANES, next,
+                                      target, end, plane);
+                else if (left >= LANES)
+                    transform_pixels(f, size, side, store, a[k].pixel, c % SLICE, LANES, next, target, end, plane);
+                else
+                    transform_pixels(f, size, side, store, a[k].pixel, c % SLICE, tail, next, target, end, plane);
+            }
+            if (tiles_per_lane == 2) store_pairs(both, side * side, to, l->plane);
         }
 }
 
 /* Only stride 1 is pooled. */
 D9_INLINE void transform_stored(one_dimension f, const int size, const int side, const d9_kernel_store store,
-                                const d9_winograd_image *g, const d9_winograd_pixels *p, int64_t first, int64_t count,
-                                const d9_winograd_planes *l, float *v) {
-    if (side == 9 || p->all)
-        transform_array(f, size, side, g, store, p->all, first, count, l, v);
+                                const d9_winograd_lanes lanes, const d9_winograd_image *g, const d9_winograd_pixels *x,
+                                int64_t first, int64_t count, const d9_winograd_planes *l, float *v) {
+    if (side == 9 || x->all)
+        transform_source(f, size, side, store, PIXELS, lanes, g, x, first, count, l, v);
     else if (g->pad % 2)
-        transform_maxima(f, size, 1, store, g, p, first, count, l, v);
+        transform_source(f, size, side, store, ODD_WINDOWS, lanes, g, x, first, count, l, v);
     else
-        transform_maxima(f, size, 0, store, g, p, first, count, l, v);
+        transform_source(f, size, side, store, EVEN_WINDOWS, lanes, g, x, first, count, l, v);
 }
 
 D9_INLINE void transform_tiles(one_dimension f, const int size, const int side, const d9_winograd_image *g,
-                               const d9_winograd_pixels *p, int64_t first, int64_t count, const d9_winograd_planes *l,
+                               const d9_winograd_pixels *x, int64_t first, int64_t count, const d9_winograd_planes *l,
                                float *v) {
-    if (p->store == D9_KERNEL_BF16)
-        transform_stored(f, size, side, D9_KERNEL_BF16, g, p, first, count, l, v);
+    if (x->store == D9_KERNEL_F32)
+        transform_stored(f, size, side, D9_KERNEL_F32, D9_WINOGRAD_F32, g, x, first, count, l, v);
+    else if (!D9_PRODUCT_PAIRS)
+        transform_stored(f, size, side, D9_KERNEL_BF16, D9_WINOGRAD_F32, g, x, first, count, l, v);
+    else if (l->lanes == D9_WINOGRAD_CHANNEL_PAIRS)
+        transform_stored(f, size, side, D9_KERNEL_BF16, D9_WINOGRAD_CHANNEL_PAIRS, g, x, first, count, l, v);
     else
-        transform_stored(f, size, side, D9_KERNEL_F32, g, p, first, count, l, v);
+        transform_stored(f, size, side, D9_KERNEL_BF16, D9_WINOGRAD_TILE_PAIRS, g, x, first, count, l, v);
 }
 
 void D9_LOOP_NAME(winograd_input)(const d9_winograd_image *g, const d9_winograd_pixels *x, int64_t first, int64_t count,
@@ -434,7 +452,7 @@ D9_INLINE void transform_outputs(one_dimension f, const int side, const int size
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
                 two_dimensions(f, side, size, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
-                               lines[0] + k, 2 * GROUP);
+                               D9_KERNEL_F32, lines[0] + k, 2 * GROUP);
             }
             const bool inside = whole.rows == size && whole.columns == size && channels == per_line(store);
             const bool maxima = side == 6 && y->maxima;
@@ -499,23 +517,36 @@ D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, 
         }
 }
 
+/* Transforms LANES outputs of one input to vectors `stride` floats apart. */
+D9_INLINE void transform_taps(const d9_winograd_filter *s, const void *const *tap, int64_t offset, float *to,
+                              int64_t stride) {
+    if (s->scheme == D9_WINOGRAD_DENSE)
+        two_dimensions(filter, 3, 6, D9_KERNEL_F32, tap, offset, D9_KERNEL_F32, to, stride);
+    else
+        two_dimensions(strided_filter, 3, 6, D9_KERNEL_F32, tap, offset, D9_KERNEL_F32, to, stride);
+}
+
 void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, int64_t panel,
                                    const d9_winograd_planes *l, float *u) {
-    d9_vector taps[LANES][9];
+    const bool pairs = D9_PRODUCT_PAIRS && l->lanes == D9_WINOGRAD_CHANNEL_PAIRS;
+    const int inputs_per_lane = pairs ? 2 : 1;
+    d9_vector taps[LANES][9], halves[2][PLANES], *const both[2] = {halves[0], halves[1]};
     const void *tap[9];
     for (int t = 0; t < 9; t++) tap[t] = &taps[0][t];
     for (int64_t half = 0; half < WIDTH; half += LANES)
-        for (int64_t other = 0; other < l->rows; other += LANES) {
+        for (int64_t other = 0; other < l->rows * inputs_per_lane; other += LANES) {
             if (s->store == D9_KERNEL_BF16)
                 gather(s, D9_KERNEL_BF16, w, panel * WIDTH + half, other, taps);
             else
                 gather(s, D9_KERNEL_F32, w, panel * WIDTH + half, other, taps);
-            for (int64_t k = 0; k < LANES; k++) {
-                float *to = u + (panel * l->rows + other + k) * WIDTH + half;
-                if (s->scheme == D9_WINOGRAD_DENSE)
-                    two_dimensions(filter, 3, 6, D9_KERNEL_F32, tap, k * 9 * LANES, to, l->plane);
-                else
-                    two_dimensions(strided_filter, 3, 6, D9_KERNEL_F32, tap, k * 9 * LANES, to, l->plane);
+            for (int64_t k = 0; k < LANES; k += inputs_per_lane) {
+                float *to = u + (panel * l->rows + (other + k) / inputs_per_lane) * WIDTH + half;
+                if (!pairs) {
+                    transform_taps(s, tap, k * 9 * LANES, to, l->plane);
+                    continue;
+                }
+                for (int i = 0; i < 2; i++) transform_taps(s, tap, (k + i) * 9 * LANES, (float *)halves[i], LANES);
+                store_pairs(both, PLANES, to, l->plane);
             }
         }
 }
@@ -533,9 +564,9 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
             *(d9_vector *)sums[p] = sum_of_parts;
         }
         if (s->scheme == D9_WINOGRAD_DENSE)
-            two_dimensions(filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, taps[0], LANES);
+            two_dimensions(filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0], LANES);
         else
-            two_dimensions(strided_filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, taps[0], LANES);
+            two_dimensions(strided_filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
             memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap],
                    (size_t)d9_least(LANES, s->inputs - i) * sizeof(float));
@@ -547,53 +578,56 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
 static const d9_product_layout tiles_are_rows = {GROUP, 1, GROUP}, channels_are_rows = {1, GROUP, 4};
 enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* TALL + n LOW = GROUP */
 
-static __attribute__((noinline)) void many_tiles(const float *v, int64_t group, const float *u, int64_t groups,
-                                                 bool add, float *m) {
-    d9_product(D9_PRODUCT_ROWS, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
-}
-
-static __attribute__((noinline)) void few_tiles(const float *v, int64_t group, const float *u, int64_t groups, bool add,
-                                                float *m) {
-    d9_product(FEW, tiles_are_rows, v, group, u, groups, add, m, WIDTH);
-}
+typedef void block_product(const float *a, int64_t group, const float *b, int64_t groups, bool add, float *c);
+#define PRODUCT_(name, pairs, rows, layout)                                                                            \
+    static __attribute__((noinline)) void name(const float *a, int64_t group, const float *b, int64_t groups,          \
+                                               bool add, float *c) {                                                   \
+        d9_product(pairs, rows, layout, a, group, b, groups, add, c, WIDTH);                                           \
+    }
+PRODUCT_(many_tiles, false, D9_PRODUCT_ROWS, tiles_are_rows)
+PRODUCT_(few_tiles, false, FEW, tiles_are_rows)
+PRODUCT_(tall, false, TALL, channels_are_rows)
+PRODUCT_(low, false, LOW, channels_are_rows)
+#ifdef __AVX512BF16__
+PRODUCT_(many_tiles_pairs, true, D9_PRODUCT_ROWS, tiles_are_rows)
+PRODUCT_(few_tiles_pairs, true, FEW, tiles_are_rows)
+PRODUCT_(tall_pairs, true, TALL, channels_are_rows)
+PRODUCT_(low_pairs, true, LOW, channels_are_rows)
+#define CHOOSE(name, pairs) ((pairs) ? name##_pairs : name)
+#else
+#define CHOOSE(name, pairs) ((void)(pairs), name) /* this level has no bf16 pairs */
+#endif
 
 D9_INLINE void prefetch(const float *begin, const float *end) {
     for (; begin < end; begin += 16) __builtin_prefetch(begin, 0, 2);
 }
 
-void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tiles, int64_t rows, int64_t channels,
-                                    int64_t step, int64_t panels, const float *next, float *m) {
-    for (int64_t c = 0; c < channels; c += step)
+void D9_LOOP_NAME(winograd_product)(bool pairs, const float *v, const float *u, int64_t tiles, int64_t rows,
+                                    int64_t depth, int64_t step, int64_t panels, const float *next, float *m) {
+    block_product *const many_rows = CHOOSE(many_tiles, pairs), *const few_rows = CHOOSE(few_tiles, pairs);
+    for (int64_t c = 0; c < depth; c += step)
         for (int64_t j = 0; j < panels; j++) {
-            const int64_t groups = d9_least(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
-            const bool last = j + 1 == panels, end = c + step >= channels;
-            const float *ahead = !last ? u + ((j + 1) * channels + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
+            const int64_t groups = d9_least(step, depth - c) / GROUP, size = groups * GROUP * WIDTH;
+            const bool last = j + 1 == panels, end = c + step >= depth;
+            const float *ahead = !last ? u + ((j + 1) * depth + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
             const int64_t slice = size * D9_PRODUCT_ROWS / tiles;
             for (int64_t t = 0, done; t < tiles; t += done, ahead += slice) {
                 const bool many = tiles - t > (D9_PRODUCT_ROWS - 1) / FEW * FEW;
                 done = many ? D9_PRODUCT_ROWS : FEW;
                 if (many) prefetch(ahead, ahead + slice);
-                (many ? many_tiles : few_tiles)(v + (c / GROUP * rows + t) * GROUP, rows * GROUP,
-                                                u + (j * channels + c) * WIDTH, groups, c > 0,
-                                                m + (j * rows + t) * WIDTH);
+                (many ? many_rows : few_rows)(v + (c / GROUP * rows + t) * GROUP, rows * GROUP,
+                                              u + (j * depth + c) * WIDTH, groups, c > 0, m + (j * rows + t) * WIDTH);
             }
         }
 }
 
-static __attribute__((noinline)) void tall(const float *w, const float *v, int64_t groups, bool add, float *u) {
-    d9_product(TALL, channels_are_rows, w, 4 * GROUP, v, groups, add, u, WIDTH);
-}
-
-static __attribute__((noinline)) void low(const float *w, const float *v, int64_t groups, bool add, float *u) {
-    d9_product(LOW, channels_are_rows, w, 4 * GROUP, v, groups, add, u, WIDTH);
-}
-
-void D9_LOOP_NAME(winograd_gradient_product)(const float *w, const float *v, int64_t tiles, int64_t rows,
+void D9_LOOP_NAME(winograd_gradient_product)(bool pairs, const float *w, const float *v, int64_t depth, int64_t rows,
                                              int64_t channels, bool add, float *u) {
+    block_product *const first = CHOOSE(tall, pairs), *const others = CHOOSE(low, pairs);
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
         /* u is large and read once a block, so its next rows are prefetched during these sums. */
         prefetch(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
-        tall(w, v, tiles / 4, add, u);
-        for (int64_t k = TALL; k < GROUP; k += LOW) low(w + k, v, tiles / 4, add, u + k * WIDTH);
+        first(w, 4 * GROUP, v, depth / 4, add, u);
+        for (int64_t k = TALL; k < GROUP; k += LOW) others(w + k, 4 * GROUP, v, depth / 4, add, u + k * WIDTH);
     }
 }
