@@ -42,7 +42,8 @@ typedef struct d9_node_time {  /* a rule in a plan and its time */
     const char *why;           /* reason for the choice, for users: "first choice"; "" if there was no choice */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
-    bool in_f32; /* the rule does not round between its nodes */
+    bool in_f32;            /* the rule does not round between its nodes */
+    bool rounds_transforms; /* its convolutions round transformed operands to half precision */
 } d9_node_time;
 
 /* Time of one algorithm for a node of a rule: `seconds` as the rule runs it; `bare_seconds` only the library's call,

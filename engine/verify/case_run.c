@@ -142,6 +142,18 @@ done:
     return status;
 }
 
+static d9_status find_rounded_transforms(const d9_session *session, bool *found) {
+    d9_status status;
+    d9_node_time *rules = NULL;
+    const int count = session->backend->times(session->train_plan, NULL, 0, false);
+    D9_TRY(D9_ALLOCATE(session->context, count, "rules", &rules));
+    session->backend->times(session->train_plan, rules, count, false);
+    for (int i = 0; i < count; i++) *found |= rules[i].rounds_transforms;
+done:
+    d9_release(session->context, rules);
+    return status;
+}
+
 static d9_status run_training(d9_context *context, const d9_reference_case *reference,
                               const d9_case_run_options *options, d9_recorded_tensors *recorded) {
     d9_status status;
@@ -149,6 +161,7 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
     d9_session session = {0};
     run self = {reference, &session, recorded};
     D9_TRY(d9_case_session(context, reference, options, &config, &session));
+    D9_TRY(find_rounded_transforms(&session, &recorded->rounds_transforms));
     for (int64_t step = 0; step < reference->steps; step++) {
         D9_TRY(d9_session_step(&session, step));
         D9_TRY(session.backend->sync(context, session.device));

@@ -15,6 +15,7 @@ typedef struct d9_recorded_tensors { /* all zero: empty */
     d9_arena arena;
     d9_recorded_tensor *rows;
     int count, capacity;
+    bool rounds_transforms; /* the run's convolutions rounded transformed operands to half precision */
 } d9_recorded_tensors;
 
 /* Adds a row named PREFIX NAME; the caller fills its `count` values. */

@@ -37,6 +37,8 @@ typedef struct d9_cpu_conv_kernel {
     int64_t (*scratch_bytes)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape); /* aligned to 64 bytes */
     void (*run)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape, const d9_cpu_conv_arrays *arrays, void *scratch);
     bool (*pools)(const d9_cpu_conv_shape *shape); /* NULL: never */
+    /* True if it transforms the operands of its products and rounds them to bf16; NULL: never. */
+    bool (*rounds_transforms)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape);
 } d9_cpu_conv_kernel;
 
 extern const d9_cpu_conv_kernel *const d9_cpu_conv_kernels[]; /* ends with NULL */

@@ -44,8 +44,8 @@ enum {
 };
 
 /* True if a product's operands are pairs of bf16. */
-static bool multiplies_pairs(const d9_cpu *cpu, d9_kernel_store store) {
-    return store == D9_KERNEL_BF16 && cpu->loops->product_pairs;
+static bool multiplies_pairs(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+    return s->store == D9_KERNEL_BF16 && cpu->loops->product_pairs;
 }
 
 /* `channels` and `rows` count lanes. */
@@ -102,7 +102,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
     p.panels_at_once = d9_least(p.panels, d9_most(1, AT_ONCE / width));
-    const bool pairs = multiplies_pairs(cpu, s->store);
+    const bool pairs = multiplies_pairs(cpu, s);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_CHANNEL_PAIRS : D9_WINOGRAD_F32;
     const int64_t depth = d9_round_up(pairs ? d9_parts_of(p.in.channels, 2) : p.in.channels, GROUP);
     const int64_t largest = d9_most(1, tiles_of(cpu) * PLANES / p.positions);
@@ -189,7 +189,7 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
                             : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
                                                                 : d9_most(1, tiles_of(cpu) / 2);
-    const bool pairs = multiplies_pairs(cpu, s->store);
+    const bool pairs = multiplies_pairs(cpu, s);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
     p.whole = pairs ? 8 : 4;
     p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.whole);
@@ -298,5 +298,9 @@ static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv
     (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT ? run_gradient : run_conv)(cpu, s, arrays, scratch);
 }
 
-const d9_cpu_conv_kernel d9_cpu_conv_winograd = {
-    .name = "winograd", .fits = fits, .scratch_bytes = scratch_bytes, .run = run, .pools = pools};
+const d9_cpu_conv_kernel d9_cpu_conv_winograd = {.name = "winograd",
+                                                 .fits = fits,
+                                                 .scratch_bytes = scratch_bytes,
+                                                 .run = run,
+                                                 .pools = pools,
+                                                 .rounds_transforms = multiplies_pairs};

@@ -67,6 +67,12 @@ void d9_conv_name_own(const d9_cpu_conv_kernel *kernel, char *choice, size_t siz
     snprintf(choice, size, "%s %s", own, kernel->name);
 }
 
+bool d9_conv_rounds_transforms(const d9_site *site, int node, const d9_cpu_conv_kernel *kernel) {
+    const d9_site part = d9_site_part(site, node, 1);
+    const d9_cpu_conv_shape shape = d9_conv_shape_of(&part);
+    return kernel && kernel->rounds_transforms && kernel->rounds_transforms(d9_cpu_of(site), &shape);
+}
+
 /* ---- building ---- */
 
 static d9_status build_own(d9_context *context, const d9_site *site, d9_conv *c, bool *built) {

@@ -185,6 +185,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     for (int i = 0; i < count && !built; i++) D9_TRY(d9_conv_build(context, site, &algorithms[i], made, &built));
     if (!built) D9_TRY(d9_fail(context, D9_DEVICE, "%s: no kernel for this convolution", site->nodes[0]->role));
     snprintf(site->choice, sizeof site->choice, "%s", made->choice);
+    site->rounds_transforms = d9_conv_rounds_transforms(site, 0, made->kernel);
 done:
     return status;
 }

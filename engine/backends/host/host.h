@@ -21,11 +21,12 @@ typedef struct d9_site {
     uint8_t *const *buffers; /* [D9_BUFFER_COUNT] */
     int threads;
     const d9_backend_options *options;
-    void *backend;       /* the backend's own state, made by its `open`: a d9_cpu_device for the backend cpu */
-    const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
-    void *data;          /* the rule's own data; made by prepare, freed by release */
-    char choice[96];     /* choice made by prepare, for the plan's text ("own winograd") */
-    char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
+    void *backend;          /* the backend's own state, made by its `open`: a d9_cpu_device for the backend cpu */
+    const d9_plan *plan;    /* plan of the site; during `match` it holds only the earlier sites */
+    void *data;             /* the rule's own data; made by prepare, freed by release */
+    char choice[96];        /* choice made by prepare, for the plan's text ("own winograd") */
+    char why[64];           /* reason for the choice, for users; may contain times, so it is not part of the plan */
+    bool rounds_transforms; /* set by prepare: a convolution's transformed operands are rounded to half precision */
 } d9_site;
 
 typedef struct d9_rule {
