@@ -8,13 +8,14 @@
 #include "kernels/cpu/integers.h"
 
 enum {
-    LANE = 4,             /* bytes */
-    K_BLOCK = 256,        /* lanes: one panel of each operand fits into the L1 cache */
-    SLICE = 64 * K_BLOCK, /* lanes of K summed in f32 before slices are added: limits the rounding error */
-    WIDE = 512,           /* columns of a task that has few rows */
-    PACK_COLUMNS = 128,   /* columns of weights that one packing task packs */
-    TASKS = 4,            /* tasks for each thread, so that all threads end at about the same time */
-    WAKE = 4 << 20,       /* operations that one thread computes in the time it takes to wake another */
+    LANE = 4,            /* bytes */
+    K_BLOCK = 256,       /* lanes: one panel of each operand fits into the L1 cache */
+    SLICE = 8 * K_BLOCK, /* lanes of a long K that one task multiplies; limits the rounding error, too */
+    WIDE = 512,          /* columns of a task that has few rows */
+    PACK_COLUMNS = 128,  /* columns of weights that one packing task packs */
+    TASKS = 4,           /* wanted tasks for each thread, so that all threads end at about the same time */
+    LONG_TASKS = 2,      /* the same if K is long, because each task packs its operands */
+    WAKE = 4 << 20,      /* operations that one thread computes in the time it takes to wake another */
 };
 
 typedef struct plan {
@@ -42,7 +43,7 @@ static void cut_k(const d9_gemm *g, plan *p) {
 }
 
 static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
-    const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = TASKS * cpu->threads;
+    const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = (p->across ? LONG_TASKS : TASKS) * cpu->threads;
     int64_t rows, columns;
     if (p->across) { /* the cache holds a block of sums and one of each operand */
         const int64_t room = cache / LANE * 3 / 4;
@@ -64,9 +65,9 @@ static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
 
 static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     plan p = {.across = g->form == D9_GEMM_ACROSS_ACROSS};
-    cpu->loops->gemm_tile(g->m, &p.tile);
+    cpu->loops->gemm_tile(&p.tile);
     p.pairs = p.tile.pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
-    p.rows = p.across ? p.tile.rows_across : p.tile.rows;
+    p.rows = p.across ? p.tile.rows_across : p.tile.rows_along;
     p.columns = d9_round_up(g->n, p.tile.width);
     cut_k(g, &p);
     cut_rows_and_columns(cpu, g, &p);
@@ -76,10 +77,10 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     p.b = p.across ? p.k_block * p.column_block * LANE : 0;
     p.sums = (alone ? p.rows * p.tile.width : p.row_block * p.column_block) * LANE;
     p.places = p.row_block * (int64_t)sizeof(int64_t);
-    p.temporary = d9_most(d9_most(p.row_block, p.column_block), d9_most(K_BLOCK, PACK_COLUMNS)) * LANE;
+    p.temporary = (p.across ? d9_most(p.row_block, p.column_block) : d9_most(K_BLOCK, PACK_COLUMNS)) * LANE;
     int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = d9_round_up(*bytes[i], 64);
-    p.thread = p.a + p.b + p.sums + p.places + 2 * p.temporary;
+    p.thread = p.a + p.b + p.sums + p.places + 2 * D9_GEMM_AT_ONCE * p.temporary;
     return p;
 }
 
@@ -100,7 +101,7 @@ typedef struct job {
 typedef struct room { /* one thread's part of the scratch */
     float *a, *b, *sums;
     int64_t *places;
-    float *temporary[2];
+    float *temporary;
 } room;
 
 static room room_of(const job *j, int thread) {
@@ -111,7 +112,7 @@ static room room_of(const job *j, int thread) {
     r.sums = (float *)(void *)(at += p->b);
     r.places = (int64_t *)(void *)(at += p->sums);
     at += p->places;
-    for (int i = 0; i < 2; i++, at += p->temporary) r.temporary[i] = (float *)(void *)at;
+    r.temporary = (float *)(void *)at;
     return r;
 }
 
@@ -144,7 +145,8 @@ static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_so
                                  .k_count = d9_least(lanes * each, j->gemm->k - lane * each),
                                  .panel = panel,
                                  .lanes = lanes,
-                                 .temporary = {r->temporary[0], r->temporary[1]},
+                                 .temporary = r->temporary,
+                                 .temporary_row = j->plan->temporary / LANE,
                                  .to = to};
 }
 
@@ -204,7 +206,6 @@ static void multiply_block(const job *j, int thread, int64_t i) {
         }
         loops->gemm_multiply(&(struct d9_gemm_block){.pairs = p->pairs,
                                                      .across = p->across,
-                                                     .rows = p->rows,
                                                      .rows_count = rows,
                                                      .columns_count = columns,
                                                      .lanes = lanes,

@@ -58,12 +58,15 @@ d9_gemm_target d9_gemm_result(d9_kernel_out y, int64_t rows, int64_t columns);
 /* ---- shared by the loops and the driver ---- */
 
 /* Packed blocks are measured in lanes: a lane is one f32 along K or, with `pairs`, two neighbouring bf16. */
-enum { D9_GEMM_LINE = 16 }; /* consecutive lanes of a row in a block packed along K */
+enum {
+    D9_GEMM_LINE = 16,    /* consecutive lanes of a row in a block packed along K */
+    D9_GEMM_AT_ONCE = 16, /* lanes that are packed together in a block packed across K */
+};
 
-struct d9_gemm_tile { /* register tile of a level's product */
-    bool pairs;       /* bf16 is multiplied directly, two values per lane */
-    int rows, width;
-    int rows_across; /* best number of rows if `a` is across K; set from m */
+struct d9_gemm_tile {            /* how a level multiplies */
+    bool pairs;                  /* bf16 is multiplied directly, two values per lane */
+    int rows_along, rows_across; /* of a panel of a, packed along or across K */
+    int width;                   /* columns of a panel of b */
 };
 
 struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and `lanes` lanes */
@@ -73,15 +76,13 @@ struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and 
     int64_t k, k_count;  /* elements along K */
     int panel;
     int64_t lanes;
-    float *temporary[2]; /* each holds one row's part of the block */
+    float *temporary; /* 2 D9_GEMM_AT_ONCE rows' parts of the block, `temporary_row` floats apart */
+    int64_t temporary_row;
     float *to;
 };
 
-typedef void d9_gemm_product(const float *a, const float *b, int64_t lanes, bool add, float *c);
-
 struct d9_gemm_block { /* packed operands to multiply */
     bool pairs, across;
-    int rows;
     int64_t rows_count, columns_count, lanes;
     const float *a, *b;
     bool add, last;        /* add to the sums of earlier K blocks; this is the last K block */

@@ -5,29 +5,20 @@
  *   transposed   (K, panel)                          rows along K, transposed: only for weights, which are few */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
+#include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/product.h"
 #include "kernels/cpu/loops/tile.h"
 
 #include <string.h>
 
-enum { LINE = D9_GEMM_LINE, WIDTH = D9_PRODUCT_WIDTH };
+enum { LINE = D9_GEMM_LINE, LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH };
 
-/* Possible tile heights of a product across K; several, so that few rows are wasted if m is small. */
-#ifdef __AVX512F__
-#define ROW_COUNTS(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#else
-#define ROW_COUNTS(X) X(6)
-#endif
+/* Rows of a panel across K: two register tiles. */
+enum { TALL = LANES == 16 ? 8 : 6, ACROSS = 2 * TALL };
 
-/* Each step also loads a row of b, which costs about as much as one row of sums. */
-void D9_LOOP_NAME(gemm_tile)(int64_t m, struct d9_gemm_tile *tile) {
-    int64_t best = INT64_MAX;
-    *tile = (struct d9_gemm_tile){.pairs = D9_PRODUCT_PAIRS, .rows = D9_PRODUCT_ROWS, .width = WIDTH};
-#define TRY_(count)                                                                                                    \
-    if ((m + count - 1) / count * (count + 1) <= best)                                                                 \
-        best = (m + count - 1) / count * (count + 1), tile->rows_across = count;
-    ROW_COUNTS(TRY_)
-#undef TRY_
+void D9_LOOP_NAME(gemm_tile)(struct d9_gemm_tile *tile) {
+    *tile = (struct d9_gemm_tile){
+        .pairs = D9_PRODUCT_PAIRS, .rows_along = D9_PRODUCT_ROWS, .rows_across = ACROSS, .width = WIDTH};
 }
 
 /* ---- rows of patches ---- */
@@ -171,18 +162,43 @@ static inline __attribute__((always_inline)) void lay(const struct d9_gemm_sourc
 
 /* ---- packing ---- */
 
+/* True if every row is one pixel of x: neither padding nor several taps. */
+static bool is_plain(const struct d9_gemm_source *s) {
+    return s->taps_high == 1 && s->taps_wide == 1 && s->top >= 0 && s->left >= 0 &&
+           (s->high - 1) * s->step + s->top < s->height && (s->wide - 1) * s->step + s->left < s->width;
+}
+
+/* Element `from` of a plain source's row. */
+static inline const char *plain_row(const struct d9_gemm_source *s, place at, int64_t from) {
+    const int64_t line = at.h * s->step + s->top, pixel = at.w * s->step + s->left;
+    return (const char *)s->x.data +
+           (s->start + at.n * s->image + line * s->line + pixel * s->pixel + from) * d9_kernel_store_bytes(s->x.store);
+}
+
+/* Copies `bytes` as lines of 64 bytes, `stride` floats apart; the last is padded with zeros. */
+static inline void copy_lines(const char *from, int64_t bytes, int64_t stride, float *to) {
+    for (; bytes >= LINE * 4; bytes -= LINE * 4, from += LINE * 4, to += stride) memcpy(to, from, LINE * 4);
+    if (bytes == 0) return;
+    memset(to, 0, LINE * 4);
+    memcpy(to, from, (size_t)bytes);
+}
+
 static inline __attribute__((always_inline)) void pack_along(const struct d9_gemm_pack *p, const bool pairs) {
-    const int64_t lines = d9_parts_of(p->lanes, LINE), stride = p->panel * LINE;
+    const int64_t lines = d9_parts_of(p->lanes, LINE), stride = p->panel * LINE, bytes = pairs ? 2 : 4;
+    const bool plain = is_plain(p->source) && bytes == d9_kernel_store_bytes(p->source->x.store);
     place at = place_of(p->source, p->from);
     for (int64_t first = 0; first < p->count; first += p->panel)
         for (int64_t r = 0; r < p->panel; r++) {
             float *to = p->to + first * lines * LINE + r * LINE;
-            if (first + r < p->count) {
-                lay(p->source, at, pairs, p->k, p->k_count, pairs ? 2 * LINE : LINE, stride, to);
-                advance(p->source, &at);
-            } else {
+            if (first + r >= p->count) {
                 for (int64_t g = 0; g < lines; g++) memset(to + g * stride, 0, LINE * 4);
+                continue;
             }
+            if (plain)
+                copy_lines(plain_row(p->source, at, p->k), p->k_count * bytes, stride, to);
+            else
+                lay(p->source, at, pairs, p->k, p->k_count, pairs ? 2 * LINE : LINE, stride, to);
+            advance(p->source, &at);
         }
 }
 
@@ -193,56 +209,59 @@ void D9_LOOP_NAME(gemm_pack_along)(const struct d9_gemm_pack *p) {
         pack_along(p, false);
 }
 
-static inline __attribute__((always_inline)) void interleave(const int64_t panel, const uint16_t *low,
-                                                             const uint16_t *high, int64_t count, int64_t stride,
-                                                             uint32_t *to) {
-    for (; count >= panel; count -= panel, low += panel, high += panel, to += stride) {
+/* One lane of a panel: `count` columns of one row or, with pairs, of two; the others are zero. */
+D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *const *row, int64_t from, int64_t count,
+                         float *to) {
+    if (pairs) {
+        const uint16_t *low = (const uint16_t *)row[0] + from, *high = (const uint16_t *)row[1] + from;
+        uint32_t *lane = (uint32_t *)(void *)to;
+        if (count >= panel) {
 #pragma omp simd
-        for (int64_t i = 0; i < panel; i++) to[i] = (uint32_t)low[i] | (uint32_t)high[i] << 16;
+            for (int64_t i = 0; i < panel; i++) lane[i] = (uint32_t)low[i] | (uint32_t)high[i] << 16;
+            return;
+        }
+        for (int64_t i = 0; i < panel; i++) lane[i] = i < count ? (uint32_t)low[i] | (uint32_t)high[i] << 16 : 0;
+        return;
     }
-    if (count == 0) return;
-    for (int64_t i = 0; i < panel; i++) to[i] = i < count ? (uint32_t)low[i] | (uint32_t)high[i] << 16 : 0;
+    if (count < panel) memset(to, 0, (size_t)panel * 4);
+    memcpy(to, (const float *)row[0] + from, (size_t)(count < panel ? count : panel) * 4);
 }
 
-static inline __attribute__((always_inline)) void pack_across(const struct d9_gemm_pack *p, const int64_t panel) {
+/* A few lanes at a time: they fill a stretch of each panel, while the panels begin at addresses that share cache sets.
+ */
+D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, const bool pairs) {
+    const int rows_per_lane = pairs ? 2 : 1;
+    const bool plain = is_plain(p->source) && d9_kernel_store_bytes(p->source->x.store) == (pairs ? 2 : 4);
     place at = place_of(p->source, p->k);
-    for (int64_t k = 0; k < p->lanes; k++) {
-        lay(p->source, at, false, p->from, p->count, panel, panel * p->lanes, p->to + k * panel);
-        advance(p->source, &at);
-    }
-}
-
-static inline __attribute__((always_inline)) void pack_pairs_across(const struct d9_gemm_pack *p, const int64_t panel) {
-    place at = place_of(p->source, p->k);
-    for (int64_t k = 0; k < p->lanes; k++) {
-        const uint16_t *row[2];
-        for (int i = 0; i < 2; i++) {
-            row[i] = (const uint16_t *)(const void *)p->temporary[i];
-            if (2 * k + i < p->k_count)
-                row[i] = fetch(p->source, at, true, p->from, p->count, p->temporary[i]);
+    for (int64_t k = 0; k < p->lanes; k += D9_GEMM_AT_ONCE) {
+        const void *row[2 * D9_GEMM_AT_ONCE];
+        const int64_t lanes = d9_least(D9_GEMM_AT_ONCE, p->lanes - k);
+        for (int64_t i = 0; i < lanes * rows_per_lane; i++) {
+            float *temporary = p->temporary + i * p->temporary_row;
+            if (k * rows_per_lane + i >= p->k_count)
+                row[i] = memset(temporary, 0, (size_t)p->count * 4);
+            else if (plain)
+                row[i] = plain_row(p->source, at, p->from);
             else
-                memset(p->temporary[i], 0, (size_t)p->count * 2);
+                row[i] = fetch(p->source, at, pairs, p->from, p->count, temporary);
             advance(p->source, &at);
         }
-        interleave(panel, row[0], row[1], p->count, panel * p->lanes, (uint32_t *)(void *)(p->to + k * panel));
+        for (int64_t first = 0; first < p->count; first += panel)
+            for (int64_t i = 0; i < lanes; i++)
+                pack_lane(panel, pairs, row + i * rows_per_lane, first, p->count - first,
+                          p->to + first * p->lanes + (k + i) * panel);
     }
 }
 
 void D9_LOOP_NAME(gemm_pack_across)(const struct d9_gemm_pack *p) {
-    switch (p->panel * 2 + p->pairs) {
-#define CASE_(rows)                                                                                                    \
-    case rows * 2:                                                                                                     \
-        pack_across(p, rows);                                                                                          \
-        break;                                                                                                         \
-    case rows * 2 + 1:                                                                                                 \
-        pack_pairs_across(p, rows);                                                                                    \
-        break;
-        ROW_COUNTS(CASE_)
-        CASE_(WIDTH)
-#undef CASE_
-    default:
-        break;
-    }
+    if (p->panel == WIDTH && p->pairs)
+        pack_across(p, WIDTH, true);
+    else if (p->panel == WIDTH)
+        pack_across(p, WIDTH, false);
+    else if (p->pairs)
+        pack_across(p, ACROSS, true);
+    else
+        pack_across(p, ACROSS, false);
 }
 
 void D9_LOOP_NAME(gemm_pack_turned)(const struct d9_gemm_pack *p) {
@@ -253,7 +272,7 @@ void D9_LOOP_NAME(gemm_pack_turned)(const struct d9_gemm_pack *p) {
             float *to = p->to + first * p->lanes + c, lane = 0;
             int64_t k = 0;
             if (first + c < p->count) {
-                const char *row = fetch(p->source, at, p->pairs, p->k, p->k_count, p->temporary[0]);
+                const char *row = fetch(p->source, at, p->pairs, p->k, p->k_count, p->temporary);
                 advance(p->source, &at);
                 for (; (k + 1) * 4 <= bytes; k++) memcpy(to + k * p->panel, row + k * 4, 4);
                 if (bytes % 4) memcpy(&lane, row + k * 4, 2), to[k++ * p->panel] = lane;
@@ -264,69 +283,102 @@ void D9_LOOP_NAME(gemm_pack_turned)(const struct d9_gemm_pack *p) {
 
 /* ---- multiplying ---- */
 
-static void along(const float *a, const float *b, int64_t lanes, bool add, float *c) {
-    d9_product_tail(false, true, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, a, D9_PRODUCT_ROWS * LINE, b,
-                    lanes / LINE, lanes % LINE, add, c, WIDTH);
-}
-#define ACROSS_(rows)                                                                                                  \
-    static void across_##rows(const float *a, const float *b, int64_t lanes, bool add, float *c) {                     \
-        d9_product_tail(false, true, rows, (d9_product_layout){1, rows, 4}, a, 4 * rows, b, lanes / 4, lanes % 4, add, \
-                        c, WIDTH);                                                                                     \
-    }
-ROW_COUNTS(ACROSS_)
+typedef struct register_tile { /* rows of a times a panel of b */
+    const float *a, *b;
+    int64_t lanes;
+    bool add;              /* to `sums` */
+    float *sums;           /* (rows, WIDTH); written unless `places` is given */
+    const int64_t *places; /* index in y of each row's first column; NULL: the sums do not go to y */
+    int64_t column;        /* first column */
+    d9_kernel_out y;
+} register_tile;
 
-#ifdef __AVX512BF16__
-static void along_pairs(const float *a, const float *b, int64_t lanes, bool add, float *c) {
-    d9_product_tail(true, true, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, a, D9_PRODUCT_ROWS * LINE, b,
-                    lanes / LINE, lanes % LINE, add, c, WIDTH);
-}
-#define ACROSS_PAIRS_(rows)                                                                                            \
-    static void across_pairs_##rows(const float *a, const float *b, int64_t lanes, bool add, float *c) {               \
-        d9_product_tail(true, true, rows, (d9_product_layout){1, rows, 4}, a, 4 * rows, b, lanes / 4, lanes % 4, add,  \
-                        c, WIDTH);                                                                                     \
+D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, const d9_kernel_store store,
+                          const register_tile *t) {
+    D9_UNROLL for (int i = 0; i < rows; i++) {
+        const int64_t at = t->places[i] + t->column;
+        if (store == D9_KERNEL_F32) {
+            *(d9_loose_vector *)((float *)t->y.data + at) = sum[i][0];
+            *(d9_loose_vector *)((float *)t->y.data + at + LANES) = sum[i][1];
+        } else {
+            *(d9_narrow_vector *)((uint16_t *)t->y.data + at) = d9_lanes_narrow(sum[i][0]);
+            *(d9_narrow_vector *)((uint16_t *)t->y.data + at + LANES) = d9_lanes_narrow(sum[i][1]);
+        }
     }
-ROW_COUNTS(ACROSS_PAIRS_)
-#define PAIRED(name, plain) name
+}
+
+D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
+                        const register_tile *t) {
+    d9_vector sum[D9_PRODUCT_ROWS][2];
+    D9_UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (d9_vector){0};
+    d9_product_add(pairs, rows, l, t->a, group, t->b, t->lanes / l.depth, t->lanes % l.depth, sum);
+    /* Earlier sums are added last, which keeps the rounding error of a long sum small. */
+    if (t->add) {
+        D9_UNROLL for (int i = 0; i < rows; i++) {
+            sum[i][0] += *(const d9_vector *)(t->sums + i * WIDTH);
+            sum[i][1] += *(const d9_vector *)(t->sums + i * WIDTH + LANES);
+        }
+    }
+    if (t->places && t->y.store == D9_KERNEL_F32) {
+        store_sums(sum, rows, D9_KERNEL_F32, t);
+        return;
+    }
+    if (t->places) {
+        store_sums(sum, rows, D9_KERNEL_BF16, t);
+        return;
+    }
+    D9_UNROLL for (int i = 0; i < rows; i++) {
+        *(d9_vector *)(t->sums + i * WIDTH) = sum[i][0];
+        *(d9_vector *)(t->sums + i * WIDTH + LANES) = sum[i][1];
+    }
+}
+
+#define TILES_(name, pairs)                                                                                            \
+    static __attribute__((noinline)) void along##name(const register_tile *t) {                                        \
+        multiply(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);                \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void across##name(const register_tile *t) {                                       \
+        multiply(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                       \
+    }
+TILES_(, false)
+#ifdef __AVX512BF16__
+TILES_(_pairs, true)
+#define CHOOSE(name, pairs) ((pairs) ? name##_pairs : name)
 #else
-#define PAIRED(name, plain) plain /* this level has no bf16 pairs */
+#define CHOOSE(name, pairs) ((void)(pairs), name) /* this level has no bf16 pairs */
 #endif
 
-static d9_gemm_product *product_of(bool pairs, bool is_across, int rows) {
-    if (!is_across) return pairs ? PAIRED(along_pairs, along) : along;
-    switch (rows) {
-#define CASE_(count)                                                                                                   \
-    case count:                                                                                                        \
-        return pairs ? PAIRED(across_pairs_##count, across_##count) : across_##count;
-        ROW_COUNTS(CASE_)
-#undef CASE_
-    default:
-        return NULL;
-    }
-}
-
 static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
-    if (y.store == D9_KERNEL_F32) {
-        if (count == WIDTH)
-            memcpy((float *)y.data + at, sums, WIDTH * 4);
-        else
-            move_f32(sums, count, (float *)y.data + at);
-    } else {
+    if (y.store == D9_KERNEL_F32)
+        move_f32(sums, count, (float *)y.data + at);
+    else
         d9_bf16_narrow(sums, count, (uint16_t *)y.data + at);
-    }
 }
 
 /* A panel of b stays in the L1 cache while it is multiplied by all panels of a. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
-    d9_gemm_product *product = product_of(g->pairs, g->across, g->rows);
-    const int64_t lines = d9_round_up(g->lanes, LINE), a_panel = g->rows * (g->across ? g->lanes : lines);
+    void (*const product)(const register_tile *t) = g->across ? CHOOSE(across, g->pairs) : CHOOSE(along, g->pairs);
+    const int64_t panel = g->across ? ACROSS : D9_PRODUCT_ROWS, tall = g->across ? TALL : D9_PRODUCT_ROWS;
+    const int64_t a_panel = panel * (g->across ? g->lanes : d9_round_up(g->lanes, LINE));
     float *sums = g->sums;
-    for (int64_t column = 0; column < g->columns_count; column += WIDTH)
-        for (int64_t row = 0; row < g->rows_count; row += g->rows) {
-            product(g->a + row / g->rows * a_panel, g->b + column * g->lanes, g->lanes, g->add, sums);
-            for (int64_t r = 0; g->last && r < g->rows && row + r < g->rows_count; r++)
-                put(sums + r * WIDTH, d9_least(WIDTH, g->columns_count - column), g->places[row + r] + column, g->y);
-            if (!g->alone) sums += g->rows * WIDTH;
+    for (int64_t column = 0; column < g->columns_count; column += WIDTH) {
+        const int64_t columns = d9_least(WIDTH, g->columns_count - column);
+        for (int64_t row = 0; row < g->rows_count; row += tall) {
+            const int64_t within = row % panel, rows = d9_least(tall, g->rows_count - row);
+            const bool whole = rows == tall && columns == WIDTH; /* the product stores the sums in y */
+            product(&(register_tile){.a = g->a + row / panel * a_panel + within,
+                                     .b = g->b + column * g->lanes,
+                                     .lanes = g->lanes,
+                                     .add = g->add,
+                                     .sums = sums,
+                                     .places = g->last && whole ? g->places + row : NULL,
+                                     .column = column,
+                                     .y = g->y});
+            for (int64_t r = 0; g->last && !whole && r < rows; r++)
+                put(sums + r * WIDTH, columns, g->places[row + r] + column, g->y);
+            if (!g->alone) sums += tall * WIDTH;
         }
+    }
 }
 
 void D9_LOOP_NAME(gemm_fold)(const float *sums, int64_t slices, int64_t stride, int64_t begin, int64_t end,

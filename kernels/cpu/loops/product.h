@@ -53,19 +53,13 @@ static inline __attribute__((always_inline)) d9_vector d9_product_step(const boo
 }
 #endif
 
-/* `pairs`, `apart`, rows and layout are compile-time constants after inlining. b has groups * depth + tail rows of
- * D9_PRODUCT_WIDTH; `tail` is the number of steps in a last, partial group. Without `add`, c is overwritten. With it,
- * the sums start from c or, if `apart`, are added to c at the end, which keeps the rounding error of a long sum small.
- * b and c are aligned to a vector. */
-static inline __attribute__((always_inline)) void d9_product_tail(const bool pairs, const bool apart, const int rows,
-                                                                  const d9_product_layout l, const float *a,
-                                                                  int64_t group, const float *b, int64_t groups,
-                                                                  int64_t tail, bool add, float *c, int64_t c_row) {
-    d9_vector sum[D9_PRODUCT_ROWS][2];
-    D9_UNROLL for (int i = 0; i < rows; i++) {
-        sum[i][0] = add && !apart ? *(const d9_vector *)(c + i * c_row) : (d9_vector){0};
-        sum[i][1] = add && !apart ? *(const d9_vector *)(c + i * c_row + D9_LANES) : (d9_vector){0};
-    }
+/* Adds the product of a and b to the sums. `pairs`, rows and layout are compile-time constants after inlining. b has
+ * groups * depth + tail rows of D9_PRODUCT_WIDTH; `tail` is the number of steps in a last, partial group. b is aligned
+ * to a vector. */
+static inline __attribute__((always_inline)) void d9_product_add(const bool pairs, const int rows,
+                                                                 const d9_product_layout l, const float *a,
+                                                                 int64_t group, const float *b, int64_t groups,
+                                                                 int64_t tail, d9_vector sum[D9_PRODUCT_ROWS][2]) {
     for (; groups > 0; groups--, a += group, b += l.depth * D9_PRODUCT_WIDTH) {
         D9_UNROLL for (int k = 0; k < l.depth; k++) {
             const d9_vector left = *(const d9_vector *)(b + k * D9_PRODUCT_WIDTH),
@@ -85,24 +79,24 @@ static inline __attribute__((always_inline)) void d9_product_tail(const bool pai
             sum[i][1] = d9_product_step(pairs, sum[i][1], x, right);
         }
     }
-    if (add && apart) {
-        D9_UNROLL for (int i = 0; i < rows; i++) {
-            sum[i][0] += *(const d9_vector *)(c + i * c_row);
-            sum[i][1] += *(const d9_vector *)(c + i * c_row + D9_LANES);
-        }
-    }
-    D9_UNROLL for (int i = 0; i < rows; i++) {
-        *(d9_vector *)(c + i * c_row) = sum[i][0];
-        *(d9_vector *)(c + i * c_row + D9_LANES) = sum[i][1];
-    }
 }
 
-/* The product over whole groups. */
+/* The product over whole groups. Without `add`, c is overwritten; with it, the sums start from c. b and c are aligned
+ * to a vector. */
 static inline __attribute__((always_inline)) void d9_product(const bool pairs, const int rows,
                                                              const d9_product_layout l, const float *a, int64_t group,
                                                              const float *b, int64_t groups, bool add, float *c,
                                                              int64_t c_row) {
-    d9_product_tail(pairs, false, rows, l, a, group, b, groups, 0, add, c, c_row);
+    d9_vector sum[D9_PRODUCT_ROWS][2];
+    D9_UNROLL for (int i = 0; i < rows; i++) {
+        sum[i][0] = add ? *(const d9_vector *)(c + i * c_row) : (d9_vector){0};
+        sum[i][1] = add ? *(const d9_vector *)(c + i * c_row + D9_LANES) : (d9_vector){0};
+    }
+    d9_product_add(pairs, rows, l, a, group, b, groups, 0, sum);
+    D9_UNROLL for (int i = 0; i < rows; i++) {
+        *(d9_vector *)(c + i * c_row) = sum[i][0];
+        *(d9_vector *)(c + i * c_row + D9_LANES) = sum[i][1];
+    }
 }
 
 #endif
