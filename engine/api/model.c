@@ -1,4 +1,4 @@
-/* The public API: models. A model is a file in memory; its network is planned at first use. See dawn9.h. */
+/* The public API: models. A model is a file in memory; the first prediction and each evaluation plan its network. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST_IMAGES = 64 }; /* largest batch for predictions; larger ones are not faster */
+enum { BATCH_WANTED = 64 }; /* predictions with larger batches are not faster */
 
 /* ---- a model from a file's bytes ---- */
 
@@ -104,7 +104,7 @@ done:
 /* ---- prediction ---- */
 
 /* Opens a predictor with a batch of about `count` images. An open predictor is replaced if its batch is smaller than
- * `count` and than MOST_IMAGES, or if features are needed that it does not compute. */
+ * `count` and than BATCH_WANTED, or if features are needed that it does not compute. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -114,7 +114,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch;
-        if ((count <= batch || batch >= MOST_IMAGES) && (predictor->features > 0 || !features)) return D9_OK;
+        if ((count <= batch || batch >= BATCH_WANTED) && (predictor->features > 0 || !features)) return D9_OK;
         d9_predictor_close(predictor);
     }
     return d9_predictor_open(model->context, &options, predictor);

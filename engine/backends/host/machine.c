@@ -15,7 +15,7 @@
 
 enum { PATH_BYTES = 1200 };
 
-/* Reads the beginning of a kernel file, whose size is unknown; false if it cannot be read. */
+/* Reads the beginning of a kernel file, whose size is unknown; false if it is empty or cannot be read. */
 static bool read_start(const char *path, char *text, size_t size) {
     const d9_system *system = d9_system_default();
     size_t used = 0;
