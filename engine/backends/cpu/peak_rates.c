@@ -6,9 +6,9 @@
 #include <omp.h>
 
 enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
-static const double patience_seconds = 2; /* stop after this time; a slow product then gets fewer tries */
+static const double patience_seconds = 2; /* no further try after this time, except that there are at least two */
 
-/* Measures a matrix product computed by our kernels, as a convolution of 1 x 1 pixel. */
+/* Measures a matrix product, as a 1 x 1 convolution of images of one pixel, by our first kernel that fits. */
 static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type type, double *rate) {
     d9_status status = D9_OK;
     const d9_cpu_conv_shape shape = {.pass = D9_CPU_CONV_FORWARD,

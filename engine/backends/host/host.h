@@ -34,7 +34,7 @@ typedef struct d9_rule {
     d9_op ops[D9_MAX_RULE_NODES];
     bool in_f32; /* it computes in f32 between its nodes, even if values there have narrower types; never tf32 */
     bool (*match)(const d9_site *site); /* NULL: equal ops suffice */
-    /* True if the rule does not read `value`, an input of its nodes, but recomputes what it needs; NULL: reads all. */
+    /* True if the rule does not read `value`, an input: it recomputes it or does without it; NULL: reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);

@@ -1,8 +1,8 @@
 /* Convolution and its two gradients as oneDNN primitives on (N, H, W, C) activations.
  *
  * A run converts the arguments for which the primitive needs another layout, runs the primitive, and converts its
- * output back. The weights (O, KH, KW, I) almost always need a conversion. Besides the plain algorithm there are
- * (algorithms.c chooses):
+ * output back. The weights (O, KH, KW, I) almost always need a conversion. Besides the plain algorithm "x1", and
+ * "blocked" in oneDNN's blocked layout, there are
  *
  * "x16", images side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. Several images are
  * therefore placed side by side, separated by the `pad` zero columns of the padding: (N, H, W, C) becomes (N / across,
@@ -68,7 +68,8 @@ static d9_status describe(d9_context *context, const d9_site *site, const d9_one
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint is direct */
+    const bool winograd =
+        c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* the forward hint uses direct */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),
@@ -90,14 +91,14 @@ done:
     return status;
 }
 
-/* Reserves `bytes` at the end of the shared scratch memory; returns the offset. */
+/* Adds `bytes` to the convolution's part of the scratch memory; returns their offset. */
 static int64_t place(d9_onednn_conv *c, int64_t bytes) {
     const int64_t at = c->scratch_bytes;
     c->scratch_bytes += (bytes + 63) / 64 * 64;
     return at;
 }
 
-/* Makes a reorder for an argument that the primitive needs in another layout; for the output, a reorder back. */
+/* Describes an argument's own memory; if the primitive needs another layout, makes a reorder, for the output back. */
 static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onednn_conv *c, int argument) {
     d9_status status;
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
@@ -205,7 +206,7 @@ done:
     return status;
 }
 
-/* Converts an argument to the primitive's layout, or the output back. */
+/* Converts an argument to the primitive's layout, or the output back; does nothing if the layouts are equal. */
 static d9_status stage(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
