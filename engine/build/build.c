@@ -1,4 +1,4 @@
-/* Builds a program, in this order: the plain network, the tricks, the passes, the nodes around the network. */
+/* Builds a program: the plain network, edited by the tricks; then types, gradients and the nodes around the network. */
 #include "build/parts.h"
 #include "config/values.h"
 #include "step/layout.h"
@@ -70,7 +70,7 @@ done:
     return status;
 }
 
-/* Applies all tricks. `any`: a trick that fails with D9_USAGE is left out instead. */
+/* Applies the enabled tricks and those of `options`. `any`: a trick that fails with D9_USAGE is left out instead. */
 static d9_status edit_all(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
                           d9_program *program, d9_graph *forward) {
     d9_status status;
@@ -114,7 +114,7 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
-/* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the rest of the program. */
+/* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the settings of `program`. */
 static d9_status build_forward(d9_context *context, const d9_config *config, const d9_extent *extent,
                                const d9_program_options *options, bool any, d9_program *program, d9_graph *forward) {
     d9_status status;
@@ -134,7 +134,7 @@ done:
 }
 
 /* Changes the batch size of a network. The number of ghost groups stays, because each has its own statistics. */
-static d9_status take_images(const d9_building *b, int64_t images, d9_graph *list) {
+static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = b->program->extent.batch;
     list->values[list->image].shape.d[0] = list->values[list->labels].shape.d[0] = images;
@@ -155,12 +155,12 @@ done:
 
 d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list) {
     d9_status status;
-    d9_program said = {0};
+    d9_program unused = {0};
     d9_extent extent = b->program->extent;
     extent.height = llround(scale * (double)extent.height);
     extent.width = llround(scale * (double)extent.width);
-    D9_TRY(build_forward(b->context, b->config, &extent, b->options, false, &said, list));
-    D9_TRY(take_images(b, images, list));
+    D9_TRY(build_forward(b->context, b->config, &extent, b->options, false, &unused, list));
+    D9_TRY(set_batch_size(b, images, list));
 done:
     return status;
 }
@@ -172,7 +172,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
     const d9_selection *selection = &b->program->selection;
     const d9_shape *image = &like->values[like->image].shape;
     const d9_place place = {.source = "the proxy"};
-    d9_program said = {0};
+    d9_program unused = {0};
     d9_extent extent = b->program->extent;
     d9_config second = *b->config;
     d9_tree *map;
@@ -184,7 +184,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
                           &(d9_binding){second.model->options, second.model_options}, 1, NULL));
     extent.height = image->d[1];
     extent.width = image->d[2];
-    status = build_forward(b->context, &second, &extent, b->options, true, &said, list);
+    status = build_forward(b->context, &second, &extent, b->options, true, &unused, list);
     if (status == D9_USAGE) {
         char why[sizeof b->context->message];
         snprintf(why, sizeof why, "%s", b->context->message);
@@ -193,7 +193,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
                          selection->trick, (long long)extent.height, (long long)extent.width, why);
     }
     D9_TRY(status);
-    D9_TRY(take_images(b, images, list));
+    D9_TRY(set_batch_size(b, images, list));
 done:
     return status;
 }

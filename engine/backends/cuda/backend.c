@@ -1,4 +1,4 @@
-/* The device of the CUDA backend: memory, data besides the program's buffers, and checks of indices on the host. */
+/* The device of the CUDA backend: memory, data besides the program's buffers, checks of indices, peak rates. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
@@ -288,8 +288,8 @@ static d9_cuda_indices *changed_indices_of(d9_cuda *cuda, const d9_value *value)
     return NULL;
 }
 
-/* Checks that the values of a node's input lie in [0, below), and marks the buffer as checked. A buffer that this plan
- * does not read is left for another plan's check. */
+/* Checks that the values of a node's input lie in [0, below) if its buffer was written since the last check, and marks
+ * the buffer as checked. A buffer that this plan does not read is left for another plan's check. */
 static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph *graph, const d9_node *node, int input,
                              const char *what, int64_t below) {
     const d9_value *value = &graph->values[node->inputs[input]];

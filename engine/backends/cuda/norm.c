@@ -1,11 +1,11 @@
-/* Rules of batch norm: norm and norm_eval, fused with the pool before and the nodes after; norm_backward, fused with
- * the nodes before and the pool's gradient after. Values that no other rule reads are not written: norm's y never,
- * act's y only if a backward node needs it for the slope.
+/* Rules of batch norm: norm, fused with the pool before and the nodes after; norm_eval, fused with the nodes after;
+ * norm_backward, fused with the nodes before and the pool's gradient after. Of the values between the nodes, norm's y
+ * is never written, the value between act and add only if a node outside of the rule reads it.
  *
- * Algorithms: passes over memory, with a separate pool; or one pass that keeps its input on chip, in one of the
- * divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the best of them and caches
- * the choice like those of convolutions (choices.h); `tune: off` uses the first; a saved plan names one. If a launch
- * fails although the device supports it, in a trial or in the first step, the passes over memory are used. */
+ * Algorithms: passes over memory, with a separate pool; or, except for norm_eval, one pass that keeps its input on
+ * chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the
+ * passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off`
+ * uses the first division; a saved plan names one. If its launch fails in the first step, the passes are used. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -128,7 +128,7 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* True for 2 x 2 windows that tile the pool's input, if pool and norm are adjacent. */
+/* True if pool and norm are adjacent, 2 x 2 windows tile the pool's input, and the one-pass kernels take the arrays. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
@@ -190,7 +190,7 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
 }
 
 /* True if the passes over memory must run: they were chosen, or another algorithm failed to launch outside of a trial;
- * the site then keeps to the passes. Launches fail in the first run of a site, which is never recorded as a graph. */
+ * the site then keeps to the passes. An unsupported launch fails in the site's first run, which no graph records. */
 static bool falls_back(d9_context *context, const d9_site *site, int error) {
     norm_site *own = site->data;
     if (!own->algorithm.runs) return true;

@@ -1,6 +1,6 @@
 /* Runs the steps of a plan. Each set of rules that are active in a step (by their nodes' `when`) is launched one by one
  * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
- * graph, which is replayed from then on. A run with a moving average has two sets: with and without its update.
+ * graph, which is replayed from then on. A run with a moving average every few steps has two sets: with and without it.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -175,7 +175,7 @@ static bool needs_timing(const steps *s, const active_set *set) {
     return false;
 }
 
-/* Writes the step number unless it follows the previous one: the last launch of a step advances it. */
+/* Writes the step number unless the device has it already: the last launch of a step advances it. */
 static d9_status set_step(d9_context *context, d9_cuda *cuda, int64_t step) {
     d9_status status = D9_OK;
     if (cuda->step_on_device != step) D9_TRY(cuda->driver->write(context, cuda->state, cuda->step, &step, sizeof step));
