@@ -12,14 +12,14 @@ typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {
     char name[128];                /* common name of the processor or GPU */
-    char version[128];             /* version of the vendor's library */
+    char version[128];             /* of libraries: "oneDNN 2.6.3"; "own kernels" without any */
     char isa[32];                  /* "avx512-bf16", "amx", "sm_90" */
     int threads;                   /* number of CPU threads */
     int64_t memory_bytes;          /* of the GPU; of the host: that this process may use */
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
     const char *preferred_why;     /* reason for this preference, for users; "" if there was no choice */
-    bool narrow_gradients; /* weight gradients of convolutions are rounded to the compute type before they become f32 */
+    bool narrow_gradients; /* weight gradients of convolutions may be rounded to the compute type before they are f32 */
     int longest_rule;      /* number of nodes of the longest rule that may be used; for d9_program_options */
     bool asynchronous;     /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;

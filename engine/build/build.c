@@ -21,7 +21,7 @@ static d9_update update_of(const d9_config *config) {
 /* Converts decoupled settings. Their learning rates are for a summed loss, per 1024 images, and multiplied by
  * 1 + 1 / (1 - momentum), about the factor by which momentum enlarges a step; their weight decay is that of one step at
  * the peak learning rate. */
-static void decouple(const d9_config *config, d9_group *weights) {
+static void convert_decoupled(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);
     weights->per_image = true;
     weights->rate_multiplier = (double)config->train.batch_size / (1024 * (1 + 1 / (1 - config->train.momentum)));
@@ -43,7 +43,7 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
         weights.numbers[1] = 1 - config->train.beta2;
         weights.numbers[2] = config->train.epsilon;
     }
-    if (config->train.decoupled) decouple(config, &weights);
+    if (config->train.decoupled) convert_decoupled(config, &weights);
     d9_group biases = weights;
     snprintf(biases.name, sizeof biases.name, "biases");
     biases.selects.kinds = 1u << D9_BIAS;

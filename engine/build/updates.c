@@ -109,8 +109,8 @@ done:
 /* ---- updates and the tail ---- */
 
 /* Finds or adds the value of a shape at element `begin` of a buffer. Its name: "state[WHAT]"; `what` NULL: "state". */
-static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
-                       d9_shape shape, d9_value_id *id) {
+static d9_status range_value(d9_context *context, d9_program *program, d9_buffer buffer, const char *what,
+                             int64_t begin, d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
     const d9_type type = program->precision->master;
     const int64_t offset = begin * (int64_t)d9_type_bytes(type);
@@ -148,8 +148,8 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, co
         if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
             D9_TRY(d9_fail(context, D9_USAGE, "the group %s needs an accumulator named %s, which another part uses",
                            group->name, group->accumulators[i]));
-        D9_TRY(
-            range(context, program, buffer, moved->name, moved->begin, moved->shape, &node->inputs[node->input_count]));
+        D9_TRY(range_value(context, program, buffer, moved->name, moved->begin, moved->shape,
+                           &node->inputs[node->input_count]));
         node->outputs[node->output_count++] = node->inputs[node->input_count++];
     }
 done:
@@ -161,8 +161,8 @@ static d9_status add_update_node(d9_context *context, const d9_group *group, con
                                  d9_node node) {
     d9_status status;
     node.input_count = 2, node.output_count = 1;
-    D9_TRY(range(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
-    D9_TRY(range(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
+    D9_TRY(range_value(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
+    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(add_accumulators(context, group, moved, program, &node));
     snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, moved->name);
@@ -239,8 +239,8 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
         return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: only the state and averages of it",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));
-    D9_TRY(range(context, program, tail->to, NULL, 0, all, &to));
-    D9_TRY(range(context, program, tail->from, NULL, 0, all, &from));
+    D9_TRY(range_value(context, program, tail->to, NULL, 0, all, &to));
+    D9_TRY(range_value(context, program, tail->from, NULL, 0, all, &from));
     if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;

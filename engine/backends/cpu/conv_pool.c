@@ -1,7 +1,7 @@
 /* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h). The
  * convolution's output is written only if another rule reads it or the program keeps all values. The backward rules
- * need only the position of each maximum in its window, a byte that the forward rule stores. The results are identical
- * to those of the single rules. The backend onednn never uses these rules, to compare oneDNN's own speed. */
+ * read instead the position of each maximum in its window, a byte that the forward rule stores. The results are
+ * identical to those of the single rules. The backend onednn never uses these rules, to compare oneDNN's own speed. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 

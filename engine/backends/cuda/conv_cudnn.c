@@ -329,8 +329,8 @@ done:
     return status;
 }
 
-/* Chooses until two runs give equal results; without trial runs, the first choice is taken unchecked. Each repetition
- * bans a choice; choose_anew fails if none is left. */
+/* Chooses until two runs give equal results; without trial runs, the first choice is taken unchecked. A choice whose
+ * results differ is banned; choose_anew fails if none is left. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;

@@ -14,7 +14,7 @@
 typedef struct moments_site { /* data of a forward rule */
     d9_cuda_moments shape;
     d9_cuda_own moments; /* sums over patches, double */
-    d9_cuda_own images;  /* input of the first of two convolutions; empty if there is one, or no rule needs the copy */
+    d9_cuda_own images;  /* input of the first of two convolutions; empty for a single one, or if not needed */
     bool writes_first, writes_conv; /* the output of the first, of the last convolution must be written */
 } moments_site;
 

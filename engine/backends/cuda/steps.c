@@ -19,7 +19,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     int64_t runs;
 } active_set;
 
-typedef struct steps {
+typedef struct steps { /* d9_plan.data */
     active_set set[MAX_SETS];
     int64_t set_count; /* sets ever seen; beyond MAX_SETS the oldest is replaced */
     uint8_t *active;   /* (MAX_SETS + 1, placed_count): for the sets, then for the current step */
@@ -32,7 +32,7 @@ static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
 
 /* ---- launching the active rules ---- */
 
-static bool updates(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
+static bool is_update(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
 
 static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t begin, int64_t end) {
     const d9_cuda *cuda = cuda_of(plan);
@@ -49,7 +49,7 @@ static d9_status check_gradients(d9_context *context, const active_set *set) {
     const d9_plan *plan = set->plan;
     int64_t begin = 0, end = 0;
     for (int i = 0; i < plan->placed_count; i++) {
-        if (!set->active[i] || !updates(&plan->placed[i])) continue;
+        if (!set->active[i] || !is_update(&plan->placed[i])) continue;
         const d9_value *gradient = &plan->graph->values[plan->placed[i].site.nodes[0]->inputs[1]];
         const int64_t first = gradient->offset / (int64_t)sizeof(float);
         if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_range(context, plan, begin, end));
@@ -73,7 +73,7 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
 static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
     d9_status status = D9_OK;
     const d9_placed_rule *placed = &set->plan->placed[i];
-    if (updates(placed) && cuda_of(set->plan)->guard && !*updating) {
+    if (is_update(placed) && cuda_of(set->plan)->guard && !*updating) {
         D9_TRY(check_gradients(context, set));
         *updating = true;
     }

@@ -32,7 +32,7 @@ typedef struct d9_rule {
     const char *name;
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
-    bool in_f32; /* it computes in f32 between its nodes, even if values there have narrower types; never tf32 */
+    bool in_f32; /* the rule computes in f32 between its nodes, even if values there have narrower types; never tf32 */
     bool (*match)(const d9_site *site); /* NULL: equal ops suffice */
     /* True if the rule does not read `value`, an input: it recomputes it or does without it; NULL: reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);

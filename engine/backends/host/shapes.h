@@ -61,7 +61,7 @@ bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
 /* Likewise for add, act_backward or both before a norm's or bias's gradient; the output of add must be internal. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The addition's input from outside the chain; D9_NONE: no addition, or none of a chain's value and another one. */
+/* The value from outside that the chain's addition adds to a value of the chain; D9_NONE: there is none. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
