@@ -1,7 +1,7 @@
 /* A backend: a const struct of functions for one kind of device. Other code uses devices only through it. A backend
  * computes nodes by rules: a rule covers one node, or several consecutive nodes that it fuses (host/host.h).
  *
- * Order of calls: open, allocate, plan (any number), write, run..., read, plan_free, close. Not thread-safe. */
+ * Order of calls: open, allocate, plan, write, run..., read, plan_free, close; plan also later. Not thread-safe. */
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 
@@ -33,7 +33,7 @@ typedef struct d9_backend_options {
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
     const char *force_plan;   /* text of a saved plan (host/plan.c); NULL: choose rules freely */
     double loss_scale;        /* fp16: initial loss scale; 0 means 1 */
-    int64_t loss_scale_every; /* steps without overflow after which the loss scale doubles; 0: constant */
+    int64_t loss_scale_every; /* steps without overflow before the scale doubles; overflow halves it; 0: constant */
 } d9_backend_options;
 
 typedef struct d9_node_time {  /* a rule in a plan and its time */

@@ -1,5 +1,5 @@
-/* The table of backends, best first. A vendor's library is used by a module that is opened when a backend is looked for
- * or opened, so that `dawn9 --help` loads no vendor library and one package serves machines with and without it. */
+/* The table of backends, best first. Vendors' libraries are used by modules, which are opened only to find or open a
+ * backend, so that `dawn9 --help` loads no vendor library and one package serves machines with and without it. */
 #include "backends/backend.h"
 #include "core/installed.h"
 #include "core/text.h"

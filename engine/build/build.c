@@ -18,8 +18,8 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
-/* Converts decoupled settings. Their learning rates are for a summed loss, per 1024 images, and multiplied by
- * 1 + 1 / (1 - momentum), about the factor by which momentum enlarges a step; their weight decay is that of one step at
+/* Converts decoupled settings (docs/airbench.md): learning rates are for a summed loss, per 1024 images, multiplied by
+ * 1 + 1 / (1 - momentum), about the factor by which momentum enlarges a step; the weight decay is that of one step at
  * the peak learning rate. */
 static void convert_decoupled(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);

@@ -95,7 +95,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: begins at 0 in each step */
+    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: from order[0] always */
                                            .count = all,
                                            .steps_per_epoch = per_epoch,
                                            .samples = images,
@@ -190,7 +190,7 @@ static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph
     const d9_merge as = {"proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->selection.every}};
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
-    d9_build_drop_frozen(b->program, from, &proxy);
+    d9_build_mark_frozen(b->program, from, &proxy);
     D9_TRY(set_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));
     D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));

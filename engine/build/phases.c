@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-void d9_build_drop_frozen(const d9_program *program, int64_t from, d9_graph *list) {
+void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
@@ -85,7 +85,7 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_no
                ? d9_build_network(b, d9_program_learned(program, drawn), resize ? resize->scale : 1, &phase->list)
                : d9_graph_copy(b->context, network, &phase->list));
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
-    d9_build_drop_frozen(program, phase->from, &phase->list);
+    d9_build_mark_frozen(program, phase->from, &phase->list);
     D9_TRY(d9_build_gradients(b, phase->from, drawn, &phase->list));
     d9_layout_like(&program->train, &phase->list);
     D9_TRY(copy_updates(b->context, &program->train, updates, phase));

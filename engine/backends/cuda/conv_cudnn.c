@@ -2,7 +2,7 @@
  * holds the weight gradient in the compute type if it is to be widened, followed by cuDNN's workspace.
  *
  * `tune: on`: times all choices that cuDNN's heuristics offer, some 40 of 20 us to 0.3 ms each, and uses the fastest
- * for all convolutions of the same shape. auto: likewise, but reuses choices of earlier runs on the same kind of device
+ * for all equal convolutions. auto: likewise, but reuses choices of earlier runs on the same kind of device
  * (choices.h). off: uses the first choice that can be built. Choices that need too much memory are skipped.
  *
  * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue

@@ -5,7 +5,7 @@
  * Algorithms: passes over memory, with a separate pool; or, except for norm_eval, one pass that keeps its input on
  * chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the
  * passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off`
- * uses the first division; a saved plan names one. If its launch fails in the first step, the passes are used. */
+ * uses the first division; a saved plan names one. If a launch fails in the first step, the passes are used. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -97,7 +97,7 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* Lists the one-pass algorithms, best first; none if site or device do not support any, or the query fails. */
+/* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
 static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
                             int *count) {
     const parts p = parts_of(site);

@@ -44,7 +44,7 @@ static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t b
 
 /* Checks the gradients that this step's updates read; other gradients are left from earlier steps. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
-    enum { GAP = 16 }; /* largest gap between neighbours in elements (step/layout.c) */
+    enum { GAP = 16 }; /* no gap between parameters is larger, in elements (step/layout.c) */
     d9_status status = D9_OK;
     const d9_plan *plan = set->plan;
     int64_t begin = 0, end = 0;
