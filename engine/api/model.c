@@ -1,4 +1,4 @@
-/* The public API: models. A model is a file in memory; the first prediction and each evaluation plan its network. */
+/* The public API: models. A model is a file in memory; predictions plan its network as needed, evaluations always. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"

@@ -262,15 +262,16 @@ done:
 }
 
 /* Looks up the cached choice (`tune: on`: of this run; off: none). *found false: none, banned, too large, not built. */
-static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
-                        bool *found) {
+static d9_status find_cached(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
+                             bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
     const char *name = d9_cuda_choices_find(cuda->choices, key, site->options->tune == D9_TUNE_ON);
     *found = name && site->options->tune != D9_TUNE_OFF && d9_cudnn_choice_parse(name, choice);
     return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
 }
 
-static d9_status remember(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
+static d9_status cache_choice(d9_context *context, const d9_site *site, const char *key,
+                              const d9_cudnn_choice *choice) {
     char name[D9_CUDNN_NAME];
     d9_cudnn_choice_name(choice, name);
     return d9_cuda_choices_add(context, d9_cuda_of(site)->choices, key, name);
@@ -351,12 +352,12 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     trial t = {.substitute = NULL};
     const bool times = site->options->tune != D9_TUNE_OFF;
     make_key(site, key);
-    D9_TRY(recall(context, site, key, chosen, &found));
+    D9_TRY(find_cached(context, site, key, chosen, &found));
     if (found && !site->program->keep_all) goto done;
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
     if (times && t.substitute && ((const convolution *)site->data)->smallest_rejected == 0)
-        D9_TRY(remember(context, site, key, chosen));
+        D9_TRY(cache_choice(context, site, key, chosen));
 done:
     end_trial(context, d9_cuda_of(site), &t);
     return status;

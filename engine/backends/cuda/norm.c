@@ -56,7 +56,7 @@ static parts parts_of(const d9_site *site) {
 static bool is_backward(const parts *p) { return p->norm->op == D9_OP_NORM_BACKWARD; }
 
 /* The site without its pool, for the functions of host/shapes.h. */
-static d9_site inner_of(const d9_site *site) {
+static d9_site without_pool(const d9_site *site) {
     const parts p = parts_of(site);
     d9_site inner = *site;
     inner.node_count = 0;
@@ -68,7 +68,7 @@ static d9_site inner_of(const d9_site *site) {
 }
 
 static d9_kernel_norm shape_of(const d9_site *site) {
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     return d9_chain_extent(&inner);
 }
 
@@ -147,13 +147,13 @@ static bool pool_fits(const d9_site *site) {
 
 bool d9_cuda_norm_match(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     return d9_chain_norm_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
 }
 
 bool d9_cuda_norm_backward_match(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
 }
 
@@ -164,7 +164,7 @@ static bool adds_first(const d9_site *site, const parts *p) { return p->add && s
 
 /* Collects the operations after the norm; `y`: the output of the first of them, or of the norm alone. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
     if (!p->add) return after;
