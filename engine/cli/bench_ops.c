@@ -1,7 +1,8 @@
-/* dawn9 bench ops: all algorithms of each rule that has several (the convolutions), timed alone.
+/* dawn9 bench ops: times the algorithms of the rules that choose among algorithms: convolutions, and on CUDA some batch
+ * norms.
  *
  * "bare" is the time of the library's call without layout reorders. The sum of the fastest bare times is a lower bound
- * for a step made only of convolutions. */
+ * for the time of these rules in a step. */
 #include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -22,14 +23,14 @@ static const d9_choice_time *fastest(const d9_choice_time *choices, int count, b
     return best;
 }
 
-/* Number of leading rows that belong to the same node. */
+/* Number of rows, from the first on, that belong to the same node of a rule. */
 static int count_of_node(const d9_choice_time *choices, int count) {
     int length = 1;
     while (length < count && choices[length].node == choices->node) length++;
     return length;
 }
 
-/* Prints the algorithms of one node. The time "in the step" is that of the whole rule. */
+/* Prints the algorithms of one node. The time "in the step" is that of the node's whole rule. */
 static void print_algorithms(d9_cli *cli, const d9_measurement *m, int row, const d9_choice_time *choices, int count) {
     const d9_node_time *time = &m->rows[row];
     const int n = time->node + choices->node;

@@ -7,8 +7,8 @@
  *     outcome
  *       accuracy_tta    94.20    93.71
  *
- * The data come from result.json or from a configuration file. Of configuration, machine and rules only differences are
- * shown. */
+ * A run is read from its result.json and, beside a configuration, from its config.yaml. Of configuration, machine and
+ * rules only differences are shown. */
 #include "cli/commands.h"
 #include "cli/find.h"
 #include "core/system.h"
@@ -53,7 +53,7 @@ typedef struct table {
     const char *folders[MAX_RUNS];
     json_t *results[MAX_RUNS];
     int count;
-    bool planned; /* includes a configuration, so only configurations are compared */
+    bool configs_only; /* a column is a configuration that was not run: only configurations are compared */
     section sections[PART_COUNT];
 } table;
 
@@ -86,7 +86,7 @@ done:
     return status;
 }
 
-/* Adds the run in `folder`, or the runs in its subfolders. */
+/* Adds the run in `folder`; if there is none, those in its subfolders, at most MAX_DEPTH levels deep. */
 static d9_status read_runs(table *table, const char *folder, int depth) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -116,13 +116,13 @@ static d9_status add_configuration(table *table, const char *path) {
     json_t *effective = NULL;
     D9_TRY(read_configuration(&table->cli->context, path, &effective));
     D9_TRY(add(table, path, json_pack("{s:o}", "config", effective)));
-    table->planned = true;
+    table->configs_only = true;
 done:
     return status;
 }
 
-/* Replaces the configuration of a record by its config.yaml, in which keys added after the run have their defaults. */
-static d9_status read_again(table *table, int run) {
+/* Replaces the configuration of a run by its config.yaml, if there is one: keys added after the run get defaults. */
+static d9_status reload_configuration(table *table, int run) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
     json_t *effective = NULL;
@@ -188,11 +188,11 @@ static d9_status put_flat(table *table, int run, const char *prefix, json_t *obj
     json_t *value;
     json_object_foreach(object, key, value) {
         char path[160];
-        const bool about_file =
+        const bool skipped =
             !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
                          (json_is_object(value) && json_object_size(value) == 0)); /* an empty map of tricks */
         snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
-        if (about_file) continue;
+        if (skipped) continue;
         if (json_object_size(value) > 0)
             D9_TRY(put_flat(table, run, path, value));
         else
@@ -236,7 +236,7 @@ static d9_status put_run(table *table, int run) {
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     char key[32];
     D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
-    if (table->planned) goto done;
+    if (table->configs_only) goto done;
     D9_TRY(put_member(table, PART_CONFIGURATION, run, "data_digest"));
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
         D9_TRY(put_member(table, PART_MACHINE, run, machine[i]));
@@ -309,7 +309,7 @@ static void print_table(const table *table) {
     d9_cli_print(cli, "%*s", widths.key + 2, "");
     for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->folders[r]);
     d9_cli_print(cli, "\n");
-    for (int s = 0; s < (table->planned ? 1 : PART_COUNT); s++) {
+    for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         const section *section = &table->sections[s];
         bool any = false;
         for (const row *row = section->first; row && !any; row = row->next) any = shown(table, section, row);
@@ -330,7 +330,7 @@ static void print_json(const table *table) {
     json_t *all = json_object(), *runs = json_array();
     for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->folders[r]));
     json_object_set_new(all, "runs", runs);
-    for (int s = 0; s < (table->planned ? 1 : PART_COUNT); s++) {
+    for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         json_t *rows = json_object();
         for (const row *row = table->sections[s].first; row; row = row->next) {
             json_t *cells = json_array();
@@ -364,10 +364,10 @@ static d9_status run(d9_cli *cli, const void *options) {
         const char *word = chosen->runs.items[i];
         if (d9_folder_exists(&cli->context, word)) continue;
         D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, word, found));
-        D9_TRY(d9_cli_check_path(cli, found)); /* no similar configuration, but there may be a similar run */
+        D9_TRY(d9_cli_check_path(cli, found)); /* suggests a run where no configuration is similar */
     }
     D9_TRY(read_words(&table, &chosen->runs));
-    for (int r = 0; r < table.count && table.planned; r++) D9_TRY(read_again(&table, r));
+    for (int r = 0; r < table.count && table.configs_only; r++) D9_TRY(reload_configuration(&table, r));
     for (int r = 0; r < table.count; r++) D9_TRY(put_run(&table, r));
     if (chosen->json)
         print_json(&table);

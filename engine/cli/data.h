@@ -11,7 +11,7 @@ typedef struct d9_data_options {
     bool json;
 } d9_data_options;
 
-/* Draws the images to `out`, and the filters to `filters` if given. */
+/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. */
 D9_MUST_USE d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* Suggestions for words of the command line that name no file; see find.h. */
+/* Finds files named on the command line, and suggests similar names; see find.h. */
 #include "cli/find.h"
 
 #include <string.h>
