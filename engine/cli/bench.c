@@ -52,7 +52,7 @@ void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
 static void print_rate(d9_cli *cli, const d9_rate *rate) {
     if (rate->per_second <= 0) return;
     d9_cli_print(cli, " %9.1f %-7s", 1e-9 * rate->per_second, rate->operations ? "GFLOP/s" : "GB/s");
-    if (rate->ceiling > 0) d9_cli_print(cli, " %5.2fx", rate->per_second / rate->ceiling);
+    if (rate->peak > 0) d9_cli_print(cli, " %5.2fx", rate->per_second / rate->peak);
 }
 
 static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_width) {
@@ -125,7 +125,7 @@ static json_t *row_json(const d9_measurement *m, int row) {
                      time->seconds / (double)m->steps, "share", time->seconds / m->seconds, "runs",
                      (json_int_t)time->runs, "gflop_per_second", rate.operations ? 1e-9 * rate.per_second : 0.0,
                      "gigabytes_per_second", rate.operations ? 0.0 : 1e-9 * rate.per_second, "of_ceiling",
-                     rate.ceiling > 0 ? rate.per_second / rate.ceiling : 0.0);
+                     rate.peak > 0 ? rate.per_second / rate.peak : 0.0);
 }
 
 json_t *d9_bench_json(const d9_measurement *m, const char *what) {

@@ -14,7 +14,8 @@ static const double range_low = 1e-3, range_high = 1e2;
 static const double decay = 0.9;       /* of the exponential moving average of the loss */
 static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
 static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
-/* Differences below noise * scatter of the losses, or below slight * the first losses, count as none. */
+/* The loss counts as changed by more than noise * its scatter and by more than slight * the mean of the first losses.
+ */
 static const double noise = 1, slight = 0.01;
 enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
 
@@ -29,13 +30,12 @@ typedef struct range_test {
     double peak;       /* as configured */
     double rates[STEPS];
     point points[STEPS];
-    int count, least; /* least: index of the smallest mean from FIRST on; 0: fewer points */
+    int count, least; /* least: index of the smallest mean from index FIRST - 1 on; 0: no such point */
 } range_test;
 
 /* ---- measuring ---- */
 
-/* Sets geometrically growing learning rates. Parts of the network with their own peak keep their ratio to the
- * others. */
+/* Sets geometrically growing values of train.lr. Learning rates with another peak (muon) keep their ratio to it. */
 static void set_rates(range_test *self) {
     for (int s = 0; s < STEPS; s++)
         self->rates[s] = self->peak * range_low * pow(range_high / range_low, (double)s / (STEPS - 1));
@@ -100,7 +100,7 @@ static d9_status measure(range_test *self) {
         D9_TRY(d9_session_check_interrupt(&self->session, "the range test"));
         D9_TRY(run_step(self, step, sums, &loss));
         mean = decay * mean + (1 - decay) * loss;
-        const double weights = 1 - pow(decay, (double)step + 1); /* of all losses in the mean */
+        const double weights = 1 - pow(decay, (double)step + 1); /* sum of the weights in the mean */
         self->points[self->count] = (point){self->rates[step], loss, mean / weights};
         if (!isfinite(loss)) break;
         show(self, &self->points[self->count], step + 1, d9_clock_now() - began);
@@ -117,14 +117,13 @@ done:
 
 /* ---- result ---- */
 
-/* Difference of the mean at a point from that of the first losses; 0 if it is within the noise. */
-static double change(const range_test *self, const point *from_first) {
+/* The moving average at a point minus the mean of the first losses; 0 if the difference is within the noise. */
+static double change(const range_test *self, const point *at) {
     const int first = self->count < FIRST ? self->count : FIRST, end = self->least < first ? first : self->least + 1;
     double before = 0, squares = 0;
     for (int i = 0; i < first; i++) before += self->points[i].loss / first;
     for (int i = 1; i < end; i++) squares += pow(self->points[i].loss - self->points[i - 1].loss, 2);
-    const double difference = from_first->mean - before,
-                 none = fmax(noise * sqrt(squares / (2 * (end - 1))), slight * before);
+    const double difference = at->mean - before, none = fmax(noise * sqrt(squares / (2 * (end - 1))), slight * before);
     return fabs(difference) > none ? difference : 0;
 }
 
@@ -262,7 +261,7 @@ d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet
     d9_live_line_clear(&self.live);
     if (measured == D9_OK && self.count < 2)
         D9_TRY(d9_fail(&cli->context, D9_NONFINITE, "--find-lr: the loss is not finite at the first step"));
-    if (self.count >= 2) { /* also after an interrupt */
+    if (self.count >= 2) { /* also after an interrupt or an error */
         D9_TRY(write_file(&self, out, "rates.tsv", put_tsv));
         D9_TRY(write_file(&self, out, "rates.svg", put_svg));
         print_table(&self);

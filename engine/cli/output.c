@@ -30,9 +30,9 @@ d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
     return status;
 }
 
-/* A conversion of a format string: flags, width and precision, with `*` replaced. */
+/* A conversion of a format string. */
 typedef struct conversion {
-    char spec[48]; /* "%-12.3" */
+    char spec[48]; /* all of it, "%-12.3f", with each `*` replaced by its argument */
     char length;   /* 'L' for ll, 'l', 'z'; 0: none */
     char letter;
 } conversion;
@@ -52,7 +52,7 @@ static const char *read_conversion(const char *at, va_list *arguments, conversio
 }
 
 /* Pads "%12s" and "%-12s" to terminal columns, because printf counts bytes. */
-static void add_text(d9_text *text, const char *spec, const char *shown) {
+static void add_padded(d9_text *text, const char *spec, const char *shown) {
     const bool left = spec[1] == '-';
     const int width = (int)strtol(spec + 1 + left, NULL, 10), columns = d9_text_columns(shown),
               padding = columns < width ? width - columns : 0;
@@ -71,7 +71,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
     case 's':
         d9_text_init(&cli->context, &shown);
         d9_text_add_escaped(&shown, va_arg(*arguments, const char *));
-        add_text(text, c->spec, d9_text_get(&shown));
+        add_padded(text, c->spec, d9_text_get(&shown));
         if (text->status == D9_OK) text->status = d9_text_status(&shown);
         d9_text_free(&shown);
         break;

@@ -36,7 +36,7 @@ typedef struct parser {
     const d9_command *command;
     d9_flag_rows list;
     char *options;
-    int word_count; /* words taken so far */
+    int word_count; /* words without options that were parsed so far */
     int capacity;   /* number of words, the maximum length of a list */
 } parser;
 
@@ -123,7 +123,7 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     return status;
 }
 
-/* Finds an option whose description contains the words of `name`: --lr for --learning-rate. NULL: none. */
+/* Finds an option whose description contains the phrase of a name with dashes: --lr for --learning-rate. NULL: none. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);
@@ -155,7 +155,7 @@ done:
     return status;
 }
 
-/* Parses the option at words[*i] and moves *i past its value. */
+/* Parses the option at words[*i]; moves *i to its value if that is the next word. */
 static d9_status take_option(parser *parser, int count, const char *const *words, int *i) {
     const char *word = words[*i], *equals = strchr(word, '=');
     char name[64];

@@ -18,7 +18,7 @@
 enum { FOLDERS = 4 };
 
 /* Folders by kind: `beside` is relative to the folder of this program or library, `below_prefix` to DAWN9_PREFIX.
- * `subfolders`: subfolders, of these and of the user's folder, that hold files of this kind; ends with NULL.
+ * `subfolders`: subfolders, of these and of the current folder, that hold files of this kind; ends with NULL.
  * DAWN9_LIBDIR is lib, lib64 or lib/x86_64-linux-gnu. */
 static const struct {
     const char *beside[FOLDERS], *below_prefix, *subfolders[FOLDERS];
@@ -31,8 +31,8 @@ static const struct {
     [D9_INSTALLED_CASES] = {{"../share/dawn9/cases/", "../../share/dawn9/cases/"}, "share/dawn9/cases/", {""}},
 };
 
-/* Path of the program or shared library that contains this function; false if the system does not report it. For the
- * program itself the linker only knows the name it was started under, so /proc is read instead. */
+/* Path of the program or shared library that contains this function; false if it is unknown. The dynamic linker has no
+ * path for the program itself, so /proc is read. */
 static bool find_self(char path[4096]) {
     Dl_info info;
     void *map = NULL, *address;
