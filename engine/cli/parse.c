@@ -117,7 +117,7 @@ static d9_status suggest_edit(parser *parser, const char *name) {
     d9_text_init(&parser->cli->context, &path);
     if (d9_trick_index(key) >= 0)
         status = usage(parser, "unknown option --%s; did you mean --with %s?", name, key);
-    else if (d9_config_belongs(key, &path))
+    else if (d9_config_key_paths(key, &path))
         status = usage(parser, "unknown option --%s; did you mean --set %s=VALUE?", name, d9_text_get(&path));
     d9_text_free(&path);
     return status;

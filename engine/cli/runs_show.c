@@ -2,7 +2,7 @@
  *
  *     short: 3 arms x 2 seeds = 6 runs, 1 done before
  *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
- *     so far     1 of 2 changes has a clear effect: ...    (after each seed completed by all arms)
+ *     so far     1 of 2 changes has a clear effect: ...    (after each further seed)
  *     runs       6 of 6 done
  *     verdict    2 of 2 changes have a clear effect: ...
  *     record     runs/short
@@ -45,7 +45,7 @@ done:
     return status;
 }
 
-/* Number of runs (rows of arms x seeds) whose folder has a file of this name. Files are not read. */
+/* Number of runs, one per arm and seed, whose folder has a file of this name. Files are not read. */
 static int64_t count_with(const d9_runs *runs, const char *name) {
     d9_context quiet = runs->cli->context;
     int64_t found = 0;
@@ -60,7 +60,7 @@ static int64_t count_with(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Width for the names of arms: the longest, limited by what `others` columns leave of a line. */
+/* Width for the names of arms: the longest, limited by what `others` columns leave of a line, but to 12 or more. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -73,7 +73,7 @@ static int name_width(const d9_runs *runs, int others) {
     return width > most ? most : width;
 }
 
-/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tr..pochs=1.5". */
+/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tra..ochs=1.5". */
 typedef char short_text[128];
 static const char *shorten(const char *name, int width, short_text text) {
     const int length = (int)strlen(name), end = (width - 2) / 2;
@@ -237,13 +237,13 @@ void d9_runs_show_start(const d9_runs *runs) {
 }
 
 /* True if runs are trained in worker processes, whose parent draws the live line. */
-static bool forks(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
+static bool uses_workers(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
-/* Sets runs->open from the run folders if a run has ended since the last call. Reading during a run would delay it. */
+/* Sets runs->open from the folders, at first and after a run has ended: reading them more often would delay runs. */
 static void read_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
-    for (int64_t i = 0; i < runs->count; i++) ended += runs->board->runs[i].ended;
+    for (int64_t i = 0; i < runs->count; i++) ended += runs->shared->runs[i].ended;
     if (ended == runs->ended) return;
     runs->ended = ended;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -254,14 +254,14 @@ static void read_open(d9_runs *runs) {
     }
 }
 
-/* Operations of a run. Not started here: those of a run of its arm, else the mean of all started; 1: none started. */
+/* Operations of a run. If it was not started here: those of a run of its arm, else the mean of all that were, or 1. */
 static double operations(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;
     int64_t known = 0;
-    if (runs->board->runs[run].operations > 0) return runs->board->runs[run].operations;
+    if (runs->shared->runs[run].operations > 0) return runs->shared->runs[run].operations;
     for (int64_t i = 0; i < runs->count; i++) {
-        const double other = runs->board->runs[i].operations;
+        const double other = runs->shared->runs[i].operations;
         if (other > 0 && d9_experiment_arm(runs->experiment, i) == arm) return other;
         sum += other;
         known += other > 0;
@@ -277,9 +277,9 @@ static const char *time_left(const d9_runs *runs, char text[48]) {
     char duration[24];
     const double seconds = d9_clock_now() - runs->began;
     for (int64_t i = 0; i < runs->count; i++) {
-        const d9_runs_share share = runs->board->runs[i];
-        computed += operations(runs, i) * (share.now - share.first);
-        if (runs->open[i] && !share.ended) left += operations(runs, i) * (1 - share.now);
+        const d9_runs_progress progress = runs->shared->runs[i];
+        computed += operations(runs, i) * (progress.now - progress.first);
+        if (runs->open[i] && !progress.ended) left += operations(runs, i) * (1 - progress.now);
     }
     text[0] = 0;
     if (left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST)) return text;
@@ -288,15 +288,15 @@ static const char *time_left(const d9_runs *runs, char text[48]) {
     return text;
 }
 
-static void note_share(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
+static void update_progress(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
     const d9_config *config = d9_experiment_arm(runs->experiment, index)->config;
-    d9_runs_share *share = &runs->board->runs[index];
-    if (share->now == 0) {
-        share->operations = d9_operations_left(program, config, 0);
-        share->first =
-            1 - d9_operations_left(program, config, d9_program_step_before(program, step)) / share->operations;
+    d9_runs_progress *progress = &runs->shared->runs[index];
+    if (progress->now == 0) {
+        progress->operations = d9_operations_left(program, config, 0);
+        progress->first =
+            1 - d9_operations_left(program, config, d9_program_step_before(program, step)) / progress->operations;
     }
-    share->now = 1 - d9_operations_left(program, config, step) / share->operations;
+    progress->now = 1 - d9_operations_left(program, config, step) / progress->operations;
 }
 
 /* Shows this process' run; with workers, their parent shows all runs. */
@@ -305,10 +305,10 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     char text[200], loss_text[32] = "", left[48];
     const double now = d9_clock_now();
     const int64_t per_epoch = program->steps_per_epoch;
-    if (now - runs->live.shown_seconds < 0.2 && runs->board->runs[index].now > 0) return;
+    if (now - runs->live.shown_seconds < 0.2 && runs->shared->runs[index].now > 0) return;
     runs->live.shown_seconds = now;
-    note_share(runs, index, program, step);
-    if (!runs->cli->terminal || forks(runs)) return;
+    update_progress(runs, index, program, step);
+    if (!runs->cli->terminal || uses_workers(runs)) return;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
     time_left(runs, left);
     snprintf(text, sizeof text, "%s%sepoch %lld/%lld  %.60s seed %lld%s", left, *left ? ": " : "",
@@ -328,20 +328,23 @@ static void on_waiting(void *user) {
     const int begins = snprintf(text, sizeof text, "%s", time_left(runs, left));
     int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
-        const d9_runs_share share = runs->board->runs[i];
+        const d9_runs_progress progress = runs->shared->runs[i];
         short_text name;
-        if (share.now == 0 || share.ended) continue;
+        if (progress.now == 0 || progress.ended) continue;
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%",
                          used > begins ? ", "
                          : begins > 0  ? ": "
                                        : "",
-                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share.now);
+                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * progress.now);
     }
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* Columns that a worker must erase before printing, because its parent may have drawn there; 0 without workers. */
-static int drawn(const d9_runs *runs) { return runs->cli->terminal && forks(runs) ? d9_cli_columns(runs->cli) - 1 : 0; }
+/* Columns that a worker must erase before printing, because its parent may have drawn there; 0 without
+ * workers. */
+static int columns_to_erase(const d9_runs *runs) {
+    return runs->cli->terminal && uses_workers(runs) ? d9_cli_columns(runs->cli) - 1 : 0;
+}
 
 /* Prints with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
@@ -355,9 +358,9 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
     short_text name;
     if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);
     d9_cli_print(runs->cli,
-                 drawn(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
-                             : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
-                 drawn(runs), "", (long long)done, (long long)runs->count, width,
+                 columns_to_erase(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
+                                        : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
+                 columns_to_erase(runs), "", (long long)done, (long long)runs->count, width,
                  shorten(arm_name(runs, index), width, name), seed(runs, index), figures, *left ? "  " : "", left);
 }
 
@@ -368,26 +371,27 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     d9_text text;
     if (d9_report_read(&quiet, runs->out, &report) != D9_OK) return D9_OK;
     d9_text_init(&runs->cli->context, &text);
-    if (drawn(runs)) d9_text_add(&text, "\r%*s\r", drawn(runs), "");
+    if (columns_to_erase(runs)) d9_text_add(&text, "\r%*s\r", columns_to_erase(runs), "");
     d9_text_add(&text, "%-11s", head);
     d9_wrap(report->verdict, 11, 11, d9_help_width(runs->cli), &text);
     d9_report_free(&quiet, report);
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* Prints the verdict after each seed completed by all arms, from the second on, because intervals need two. */
+/* Prints the verdict each time as many more runs are done as there are arms; not the first time, because intervals need
+ * two seeds. */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
-    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->board->reported) return;
-    runs->board->reported = seeds;
+    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported) return;
+    runs->shared->reported = seeds;
     if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;
 }
 
 static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
     d9_runs *runs = user;
-    d9_runs_share *share = &runs->board->runs[index];
-    share->ended = true;
-    if (state->kind == D9_RUN_DONE && share->now > 0) share->now = 1;
+    d9_runs_progress *progress = &runs->shared->runs[index];
+    progress->ended = true;
+    if (state->kind == D9_RUN_DONE && progress->now > 0) progress->now = 1;
     read_open(runs);
     d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);

@@ -24,7 +24,7 @@ static double operations(d9_context *context, const d9_config *config) {
     return found;
 }
 
-/* Runs `count` steps from `*step` on, which advances; adds up their batches. */
+/* Runs `count` steps from `*step` on and advances it. `batches`: receives the number of batches. */
 static d9_status run_steps(d9_session *session, int count, int64_t *step, int64_t *batches) {
     d9_status status = D9_OK;
     *batches = 0;
@@ -41,7 +41,7 @@ done:
     return status;
 }
 
-/* Seconds of one run of this configuration. */
+/* Predicts the seconds of one run of this configuration from STEPS timed steps. */
 static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
     d9_status status;
     d9_session session = {0};
@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Number of remaining runs of an arm; NULL: of all arms. */
+/* Number of runs of an arm (NULL: of all arms) that are not done, with the failed ones. */
 static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
     int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -71,7 +71,7 @@ static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *
     return left;
 }
 
-/* Work of all remaining runs, in runs of the first arm. */
+/* Work of all runs that are not done, as a number of runs of the first arm. */
 static double runs_left(const d9_runs *runs, d9_context *quiet) {
     const d9_experiment *experiment = runs->experiment;
     const double first = operations(quiet, experiment->arms[0].config);

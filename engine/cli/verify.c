@@ -82,13 +82,13 @@ static d9_status run(d9_cli *cli, const void *options) {
     static const char here[] = "tests/golden/cases";
     const char *folder = getenv("DAWN9_CASES");
     char installed[D9_INSTALLED_BYTES];
-    const bool ours =
+    const bool use_installed =
         !d9_folder_exists(&cli->context, here) && d9_installed_find(&cli->context, D9_INSTALLED_CASES, "", installed);
     tally tally = {.cli = cli, .rows = chosen->json ? json_array() : NULL};
     const d9_verify_options verify = {
         .cases = chosen->cases       ? chosen->cases
                  : folder && *folder ? folder
-                 : ours              ? installed
+                 : use_installed     ? installed
                                      : here,
         .backend = chosen->backend ? chosen->backend : "auto",
         .precision = chosen->precision ? chosen->precision : "f32",

@@ -12,8 +12,8 @@
 
 /* ---- sections ---- */
 
-/* Fails at the first key that belongs into another map, like `epochs` at the top, and names that map. Keys that exist
- * nowhere are left to the binding, which lists the known ones. */
+/* Fails if the first unknown key belongs into another map, like `epochs` at the top, and suggests its path. A key that
+ * exists nowhere is left to d9_values_bind, which lists the known ones. */
 static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
                               const char *const *others) {
     d9_status status = D9_OK;
@@ -21,7 +21,7 @@ static d9_status check_places(d9_context *context, const d9_tree *map, const d9_
     d9_text_init(context, &text);
     for (const d9_tree *child = map->first; child; child = child->next) {
         if (d9_values_know(binding, 1, others, child->key)) continue;
-        if (!d9_config_belongs(child->key, &text)) break;
+        if (!d9_config_key_paths(child->key, &text)) break;
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));
     }
@@ -31,7 +31,7 @@ done:
 }
 
 /* Fails if the file is an experiment, the other kind of YAML file. */
-static d9_status refuse_experiment(d9_context *context, const d9_tree *root) {
+static d9_status reject_experiment(d9_context *context, const d9_tree *root) {
     static const char *const keys[] = {"config", "question", "arms", "grid"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(root, keys[i]);
@@ -48,7 +48,7 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
     const char *others[OTHERS_MAX] = {"base", "model", "tricks", "ablate"};
     d9_status status = D9_OK;
     d9_tree *map;
-    D9_TRY(refuse_experiment(context, root));
+    D9_TRY(reject_experiment(context, root));
     for (int i = 1; d9_section_at(i); i++) others[i + 3] = d9_section_at(i)->name;
     for (int i = 0; d9_section_at(i); i++) {
         const d9_binding binding = {d9_section_at(i)->options, config};
@@ -62,7 +62,8 @@ done:
     return status;
 }
 
-/* Sets from_sha256 to the SHA-256 of the file or run folder `train.from`. "sha256:" with a checksum stays as it is. */
+/* Sets from_sha256 to "sha256:" and the checksum of the file `from`. For a run's folder, `from` becomes its model file.
+ * If `from` is a checksum, as in a record, from_sha256 is the same. */
 static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
     d9_status status = D9_OK;
     const char *path = config->train.from;
@@ -183,7 +184,7 @@ done:
 /* ---- selection by accuracy ---- */
 
 /* Early stopping and keep: best need validation images, because the test set must not be used for selection. */
-static d9_status check_choices(d9_context *context, const d9_config *config, const d9_tree *root) {
+static d9_status check_selection(d9_context *context, const d9_config *config, const d9_tree *root) {
     const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0;
     const d9_tree *node = stops ? d9_tree_find(d9_tree_find(root, "eval"), "patience") : d9_tree_find(root, "keep");
     if (!best && !stops) return D9_OK;
@@ -212,7 +213,7 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
-    if (!edits || !edits->eval_only) D9_TRY(check_choices(context, config, root));
+    if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));
     if (config->title) goto done;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t length = strlen(name);

@@ -22,7 +22,7 @@ typedef struct settings {
 } settings;
 
 /* False for options that do not change the result of a run, and for the seed, which a run records separately. */
-static bool changes_result(const char *key) {
+static bool is_hashed(const char *key) {
     static const char *const others[] = {"title",
                                          "target",
                                          "threads",
@@ -54,7 +54,7 @@ static d9_status add_option(settings *all, const char *section, const d9_option 
     char *key;
     d9_text_init(all->context, &value);
     D9_TRY(d9_arena_format(all->context, &all->arena, &key, "%s%s%s", section, *section ? "." : "", option->key));
-    if (!changes_result(key)) goto done;
+    if (!is_hashed(key)) goto done;
     const bool is_default = d9_value_is_default(option, base, &value);
     d9_value_write(option, base, &value);
     D9_TRY(d9_text_status(&value));

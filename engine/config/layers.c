@@ -12,7 +12,7 @@ typedef struct ancestry {
     const struct ancestry *from; /* the file that inherits this one; NULL: this is the first */
     const char *path;
     struct stat state; /* device and inode identify a file under any name */
-    bool is_file;      /* false: the YAML came as text */
+    bool is_file;      /* false: YAML passed as text, or there is no such file */
 } ancestry;
 
 /* ---- merging ---- */

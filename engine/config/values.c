@@ -10,7 +10,7 @@
 /* The arguments that every reader gets. */
 typedef struct reading {
     d9_context *context;
-    d9_arena *arena; /* for texts */
+    d9_arena *arena; /* for texts and parsed defaults */
     const d9_option *option;
 } reading;
 typedef d9_status reader(const reading *reading, const d9_tree *node, void *field);
@@ -183,7 +183,7 @@ static void write_reals(const void *field, d9_text *text) {
 
 /* ---- schedules ---- */
 
-/* NUMBER | NUMBER% | end | end-NUMBER */
+/* Parses NUMBER, NUMBER%, end or end-NUMBER. */
 static bool parse_knot(const char *word, d9_knot *knot) {
     char number[64];
     size_t length = strlen(word);
@@ -222,7 +222,8 @@ static void write_knot(const void *field, d9_text *text) {
     if (knot->unit == D9_KNOT_PERCENT) d9_text_add(text, "%%");
 }
 
-/* Scales a schedule to another largest value. Results are rounded to 15 digits, so that a tenth of 0.2 is 0.02. */
+/* Scales a schedule to another largest value. Results are rounded to 15 significant digits, so that a tenth of 0.2 is
+ * 0.02. */
 static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_schedule *schedule) {
     d9_status status = D9_OK;
     double peak;
