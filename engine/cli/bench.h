@@ -12,7 +12,7 @@ D9_MUST_USE d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const c
 
 /* Prints the line "cpu in bf16 on ..., 2 threads, 20 timed steps of 512 images". */
 void d9_bench_head(d9_cli *cli, const d9_measurement *m);
-/* A new JSON object with the backend, batch size, step time, peak rates and the like; `what`: value of "bench". */
+/* Makes an object of the JSON members that bench.c and bench_ops.c share. `what`: the kind, "step". */
 json_t *d9_bench_json(const d9_measurement *m, const char *what);
 
 #endif

@@ -29,7 +29,8 @@ static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
     return D9_OK;
 }
 
-static d9_status describe(d9_cli *cli, const d9_config *config, const d9_backend **backend, d9_device_info *info) {
+static d9_status describe_device(d9_cli *cli, const d9_config *config, const d9_backend **backend,
+                                 d9_device_info *info) {
     d9_status status;
     d9_device *device;
     const d9_backend_options options = {.threads = d9_threads_limit(&cli->context, config->threads),
@@ -100,7 +101,7 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
     int64_t bytes = 0, rows = 0;
     json_t *list = json_array();
     if (memory) D9_TRY(read_memory(cli, memory, &bytes));
-    D9_TRY(describe(cli, config, &backend, &info));
+    D9_TRY(describe_device(cli, config, &backend, &info));
     if (!memory) bytes = info.memory_bytes;
     if (strcmp(config->precision, "auto") != 0)
         D9_TRY(d9_backend_precision(&cli->context, backend, &info, config->precision, &only));

@@ -15,7 +15,7 @@ typedef struct d9_cli {
     d9_arena arena;       /* parsed options and texts; lives until the process ends */
     double process_start; /* start of the process, before exec and linking, in seconds on CLOCK_MONOTONIC */
     char *const *words;   /* argv: the program's name first, NULL last */
-    const volatile sig_atomic_t *interrupt; /* a signal number once one came, in interruptible commands; else 0 */
+    const volatile sig_atomic_t *interrupt; /* the first signal's number, in interruptible commands; else 0 */
     volatile sig_atomic_t *unsaved_steps;   /* written by the trainer, see d9_train_options */
     bool terminal;                          /* standard output is a terminal with cursor control (not TERM=dumb) */
     bool colour;                            /* terminal, and NO_COLOR is unset or empty */
@@ -118,8 +118,7 @@ D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 const char *d9_cli_shell_word(d9_cli *cli, const char *path);
 /* Prints a suggested next command, "report     build/dawn9 report runs/first", with dawn9 as in cli->words[0]. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
-/* Makes a title a folder's name: slashes, a leading dot and characters not in `allowed` (NULL: all are) become dashes.
- */
+/* Makes a title a folder's name: slashes, a leading dot and characters not in `allowed` (unless NULL) become dashes. */
 void d9_cli_name_folder(char *title, const char *allowed);
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */

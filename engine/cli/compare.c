@@ -60,7 +60,7 @@ typedef struct table {
 /* ---- reading ---- */
 
 /* Adds a column. Takes ownership of `result`; NULL (out of memory) becomes an empty column. */
-static d9_status add(table *table, const char *name, json_t *result) {
+static d9_status add_column(table *table, const char *name, json_t *result) {
     if (table->count < MAX_RUNS) {
         table->results[table->count] = result;
         table->folders[table->count++] = name;
@@ -78,7 +78,7 @@ static d9_status read_result(table *table, const char *folder, const char *path)
     json_t *result;
     D9_TRY(d9_json_read(context, path, &result, &error));
     if (!result) D9_TRY(d9_fail(context, D9_DATA, "%s:%d: %s", path, error.line, error.text));
-    D9_TRY(add(table, folder, result));
+    D9_TRY(add_column(table, folder, result));
     if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
         D9_TRY(d9_fail(context, D9_DATA, "%s: not the result of a run", path));
     if (d9_result_fault(result)) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, d9_result_fault(result)));
@@ -115,7 +115,7 @@ static d9_status add_configuration(table *table, const char *path) {
     d9_status status = D9_OK;
     json_t *effective = NULL;
     D9_TRY(read_configuration(&table->cli->context, path, &effective));
-    D9_TRY(add(table, path, json_pack("{s:o}", "config", effective)));
+    D9_TRY(add_column(table, path, json_pack("{s:o}", "config", effective)));
     table->configs_only = true;
 done:
     return status;
@@ -159,7 +159,7 @@ done:
 /* ---- rows ---- */
 
 /* Puts `value` (consumed) into the row of `key`, adding the row if needed. */
-static d9_status put(table *table, part part, int run, const char *key, json_t *value) {
+static d9_status put_cell(table *table, part part, int run, const char *key, json_t *value) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
     section *section = &table->sections[part];
@@ -196,8 +196,8 @@ static d9_status put_flat(table *table, int run, const char *prefix, json_t *obj
         if (json_object_size(value) > 0)
             D9_TRY(put_flat(table, run, path, value));
         else
-            D9_TRY(put(table, PART_CONFIGURATION, run, path,
-                       json_is_object(value) ? json_string("on") : json_incref(value)));
+            D9_TRY(put_cell(table, PART_CONFIGURATION, run, path,
+                            json_is_object(value) ? json_string("on") : json_incref(value)));
     }
 done:
     return status;
@@ -216,7 +216,7 @@ static d9_status put_rules(table *table, int run) {
             before += json_unpack(json_array_get(rules, j), "{s:s}", "role", &other) == 0 && strcmp(role, other) == 0;
         snprintf(key, sizeof key, before ? "%s %d" : "%s", role, before + 1);
         snprintf(text, sizeof text, "%s%s%s", rule, *choice ? " " : "", choice);
-        D9_TRY(put(table, PART_RULES, run, key, json_string(text)));
+        D9_TRY(put_cell(table, PART_RULES, run, key, json_string(text)));
     }
 done:
     return status;
@@ -224,7 +224,7 @@ done:
 
 /* Adds a member of the result as a row of the same name. */
 static d9_status put_member(table *table, part part, int run, const char *name) {
-    return put(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
+    return put_cell(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
 }
 
 static d9_status put_run(table *table, int run) {
@@ -243,11 +243,11 @@ static d9_status put_run(table *table, int run) {
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         snprintf(key, sizeof key, "version of %s", versions[i]);
         json_t *version = json_object_get(json_object_get(result, "versions"), versions[i]);
-        D9_TRY(put(table, PART_MACHINE, run, key, json_incref(version)));
+        D9_TRY(put_cell(table, PART_MACHINE, run, key, json_incref(version)));
     }
     for (size_t i = 0; i < sizeof outcome / sizeof *outcome; i++)
         D9_TRY(put_member(table, PART_OUTCOME, run, outcome[i]));
-    D9_TRY(put(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
+    D9_TRY(put_cell(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
     for (int i = 0; d9_clock_at(i); i++) D9_TRY(put_member(table, PART_OUTCOME, run, d9_clock_at(i)->name));
     D9_TRY(put_member(table, PART_OUTCOME, run, "params_sha256"));
     D9_TRY(put_rules(table, run));
@@ -255,7 +255,7 @@ done:
     return status;
 }
 
-static bool shown(const table *table, const section *section, const row *row) {
+static bool is_shown(const table *table, const section *section, const row *row) {
     bool same = true;
     for (int r = 1; r < table->count && same; r++)
         same = row->cells[r] == row->cells[0] || json_equal(row->cells[r], row->cells[0]);
@@ -289,13 +289,13 @@ static void widen(int *width, const char *text) {
     if (d9_text_columns(text) > *width) *width = d9_text_columns(text);
 }
 
-static void measure(const table *table, widths *widths) {
+static void measure_columns(const table *table, widths *widths) {
     char text[CELL_BYTES];
     *widths = (struct widths){.key = 13};
     for (int r = 0; r < table->count; r++) widen(&widths->cells[r], table->folders[r]);
     for (int s = 0; s < PART_COUNT; s++)
         for (const row *row = table->sections[s].first; row; row = row->next) {
-            if (!shown(table, &table->sections[s], row)) continue;
+            if (!is_shown(table, &table->sections[s], row)) continue;
             widen(&widths->key, row->key);
             for (int r = 0; r < table->count; r++) cell_text(row, r, text), widen(&widths->cells[r], text);
         }
@@ -305,17 +305,17 @@ static void print_table(const table *table) {
     d9_cli *cli = table->cli;
     widths widths;
     char text[CELL_BYTES];
-    measure(table, &widths);
+    measure_columns(table, &widths);
     d9_cli_print(cli, "%*s", widths.key + 2, "");
     for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->folders[r]);
     d9_cli_print(cli, "\n");
     for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         const section *section = &table->sections[s];
         bool any = false;
-        for (const row *row = section->first; row && !any; row = row->next) any = shown(table, section, row);
+        for (const row *row = section->first; row && !any; row = row->next) any = is_shown(table, section, row);
         d9_cli_print(cli, any ? "%s\n" : "%-13s the same\n", section->name);
         for (const row *row = section->first; row; row = row->next) {
-            if (!shown(table, section, row)) continue;
+            if (!is_shown(table, section, row)) continue;
             d9_cli_print(cli, "  %-*s", widths.key, row->key);
             for (int r = 0; r < table->count; r++) {
                 cell_text(row, r, text);
@@ -336,7 +336,7 @@ static void print_json(const table *table) {
             json_t *cells = json_array();
             for (int r = 0; r < table->count; r++)
                 json_array_append_new(cells, row->cells[r] ? json_incref(row->cells[r]) : json_null());
-            if (shown(table, &table->sections[s], row)) json_object_set(rows, row->key, cells);
+            if (is_shown(table, &table->sections[s], row)) json_object_set(rows, row->key, cells);
             json_decref(cells);
         }
         json_object_set_new(all, table->sections[s].name, rows);

@@ -105,7 +105,7 @@ done:
 }
 
 /* A single word is the model, unless it ends in .yaml; of two words the first is the configuration. */
-static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
+static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
     const size_t length = only ? strlen(only) : 0;
     *config = chosen->model ? chosen->config : NULL;
@@ -153,7 +153,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_dataset *dataset = NULL;
     d9_session session = {0};
     d9_evaluation evaluation = {0};
-    D9_TRY(find_words(cli, chosen, &path, &model));
+    D9_TRY(find_files(cli, chosen, &path, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", path));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", model));
     D9_TRY(d9_file_check_writable(&cli->context, chosen->logits));

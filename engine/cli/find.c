@@ -20,8 +20,8 @@ static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
                            name);
 }
 
-/* Adds the files of `root` + `folder` with this ending, or all entries if it is NULL; none if it is unreadable. */
-static d9_status add(d9_cli *cli, const char *root, const char *folder, const char *ending, candidates *all) {
+/* Adds the files in `root` + `folder` with this ending (NULL: all entries); none if the folder is unreadable. */
+static d9_status add_folder(d9_cli *cli, const char *root, const char *folder, const char *ending, candidates *all) {
     d9_status status = D9_OK;
     char *path, *stem;
     d9_listing listing = {0};
@@ -57,7 +57,7 @@ done:
     return status;
 }
 
-static d9_status split(d9_cli *cli, const char *word, char **folder, const char **name, candidates **all) {
+static d9_status split_path(d9_cli *cli, const char *word, char **folder, const char **name, candidates **all) {
     d9_status status;
     const char *slash = strrchr(word, '/');
     *name = slash ? slash + 1 : word;
@@ -73,8 +73,8 @@ d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
     char *folder;
     candidates *all;
     if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading reports other errors */
-    D9_TRY(split(cli, path, &folder, &name, &all));
-    D9_TRY(add(cli, "", folder, NULL, all));
+    D9_TRY(split_path(cli, path, &folder, &name, &all));
+    D9_TRY(add_folder(cli, "", folder, NULL, all));
     D9_TRY(suggest(cli, path, name, all));
 done:
     return status;
@@ -87,12 +87,12 @@ d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, cha
     const bool exact = d9_installed_is_exact(word);
     candidates *all;
     if (d9_installed_resolve(&cli->context, kind, word, found) || !*word) goto done;
-    D9_TRY(split(cli, word, &folder, &name, &all));
+    D9_TRY(split_path(cli, word, &folder, &name, &all));
     const bool installed = !exact && d9_installed_find(&cli->context, kind, "", root);
     for (int r = 0; r < 1 + installed; r++)
         for (int i = 0; usual[i] && !(exact && i); i++) {
             D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s%s", usual[i], folder));
-            D9_TRY(add(cli, r ? root : "", path, ".yaml", all));
+            D9_TRY(add_folder(cli, r ? root : "", path, ".yaml", all));
         }
     D9_TRY(suggest(cli, word, name, all));
 done:

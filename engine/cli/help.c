@@ -40,7 +40,7 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* Explains the key `topic`; else each key that ends in ".`topic`" or, for "train.", begins with it. False: none. */
+/* Explains the key `topic`; if there is none, all keys *.topic or, for "train.", train.*. False: there is none. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
@@ -73,7 +73,6 @@ static const char *schedule_key(d9_cli *cli, const char *topic) {
     return NULL;
 }
 
-/* Fails with D9_USAGE, suggesting the most similar command, trick or key, if one is similar. */
 static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 256 };
     const char *names[NAMES_MAX];

@@ -14,7 +14,7 @@
 
 static volatile sig_atomic_t interrupt_signal;
 static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
-static pid_t main_process; /* runs the command; its worker processes get Ctrl-C too, but print nothing */
+static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
 /* Prints a line if standard error or output is a terminal. Only in the main process; async-signal-safe. */
 static void print_to_terminal(const char *line, size_t length) {

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* Resolves a model argument: a folder means the model.safetensors in it. A file is checked by d9_cli_check_path. */
+/* Resolves a model argument: a folder means the model.safetensors in it. Fails as d9_cli_check_path for a file. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
 /* ---- images named on the command line ---- */

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void write_out(d9_cli *cli, const char *bytes, size_t size) {
+static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
     const d9_system *system = cli->context.system;
     while (size > 0 && cli->output_error == 0) {
         ssize_t put = system->write(system->user, STDOUT_FILENO, bytes, size);
@@ -25,7 +25,7 @@ static void write_out(d9_cli *cli, const char *bytes, size_t size) {
 
 d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
     const d9_status status = d9_text_status(text);
-    if (status == D9_OK) write_out(cli, d9_text_get(text), text->size);
+    if (status == D9_OK) write_stdout(cli, d9_text_get(text), text->size);
     d9_text_free(text);
     return status;
 }
@@ -124,8 +124,8 @@ static void print_object(d9_cli *cli, json_t *object, size_t format) {
     /* JSON_ENSURE_ASCII: terminals also obey control characters beyond ASCII */
     char *dump = object ? json_dumps(object, format | JSON_ENSURE_ASCII) : NULL;
     if (dump) {
-        write_out(cli, dump, strlen(dump));
-        write_out(cli, "\n", 1);
+        write_stdout(cli, dump, strlen(dump));
+        write_stdout(cli, "\n", 1);
     } else {
         cli->output_error = ENOMEM;
     }

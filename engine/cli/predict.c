@@ -155,7 +155,7 @@ static void show_failure(prediction *self, const d9_cli_picture *picture) {
                                    json_path(self, picture->failure)));
 }
 
-static void draw(prediction *self, const char *path, int slot, const double *probabilities) {
+static void draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
     const char *slash = strrchr(path, '/');
     const d9_caption caption = {.label = self->predictor.description->class_names[self->order[0]],
                                 .name = slash ? slash + 1 : path,
@@ -188,7 +188,7 @@ static d9_status show_batch(prediction *self, int begin, int count) {
             print_json(self, picture->path, probabilities);
         else
             print_text(self, picture->path, probabilities);
-        draw(self, picture->path, i, probabilities);
+        draw_thumbnail(self, picture->path, i, probabilities);
         if (self->batch_features) keep_features(self, picture->path, i);
     }
 done:

@@ -17,7 +17,6 @@ static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
     return status;
 }
 
-/* Loads the configuration as described above. */
 static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **config) {
     d9_status status = D9_OK;
     d9_cli_edits edits = options->edits;

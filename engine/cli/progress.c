@@ -68,14 +68,14 @@ static void set_bar(line_parts *line, int columns, int64_t done, int64_t all) {
 }
 
 /* Shortens the bar, then drops parts, until the last column is free, because some terminals wrap there. */
-static void fit(line_parts *line, int columns, int64_t done, int64_t all) {
+static void fit_line(line_parts *line, int columns, int64_t done, int64_t all) {
     for (int bar = BAR_COLUMNS - 1; line_width(line) >= columns && bar >= BAR_LEAST; bar--)
         set_bar(line, bar, done, all);
     for (size_t i = 0; line_width(line) >= columns && i < sizeof expendable / sizeof *expendable; i++)
         line->parts[expendable[i]][0] = 0;
 }
 
-static void show(d9_progress *progress, const line_parts *line) {
+static void show_line(d9_progress *progress, const line_parts *line) {
     const int width = line_width(line);
     d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
                  line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_ACCURACY],
@@ -84,7 +84,7 @@ static void show(d9_progress *progress, const line_parts *line) {
 }
 
 /* Draws the line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
-static void draw(d9_progress *progress, const d9_program *program, int evaluated) {
+static void draw_step(d9_progress *progress, const d9_program *program, int evaluated) {
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
     const double loss = progress->loss, seconds_per_step = progress->step_seconds;
@@ -103,8 +103,8 @@ static void draw(d9_progress *progress, const d9_program *program, int evaluated
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  evaluating %d%%", evaluated);
     else
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  %s left", left);
-    fit(&line, d9_cli_columns(progress->cli), steps, program->steps);
-    show(progress, &line);
+    fit_line(&line, d9_cli_columns(progress->cli), steps, program->steps);
+    show_line(progress, &line);
 }
 
 /* ---- the rows ---- */
@@ -135,8 +135,8 @@ static void print_header(d9_progress *progress, const d9_program *program) {
                  shows_rate(progress) ? "  images/s  seconds" : "", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
-/* After 1 + TIMED_STEPS steps, prints the predicted time left if it is a minute or more, and the header of the rows.
- * The first step is not timed: it is slower because it touches all memory for the first time. */
+/* After 1 + TIMED_STEPS steps of the first epoch, prints the predicted time left, unless below a minute, and the header
+ * of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
 static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
     const int64_t seen = ++progress->epoch_steps;
     if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;
@@ -153,7 +153,7 @@ static void print_duration(d9_progress *progress, const d9_program *program, int
     print_header(progress, program);
 }
 
-static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
     d9_progress *progress = user;
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;
@@ -166,7 +166,7 @@ static void planned(void *user, const d9_program *program, const d9_device_info 
     d9_cli_print(progress->cli, "\n");
     if (progress->page.path)
         d9_cli_print(progress->cli, "page       %s: open it in a browser; it reloads itself\n", progress->page.path);
-    if (progress->cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});
+    if (progress->cli->terminal) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});
 }
 
 static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int64_t count) {
@@ -198,7 +198,7 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
-    draw(progress, program, -1);
+    draw_step(progress, program, -1);
 }
 
 static void on_evaluated(void *user, const d9_program *program, int64_t seen, int64_t all) {
@@ -207,7 +207,7 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
     if (!progress->cli->terminal || progress->quiet || progress->steps == 0) return;
     if (now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
-    draw(progress, program, seen < all ? (int)(100 * seen / all) : 100);
+    draw_step(progress, program, seen < all ? (int)(100 * seen / all) : 100);
 }
 
 /* Before the first step, shows what follows the segment of the timeline that has ended. */
@@ -218,7 +218,7 @@ static void on_lap(void *user, d9_segment_kind kind) {
     if (!progress->cli->terminal || progress->quiet || progress->steps > 0 || !next[kind]) return;
     line_parts line = {0};
     snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%s", next[kind]);
-    show(progress, &line);
+    show_line(progress, &line);
 }
 
 static void print_percent(d9_cli *cli, double value) {
@@ -249,10 +249,10 @@ d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_co
     *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN, .quiet = quiet};
     d9_live_page_begin(&progress->page, &cli->context, config, page);
     if (quiet && !page) return (d9_observer){0};
-    if (cli->terminal && !quiet) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});
+    if (cli->terminal && !quiet) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});
     return (d9_observer){.user = progress,
                          .lap = on_lap,
-                         .planned = planned,
+                         .planned = on_planned,
                          .resumed = on_resumed,
                          .step = on_step,
                          .evaluated = on_evaluated,

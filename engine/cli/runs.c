@@ -142,7 +142,7 @@ done:
 }
 
 /* Trains the remaining runs. Sets `*worker` in a worker process, which must end; its parent prints the error. */
-static d9_status work(d9_runs *runs, bool *worker) {
+static d9_status train_runs(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
     const size_t size = sizeof *runs->shared + (size_t)runs->count * sizeof *runs->shared->runs;
     void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -170,7 +170,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     if (options->slurm) return d9_runs_submit(&runs);
     if (options->commands) return d9_runs_print_commands(&runs);
     d9_runs_show_start(&runs);
-    D9_TRY(work(&runs, &worker));
+    D9_TRY(train_runs(&runs, &worker));
     if (!worker) status = d9_runs_show_end(&runs);
 done:
     return status;

@@ -27,9 +27,9 @@ typedef struct tally {
 } tally;
 
 /* Counts the runs by state, and calls `show` (may be NULL) for each. */
-static d9_status count(const d9_runs *runs, tally *tally,
-                       void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
-                       json_t *rows) {
+static d9_status count_states(const d9_runs *runs, tally *tally,
+                              void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
+                              json_t *rows) {
     d9_status status = D9_OK;
     *tally = (struct tally){.failed_index = -1};
     for (int64_t i = 0; i < runs->count; i++) {
@@ -101,7 +101,7 @@ static const char *arm_name(const d9_runs *runs, int64_t index) {
     return d9_experiment_arm(runs->experiment, index)->name;
 }
 
-static long long seed(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
+static long long seed_of(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
 
 /* ---- the plan ---- */
 
@@ -173,7 +173,7 @@ static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *
     const int others = (int)strlen("  seed 123  ") + accuracy_text(state, accuracy, sizeof accuracy),
               width = name_width(runs, others);
     d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", width, shorten(arm_name(runs, index), width, name),
-                 seed(runs, index));
+                 seed_of(runs, index));
     if (state->kind == D9_RUN_DONE)
         d9_cli_print(runs->cli, "%s\n", accuracy);
     else
@@ -182,10 +182,10 @@ static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *
 }
 
 static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
-    json_t *object =
-        json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", arm_name(runs, index), "seed", (json_int_t)seed(runs, index),
-                  "state", d9_run_kind_name(state->kind), "accuracy", d9_json_number(state->accuracy), "accuracy_tta",
-                  d9_json_number(state->accuracy_tta), "train_seconds", d9_json_number(state->train_seconds));
+    json_t *object = json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", arm_name(runs, index), "seed",
+                               (json_int_t)seed_of(runs, index), "state", d9_run_kind_name(state->kind), "accuracy",
+                               d9_json_number(state->accuracy), "accuracy_tta", d9_json_number(state->accuracy_tta),
+                               "train_seconds", d9_json_number(state->train_seconds));
     if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", json_string(state->message));
     json_array_append_new(rows, object);
 }
@@ -193,7 +193,7 @@ static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *st
 static d9_status print_json(const d9_runs *runs, tally *tally) {
     json_t *rows = json_array();
     json_t *object = json_pack("{s:s, s:s}", "title", runs->experiment->title, "out", runs->out);
-    const d9_status status = count(runs, tally, add_state, rows);
+    const d9_status status = count_states(runs, tally, add_state, rows);
     for (int k = 0; k < KINDS; k++)
         json_object_set_new(object, d9_run_kind_name(kinds[k]), json_integer(tally->of[kinds[k]]));
     json_object_set_new(object, "runs", rows);
@@ -216,7 +216,7 @@ static void print_tally(const d9_runs *runs, const tally *tally) {
 d9_status d9_runs_show_status(const d9_runs *runs) {
     tally tally;
     if (runs->options->json) return print_json(runs, &tally);
-    const d9_status status = count(runs, &tally, print_state, NULL);
+    const d9_status status = count_states(runs, &tally, print_state, NULL);
     if (status == D9_OK) print_tally(runs, &tally);
     return status;
 }
@@ -240,7 +240,7 @@ void d9_runs_show_start(const d9_runs *runs) {
 static bool uses_workers(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
 /* Sets runs->open from the folders, at first and after a run has ended: reading them more often would delay runs. */
-static void read_open(d9_runs *runs) {
+static void update_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
     for (int64_t i = 0; i < runs->count; i++) ended += runs->shared->runs[i].ended;
@@ -313,7 +313,7 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     time_left(runs, left);
     snprintf(text, sizeof text, "%s%sepoch %lld/%lld  %.60s seed %lld%s", left, *left ? ": " : "",
              (long long)((step + per_epoch - 1) / per_epoch), (long long)((program->steps + per_epoch - 1) / per_epoch),
-             arm_name(runs, index), seed(runs, index), loss_text);
+             arm_name(runs, index), seed_of(runs, index), loss_text);
     d9_live_line_show(&runs->live, text);
 }
 
@@ -324,7 +324,7 @@ static void on_waiting(void *user) {
     const double now = d9_clock_now();
     if (now - runs->live.shown_seconds < 1) return;
     runs->live.shown_seconds = now;
-    read_open(runs);
+    update_open(runs);
     const int begins = snprintf(text, sizeof text, "%s", time_left(runs, left));
     int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
@@ -335,13 +335,12 @@ static void on_waiting(void *user) {
                          used > begins ? ", "
                          : begins > 0  ? ": "
                                        : "",
-                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * progress.now);
+                         shorten(arm_name(runs, i), 20, name), seed_of(runs, i), 100 * progress.now);
     }
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* Columns that a worker must erase before printing, because its parent may have drawn there; 0 without
- * workers. */
+/* Columns that a worker must erase before printing, because its parent may have drawn there; else 0. */
 static int columns_to_erase(const d9_runs *runs) {
     return runs->cli->terminal && uses_workers(runs) ? d9_cli_columns(runs->cli) - 1 : 0;
 }
@@ -361,7 +360,7 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
                  columns_to_erase(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
                                         : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
                  columns_to_erase(runs), "", (long long)done, (long long)runs->count, width,
-                 shorten(arm_name(runs, index), width, name), seed(runs, index), figures, *left ? "  " : "", left);
+                 shorten(arm_name(runs, index), width, name), seed_of(runs, index), figures, *left ? "  " : "", left);
 }
 
 /* Prints the report's verdict on the finished runs; nothing if it cannot be read. */
@@ -378,8 +377,8 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* Prints the verdict each time as many more runs are done as there are arms; not the first time, because intervals need
- * two seeds. */
+/* Prints the verdict after each further seed of runs, from the second on, because intervals need two; not at the end.
+ */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
     if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported) return;
@@ -392,7 +391,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
     d9_runs_progress *progress = &runs->shared->runs[index];
     progress->ended = true;
     if (state->kind == D9_RUN_DONE && progress->now > 0) progress->now = 1;
-    read_open(runs);
+    update_open(runs);
     d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);
     print_so_far(runs);
@@ -400,7 +399,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
 
 d9_work_observer d9_runs_observer(d9_runs *runs) {
     if (is_quiet(runs)) return (d9_work_observer){0};
-    read_open(runs);
+    update_open(runs);
     return (d9_work_observer){
         .user = runs, .step = on_step, .run = on_run, .waiting = runs->cli->terminal ? on_waiting : NULL};
 }
@@ -410,7 +409,7 @@ d9_work_observer d9_runs_observer(d9_runs *runs) {
 d9_status d9_runs_show_end(const d9_runs *runs) {
     d9_status status;
     tally tally;
-    D9_TRY(runs->options->json ? print_json(runs, &tally) : count(runs, &tally, NULL, NULL));
+    D9_TRY(runs->options->json ? print_json(runs, &tally) : count_states(runs, &tally, NULL, NULL));
     if (!runs->options->json) {
         print_tally(runs, &tally);
         D9_TRY(print_verdict(runs, "verdict"));
@@ -422,7 +421,7 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
             d9_fail(&runs->cli->context, tally.failed.failure,
                     "%lld of %lld runs failed (--status lists them, --retry trains them again), first %s seed %lld: %s",
                     (long long)tally.of[D9_RUN_FAILED], (long long)runs->count, arm_name(runs, tally.failed_index),
-                    seed(runs, tally.failed_index), tally.failed.message);
+                    seed_of(runs, tally.failed_index), tally.failed.message);
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* Submits a Slurm array job with one task per run or pack of runs that remains, or, beyond TASKS_MAX, per several. Each
+/* Submits a Slurm array job of up to TASKS_MAX tasks: one per remaining run or pack of runs, or per several of them. A
  * task is this command with --shard. Also prints the tasks' commands for other launchers.
  *
  * Task I trains shard I of all runs, so the same command submits a killed task again under its number. Site options

@@ -42,7 +42,7 @@ done:
 }
 
 /* Predicts the seconds of one run of this configuration from STEPS timed steps. */
-static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
+static d9_status predict_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
     d9_status status;
     d9_session session = {0};
     int64_t step = 0, batches;
@@ -96,7 +96,7 @@ d9_status d9_runs_show_time(const d9_runs *runs) {
     }
     if (runs->options->edits.data) config.data.path = runs->options->edits.data;
     if (runs->options->edits.threads.given) config.threads = runs->options->edits.threads.value;
-    const d9_status status = time_run(&quiet, runs, &config, &seconds);
+    const d9_status status = predict_run(&quiet, runs, &config, &seconds);
     if (d9_status_is_interrupt(status)) return d9_fail(&runs->cli->context, status, "%s", quiet.message);
     if (status != D9_OK) {
         d9_cli_print(runs->cli, "time       unknown: %s\n", quiet.message);

@@ -281,8 +281,8 @@ static void print_epoch(void *user, const d9_program *program, const d9_epoch_ro
     d9_text_free(&line);
 }
 
-static d9_observer observer(d9_cli *cli, const train_options *options, const d9_config *config, const char *page,
-                            d9_progress *progress) {
+static d9_observer make_observer(d9_cli *cli, const train_options *options, const d9_config *config, const char *page,
+                                 d9_progress *progress) {
     const bool quiet = options->quiet || options->json || options->events;
     const d9_observer shown = d9_progress_observer(progress, cli, config, page, quiet);
     return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
@@ -322,7 +322,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
         .unsaved_steps = cli->unsaved_steps,
-        .observer = observer(cli, options, config, page, &progress),
+        .observer = make_observer(cli, options, config, page, &progress),
     };
     progress.peak_rate = *peak_rate;
     if (options->verbose && *peak_rate == 0 && train.observer.user == &progress) train.ready = measure_peak_rate;
@@ -420,7 +420,7 @@ static void add_accuracy(seed_runs *many, double plain, double tta, bool views) 
 }
 
 /* Statistics of the accuracies; a single run gets deviation 0. */
-static d9_sample describe(const seed_runs *many, const double *values) {
+static d9_sample accuracy_sample(const seed_runs *many, const double *values) {
     d9_sample sample;
     d9_sample_describe(values, many->count, &sample);
     if (many->count == 1) sample.deviation = 0;
@@ -432,7 +432,7 @@ static json_t *sample_json(const d9_sample *sample) {
                      (json_int_t)sample->count);
 }
 
-static d9_status open_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many,
+static d9_status load_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many,
                            d9_config **config, char **folder) {
     d9_status status;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%s/seed%lld", many->out, (long long)seed));
@@ -447,7 +447,7 @@ static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t s
     d9_config *config = NULL;
     char *folder;
     bool finished;
-    D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(check_inputs(cli, options, config, folder));
     if (options->resume)
         D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
@@ -466,7 +466,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     json_t *object = NULL;
     char *folder = NULL, *tensorboard = NULL;
     const bool text = !options->json && !options->events;
-    D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     if (object) {
         add_accuracy(many, d9_json_real(object, "accuracy"), d9_json_real(object, "accuracy_tta"),
@@ -510,7 +510,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (i > 0) cli->process_start = 0; /* process start counts only for the first run */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
-    const d9_sample plain = describe(&many, many.plain), tta = describe(&many, many.tta);
+    const d9_sample plain = accuracy_sample(&many, many.plain), tta = accuracy_sample(&many, many.tta);
     if (options->events) {
         json_t *both = json_pack("{s:o, s:o}", "accuracy", sample_json(&plain), "accuracy_tta", sample_json(&tta));
         d9_cli_print_json_line(cli, both, REAL_DIGITS);

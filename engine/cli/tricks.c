@@ -110,7 +110,7 @@ d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick) {
 
 /* ---- JSON ---- */
 
-static json_t *bound(const d9_option *option, double value) {
+static json_t *bound_json(const d9_option *option, double value) {
     const bool bounded = option->minimum != 0 || option->maximum != 0;
     return bounded && isfinite(value) ? json_real(value) : json_null();
 }
@@ -121,8 +121,8 @@ static json_t *option_json(d9_cli *cli, const d9_option *option) {
     d9_option_values(option, &values);
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:s?, s:o, s:o, s:s?}", "key", option->key, "what", option->doc, "values",
-                  d9_text_get(&values), "default", option->fallback, "minimum", bound(option, option->minimum),
-                  "maximum", bound(option, option->maximum), "choices", option->choices);
+                  d9_text_get(&values), "default", option->fallback, "minimum", bound_json(option, option->minimum),
+                  "maximum", bound_json(option, option->maximum), "choices", option->choices);
     d9_text_free(&values);
     return object;
 }

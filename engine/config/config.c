@@ -20,7 +20,7 @@ static d9_status check_places(d9_context *context, const d9_tree *map, const d9_
     d9_text text;
     d9_text_init(context, &text);
     for (const d9_tree *child = map->first; child; child = child->next) {
-        if (d9_values_know(binding, 1, others, child->key)) continue;
+        if (d9_values_has_key(binding, 1, others, child->key)) continue;
         if (!d9_config_key_paths(child->key, &text)) break;
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));
@@ -30,7 +30,6 @@ done:
     return status;
 }
 
-/* Fails if the file is an experiment, the other kind of YAML file. */
 static d9_status reject_experiment(d9_context *context, const d9_tree *root) {
     static const char *const keys[] = {"config", "question", "arms", "grid"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -121,8 +120,7 @@ done:
 
 /* ---- tricks ---- */
 
-/* Every key of the map must be the name of a trick. */
-static d9_status check_names(d9_context *context, d9_config *config, const d9_tree *map) {
+static d9_status check_trick_names(d9_context *context, d9_config *config, const d9_tree *map) {
     const char *names[D9_TRICK_COUNT + 1] = {0};
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
     return d9_values_bind(context, &config->arena, map, NULL, 0, names);
@@ -156,7 +154,7 @@ static d9_status bind_tricks(d9_context *context, d9_config *config, d9_tree *ro
     d9_status status = D9_OK;
     d9_tree *map;
     D9_TRY(d9_tree_map(context, &config->arena, root, "tricks", &map));
-    D9_TRY(check_names(context, config, map));
+    D9_TRY(check_trick_names(context, config, map));
     for (int i = 0; i < D9_TRICK_COUNT; i++) D9_TRY(bind_trick(context, config, map, i));
     D9_TRY(check_conflicts(context, config, map));
 done:
@@ -170,7 +168,7 @@ static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *ro
     d9_status status = D9_OK;
     const d9_tree *map = d9_tree_find(root, "ablate");
     if (!map) return D9_OK;
-    D9_TRY(check_names(context, config, map));
+    D9_TRY(check_trick_names(context, config, map));
     for (const d9_tree *trick = map->first; trick; trick = trick->next)
         if (trick->kind != D9_TREE_MAP || !trick->first)
             D9_TRY(d9_tree_fail(context, trick,
@@ -198,8 +196,8 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
 
 /* ---- whole configurations ---- */
 
-static d9_status build(d9_context *context, d9_config *config, const char *path, const char *yaml,
-                       const d9_config_edits *edits) {
+static d9_status build_config(d9_context *context, d9_config *config, const char *path, const char *yaml,
+                              const d9_config_edits *edits) {
     d9_status status = D9_OK;
     d9_tree *root;
     char *copy, *title;
@@ -230,7 +228,7 @@ d9_status d9_config_parse(d9_context *context, const char *name, const char *yam
     d9_config *made = NULL;
     *config = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the configuration", &made));
-    D9_TRY(build(context, made, name, yaml, edits));
+    D9_TRY(build_config(context, made, name, yaml, edits));
     *config = made;
     made = NULL;
 done:

@@ -163,7 +163,7 @@ static d9_place place_at(const reader *reader, const yaml_mark_t *mark) {
 #define REJECT(reader, mark, ...)                                                                                      \
     d9_tree_fail_at((reader)->context, (d9_place[]){place_at((reader), &(mark))}, NULL, __VA_ARGS__)
 
-static d9_status advance(reader *reader) {
+static d9_status next_event(reader *reader) {
     yaml_event_delete(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event)) return D9_OK;
     const yaml_parser_t *parser = &reader->parser;
@@ -177,8 +177,7 @@ static d9_status advance(reader *reader) {
                   parser->context ? ": " : "", parser->problem);
 }
 
-/* Rejects anchors and aliases, by which one part of a file changes another, and tags, because types of keys are fixed.
- */
+/* Rejects anchors and aliases, by which one part of a file changes another, and tags: the types of keys are fixed. */
 static d9_status reject_extras(reader *reader) {
     const yaml_event_t *event = &reader->event;
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -223,7 +222,7 @@ static d9_status read_node(reader *reader, d9_tree *parent, const char *key, con
 static d9_status read_list(reader *reader, d9_tree *list, int depth) {
     d9_status status = D9_OK;
     for (;;) {
-        D9_TRY(advance(reader));
+        D9_TRY(next_event(reader));
         if (reader->event.type == YAML_SEQUENCE_END_EVENT) break;
         D9_TRY(read_node(reader, list, NULL, NULL, depth + 1, NULL));
     }
@@ -235,7 +234,7 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
     d9_status status = D9_OK;
     for (;;) {
         const char *key;
-        D9_TRY(advance(reader));
+        D9_TRY(next_event(reader));
         if (reader->event.type == YAML_MAPPING_END_EVENT) break;
         D9_TRY(reject_extras(reader));
         d9_place place = place_at(reader, &reader->event.start_mark);
@@ -245,7 +244,7 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
         if (map->count == KEYS_MAX)
             D9_TRY(d9_tree_fail_at(reader->context, &place, map, "more than %d keys", KEYS_MAX));
         const d9_tree *twin = d9_tree_find(map, key); /* NOLINT(clang-analyzer-core.CallAndMessage): copied */
-        D9_TRY(advance(reader));
+        D9_TRY(next_event(reader));
         if (twin && place.line > 0)
             D9_TRY(
                 d9_tree_fail_at(reader->context, &place, twin, "given twice; first on line %d", twin->key_place.line));
@@ -285,14 +284,14 @@ done:
 
 static d9_status read_document(reader *reader, d9_tree **root) {
     d9_status status = D9_OK;
-    D9_TRY(advance(reader)); /* stream start */
-    D9_TRY(advance(reader)); /* document start */
+    D9_TRY(next_event(reader)); /* stream start */
+    D9_TRY(next_event(reader)); /* document start */
     if (reader->event.type == YAML_STREAM_END_EVENT)
         D9_TRY(REJECT(reader, reader->event.start_mark, "there is nothing in it; a configuration is a map of keys"));
-    D9_TRY(advance(reader));
+    D9_TRY(next_event(reader));
     D9_TRY(read_node(reader, NULL, NULL, NULL, 0, root));
-    D9_TRY(advance(reader)); /* document end */
-    D9_TRY(advance(reader));
+    D9_TRY(next_event(reader)); /* document end */
+    D9_TRY(next_event(reader));
     if (reader->event.type != YAML_STREAM_END_EVENT)
         D9_TRY(REJECT(reader, reader->event.start_mark, "a second document starts here; one is read"));
 done:

@@ -31,7 +31,7 @@ D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const
                                      const d9_binding *bindings, int count, const char *const *others);
 
 /* Does a table or `others` have the key? */
-bool d9_values_know(const d9_binding *bindings, int count, const char *const *others, const char *key);
+bool d9_values_has_key(const d9_binding *bindings, int count, const char *const *others, const char *key);
 
 /* Appends "known: a, b; did you mean b?", the end of an error message. */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);

@@ -1,4 +1,4 @@
-/* SHA-1 (of dataset files) and SHA-256 (of everything else that is hashed), computed by libmd. */
+/* SHA-1, for published dataset files, and SHA-256, for everything in records; computed by libmd. */
 #ifndef D9_CORE_HASH_H
 #define D9_CORE_HASH_H
 

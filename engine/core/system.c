@@ -422,7 +422,7 @@ d9_status d9_directory_check(d9_context *context, const char *path) {
     return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", path);
 }
 
-static d9_status make_one(d9_context *context, const char *path) {
+static d9_status make_folder(d9_context *context, const char *path) {
     if (!d9_file_exists(context, path)) {
         if (context->system->make_directory(context->system->user, path, 0777) == 0) return D9_OK;
         const int error = errno; /* EEXIST: another process may have created it in the meantime */
@@ -442,10 +442,10 @@ d9_status d9_directory_make(d9_context *context, const char *path) {
     for (char *at = copy.bytes + 1; *at; at++) {
         if (*at != '/' || at[-1] == '/') continue;
         *at = 0;
-        D9_TRY(make_one(context, copy.bytes));
+        D9_TRY(make_folder(context, copy.bytes));
         *at = '/';
     }
-    D9_TRY(make_one(context, copy.bytes));
+    D9_TRY(make_folder(context, copy.bytes));
 done:
     d9_text_free(&copy);
     return status;
