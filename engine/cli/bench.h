@@ -4,7 +4,7 @@
 
 #include "cli/measure.h"
 
-/* Times every algorithm of the rules that choose among algorithms, and prints them with the planned one marked. */
+/* Times every algorithm of the rules that have a choice, and prints them with the planned one marked. */
 D9_MUST_USE d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json);
 
 /* Prints the largest batch that fits `memory` ("16G"; NULL: the device's memory), without running a step. */

@@ -1,4 +1,4 @@
-/* dawn9 bench ops: times the algorithms of the rules that choose among some: convolutions, on CUDA also batch norms.
+/* dawn9 bench ops: times the algorithms of the rules that have a choice: convolutions, on CUDA also batch norms.
  *
  * "bare" is the time of the library's call without layout reorders. The sum of the fastest bare times is a lower bound
  * for the time of these rules in a step. */

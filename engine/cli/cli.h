@@ -56,7 +56,7 @@ typedef struct d9_flag { /* rows initialise the fields up to `value` by position
 } d9_flag;
 
 typedef struct d9_example {
-    const char *doc, *line; /* a command line; tests/cli/examples.sh runs most */
+    const char *doc, *line; /* line: a command line; tests/cli/examples.sh runs most */
 } d9_example;
 
 typedef struct d9_command {
@@ -98,7 +98,7 @@ void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; 
 /* As d9_cli_print_json, on a single line, with reals in `digits` significant digits. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
 D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* frees the text; returns its status */
-/* Returns `status`, or D9_OUTPUT if it is D9_OK but writing standard output failed. */
+/* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 
 /* ---- options that edit a configuration, shared by several commands ---- */

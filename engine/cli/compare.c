@@ -189,8 +189,9 @@ static d9_status put_flat(table *table, int run, const char *prefix, json_t *obj
     json_object_foreach(object, key, value) {
         char path[160];
         const bool skipped =
-            !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
-                         (json_is_object(value) && json_object_size(value) == 0)); /* an empty map of tricks */
+            !*prefix &&
+            (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
+             (json_is_object(value) && json_object_size(value) == 0)); /* an empty map, such as tricks: {} */
         snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
         if (skipped) continue;
         if (json_object_size(value) > 0)

@@ -44,7 +44,7 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
 
 typedef struct fetch_log {
     d9_cli *cli;
-    bool quiet;       /* drops all other lines */
+    bool quiet;       /* drops all lines but warnings */
     d9_log_sink warn; /* the sink that this one replaces; receives the warnings */
     void *warn_user;
 } fetch_log;

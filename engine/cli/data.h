@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 typedef struct d9_data_options {
-    const char *action, *what; /* dataset for check and fetch, configuration for preview */
+    const char *action, *what; /* what: dataset for check and fetch, configuration for preview */
     d9_cli_edits edits;
     const char *out, *filters; /* PNG files that preview writes */
     bool json;

@@ -81,7 +81,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
         if (c->length == 'L')
             d9_text_add(text, c->spec, va_arg(*arguments, long long));
         else if (c->length)
-            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* has the size of size_t */
+            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* long has the size of size_t */
         else
             d9_text_add(text, c->spec, va_arg(*arguments, int));
         break;

@@ -43,7 +43,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-enum { BATCH = 64, SHEET_MAX = 400 }; /* images in memory at a time; on a sheet */
+enum { BATCH = 64, SHEET_MAX = 400 }; /* most images in memory at a time, and on a sheet */
 
 typedef struct prediction { /* state of the command */
     d9_cli *cli;

@@ -23,7 +23,7 @@ typedef struct d9_progress {
     const d9_config *config;
     d9_live_line live;
     double accuracy;                     /* with TTA, percent, of the last evaluation; NAN: none yet */
-    int64_t epoch, epoch_first_step;     /* current epoch; steps completed before it was first seen */
+    int64_t epoch, epoch_first_step;     /* current epoch, from 1; steps completed before its first step here */
     int64_t epoch_steps, first_step_end; /* calls of print_duration in that epoch; steps completed at the first */
     double first_step_seconds;           /* seconds of that epoch up to then */
     int64_t steps;                       /* completed; 0: none */

@@ -1,4 +1,4 @@
-/* Output about many runs: the plan, a line per finished run, the state of all runs, the summary.
+/* Output about many runs: the plan, a line per ended run, the state of all runs, the summary.
  *
  *     short: 3 arms x 2 seeds = 6 runs, 1 done before
  *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
@@ -26,7 +26,7 @@ typedef struct tally {
     d9_run_state failed;
 } tally;
 
-/* Counts the runs by state, and calls `show` (may be NULL) for each. */
+/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. */
 static d9_status count_states(const d9_runs *runs, tally *tally,
                               void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
                               json_t *rows) {
@@ -73,8 +73,8 @@ static int name_width(const d9_runs *runs, int others) {
     return width > most ? most : width;
 }
 
-/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tra..ochs=1.5". */
 typedef char short_text[128];
+/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tra..ochs=1.5". */
 static const char *shorten(const char *name, int width, short_text text) {
     const int length = (int)strlen(name), end = (width - 2) / 2;
     if (length <= width)
@@ -377,8 +377,7 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* Prints the verdict after each further seed of runs, from the second on, because intervals need two; not at the end.
- */
+/* Prints the verdict when the runs done, divided by the arms, reach 2 (intervals need two), 3, ...; not at the end. */
 static void print_so_far(d9_runs *runs) {
     const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
     if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported) return;

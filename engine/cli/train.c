@@ -270,7 +270,7 @@ done:
     return status;
 }
 
-/* Prints a line of --events. */
+/* Prints an epoch as a line of --events. */
 static void print_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_cli *cli = user;
     d9_text line;

@@ -47,7 +47,7 @@ static const char *default_origin(const d9_option *option) {
     return strcmp(option->key, "title") == 0 ? "the file's name" : "default";
 }
 
-/* Prints one option per line; returns the number of lines. */
+/* Prints one option per line, without absent ones; returns their number. */
 static int print_block(const printer *printer, const block *block) {
     int lines = 0;
     for (const d9_option *option = block->options; option && option->type != D9_OPTION_NONE; option++) {
