@@ -23,7 +23,7 @@ static const d9_choice_time *fastest(const d9_choice_time *choices, int count, b
 }
 
 /* Number of rows, from the first on, that belong to the same node of a rule. */
-static int count_of_node(const d9_choice_time *choices, int count) {
+static int count_node_rows(const d9_choice_time *choices, int count) {
     int length = 1;
     while (length < count && choices[length].node == choices->node) length++;
     return length;
@@ -84,7 +84,7 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
             D9_TRY(session->backend->benchmark(session->context, m->plan, row, choices, MAX_ALGORITHMS, &count));
         if (count > 0) s.in_step += m->rows[row].seconds / (double)m->steps;
         for (int at = 0, length; at < count; at += length) {
-            length = count_of_node(choices + at, count - at);
+            length = count_node_rows(choices + at, count - at);
             s.fastest += fastest(choices + at, length, false)->seconds;
             s.bare += fastest(choices + at, length, true)->bare_seconds;
             if (json)

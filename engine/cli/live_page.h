@@ -24,7 +24,7 @@ typedef struct d9_live_page {
 } d9_live_page;
 
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
-/* Observers of a run (train/session.h: d9_observer) that rewrite the page; after a step, at most every two seconds. */
+/* For the observer of a run (train/session.h). Each rewrites the page; after a step, at most every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
 /* Call it only if the page has a path. `steps`: completed; `left`: seconds to the end of the run. */

@@ -71,7 +71,7 @@ static void catch_signals(void) {
 
 /* Opens file descriptors 0, 1 and 2 if they are closed. Otherwise the next file opened would get one of these numbers
  * and receive what is written to standard output or error. */
-static void hold_standard_files(void) {
+static void open_standard_files(void) {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
 }
@@ -146,7 +146,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 int main(int count, char **words) {
     d9_cli cli = {.words = words, .interrupt = &interrupt_signal, .unsaved_steps = &unsaved_steps};
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
-    hold_standard_files();
+    open_standard_files();
     signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails instead, exit status 6 */
     signal(SIGXFSZ, SIG_IGN); /* as does exceeding ulimit -f */
     d9_context_init(&cli.context);

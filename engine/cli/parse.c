@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-static d9_status take_word(parser *parser, const char *word) {
+static d9_status parse_word(parser *parser, const char *word) {
     int index = 0;
     if (!*word) return fail_usage(parser, "an argument is empty%s%s", "", "");
     for (int i = 0; i < parser->list.count; i++) {
@@ -156,7 +156,7 @@ done:
 }
 
 /* Parses the option at words[*i]; moves *i to its value if that is the next word. */
-static d9_status take_option(parser *parser, int count, const char *const *words, int *i) {
+static d9_status parse_option(parser *parser, int count, const char *const *words, int *i) {
     const char *word = words[*i], *equals = strchr(word, '=');
     char name[64];
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
@@ -203,9 +203,9 @@ d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const 
         if (!only_words && strcmp(words[i], "--") == 0) {
             only_words = true;
         } else if (!only_words && words[i][0] == '-' && words[i][1]) {
-            D9_TRY(take_option(&parser, count, words, &i));
+            D9_TRY(parse_option(&parser, count, words, &i));
         } else {
-            D9_TRY(take_word(&parser, words[i]));
+            D9_TRY(parse_word(&parser, words[i]));
         }
     }
     D9_TRY(check_words(&parser));

@@ -46,7 +46,7 @@ done:
 }
 
 /* Number of runs, one per arm and seed, whose folder has a file of this name. Files are not read. */
-static int64_t count_with(const d9_runs *runs, const char *name) {
+static int64_t count_with_file(const d9_runs *runs, const char *name) {
     d9_context quiet = runs->cli->context;
     int64_t found = 0;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -228,7 +228,7 @@ static bool is_quiet(const d9_runs *runs) { return runs->options->quiet || runs-
 void d9_runs_show_start(const d9_runs *runs) {
     if (is_quiet(runs)) return;
     print_size(runs);
-    int64_t before = count_with(runs, "result.json");
+    int64_t before = count_with_file(runs, "result.json");
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
     if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
     if (runs->work.shards > 1)
@@ -348,7 +348,7 @@ static int columns_to_erase(const d9_runs *runs) {
 /* Prints with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char accuracy[48], figures[1100], left[48] = "";
-    const int64_t done = count_with(runs, "result.json");
+    const int64_t done = count_with_file(runs, "result.json");
     const int others =
         (int)strlen("1234/1234    seed 123    12345.7 s") + accuracy_text(state, accuracy, sizeof accuracy);
     const int width = name_width(runs, others);
@@ -379,7 +379,7 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
 
 /* Prints the verdict when the runs done, divided by the arms, reach 2 (intervals need two), 3, ...; not at the end. */
 static void print_so_far(d9_runs *runs) {
-    const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
+    const int64_t done = count_with_file(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
     if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported) return;
     runs->shared->reported = seeds;
     if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;

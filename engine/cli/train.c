@@ -168,7 +168,7 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out, boo
 /* ---- runs ---- */
 
 /* Sets `holds` if the folder has runs in subfolders seedN, as --runs makes them. */
-static d9_status holds_seeds(d9_cli *cli, const char *out, bool *holds) {
+static d9_status has_seed_runs(d9_cli *cli, const char *out, bool *holds) {
     d9_status status = D9_OK;
     d9_listing listing = {0};
     char *config;
@@ -186,7 +186,7 @@ done:
 }
 
 /* D9_USAGE if the folder holds an experiment, a run although `several` is set, or runs of seeds although it is not. */
-static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
+static d9_status check_folder(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
     bool seeds = false;
@@ -199,7 +199,7 @@ static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
                        "%s: holds a single run, but --runs needs a folder per seed; give "
                        "another --out",
                        out));
-    if (!several) D9_TRY(holds_seeds(cli, out, &seeds));
+    if (!several) D9_TRY(has_seed_runs(cli, out, &seeds));
     if (seeds) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds runs of several seeds; give another --out", out));
 done:
     return status;
@@ -216,7 +216,7 @@ static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_
         d9_cli_name_folder(made + strlen("runs/"), NULL);
         *out = made;
     }
-    D9_TRY(check_kind(cli, *out, options->runs.given));
+    D9_TRY(check_folder(cli, *out, options->runs.given));
 done:
     return status;
 }

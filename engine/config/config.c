@@ -14,8 +14,8 @@
 
 /* Fails if the first unknown key belongs into another map, like `epochs` at the top, and suggests its path. A key that
  * exists nowhere is left to d9_values_bind, which lists the known ones. */
-static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
-                              const char *const *others) {
+static d9_status check_misplaced(d9_context *context, const d9_tree *map, const d9_binding *binding,
+                                 const char *const *others) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(context, &text);
@@ -54,7 +54,7 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
         const char *const *names = i == 0 ? others : NULL;
         map = root;
         if (i > 0) D9_TRY(d9_tree_map(context, &config->arena, root, d9_section_at(i)->name, &map));
-        if (map->kind == D9_TREE_MAP) D9_TRY(check_places(context, map, &binding, names));
+        if (map->kind == D9_TREE_MAP) D9_TRY(check_misplaced(context, map, &binding, names));
         D9_TRY(d9_values_bind(context, &config->arena, map, &binding, 1, names));
     }
 done:
