@@ -65,7 +65,7 @@ typedef struct d9_command {
     const d9_example *examples; /* ends with an all-zero row; NULL: none */
     const d9_flag *flags;
     size_t options_size;
-    bool interruptible; /* checks cli->interrupt and ends cleanly; otherwise signals kill the process */
+    bool interruptible; /* checks cli->interrupt and ends cleanly; false: SIGINT and the like kill the process */
     bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_passively */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;
@@ -97,7 +97,7 @@ int d9_cli_columns(const d9_cli *cli);               /* width of the terminal, 8
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */
 /* As d9_cli_print_json, on a single line, with reals in `digits` significant digits. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
-D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* frees the text; returns its status */
+D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* prints and frees the text; returns its status */
 /* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 

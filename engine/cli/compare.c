@@ -365,7 +365,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         const char *word = chosen->runs.items[i];
         if (d9_folder_exists(&cli->context, word)) continue;
         D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, word, found));
-        D9_TRY(d9_cli_check_path(cli, found)); /* suggests a run where no configuration is similar */
+        D9_TRY(d9_cli_check_path(cli, found)); /* no similar configuration: suggests a similar run */
     }
     D9_TRY(read_words(&table, &chosen->runs));
     for (int r = 0; r < table.count && table.configs_only; r++) D9_TRY(reload_configuration(&table, r));

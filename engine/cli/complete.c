@@ -9,7 +9,7 @@
 
 typedef struct completer {
     d9_text *text;
-    char head[256];      /* completed part of the word, "ema:every=7,"; candidates are appended to it */
+    char head[256];      /* completed part of the word, "ema:every=7,", which precedes each candidate */
     const char *current; /* the rest of the word */
 } completer;
 

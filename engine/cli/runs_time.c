@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Number of runs of an arm (NULL: of all arms) that are not done, with the failed ones. */
+/* Number of runs to be trained for an arm (NULL: for all arms): those not done, failed ones included. */
 static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
     int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -71,7 +71,7 @@ static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *
     return left;
 }
 
-/* Work of all runs that are not done, as a number of runs of the first arm. */
+/* Work of all these runs, as a number of runs of the first arm. */
 static double runs_left(const d9_runs *runs, d9_context *quiet) {
     const d9_experiment *experiment = runs->experiment;
     const double first = operations(quiet, experiment->arms[0].config);

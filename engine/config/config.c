@@ -163,7 +163,7 @@ done:
 
 /* ---- companions ---- */
 
-/* Checks the names of tricks. Their companions are checked when an arm of an ablation is made. */
+/* Checks that `ablate` maps tricks to settings. The settings are checked when an arm of an ablation is made. */
 static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
     const d9_tree *map = d9_tree_find(root, "ablate");

@@ -49,7 +49,7 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
         else {
             old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
-            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* the peak of the replaced values */
+            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it belongs to the replaced values */
             d9_layers_merge(old, child);
         }
     }
