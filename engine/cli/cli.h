@@ -19,7 +19,7 @@ typedef struct d9_cli {
     volatile sig_atomic_t *unsaved_steps;   /* written by the trainer, see d9_train_options */
     bool terminal;                          /* standard output is a terminal with cursor control (not TERM=dumb) */
     bool colour;                            /* terminal, and NO_COLOR is unset or empty */
-    int output_error;                       /* errno of the first failed write to standard output; 0: none */
+    int output_error;                       /* errno of a failure to format or write standard output; 0: none */
 } d9_cli;
 
 /* ---- options ---- */
