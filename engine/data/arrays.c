@@ -1,7 +1,7 @@
 /* Images and labels from NumPy files:
  *
  *   FOLDER/images.npy        (N, H, W, 3), or grey (N, H, W) or (N, H, W, 1), unsigned bytes
- *   FOLDER/labels.npy        (N) integers of any type; classes are numbered from 0
+ *   FOLDER/labels.npy        (N) little-endian integers of 1 to 8 bytes; classes are numbered from 0
  *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; default: a sixth of the images, chosen by the seed
  *
  * Grey images get three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
@@ -18,18 +18,18 @@ static const size_t file_most = (size_t)1 << 38;
 
 typedef struct array {
     const char *path;
-    uint8_t *file; /* owned */
-    const uint8_t *data;
-    size_t size; /* bytes of `data` */
-    char order;  /* byte order: <, > or | */
-    char type;   /* NumPy's type letter: u, i or another */
-    int width, rank;
+    uint8_t *file;       /* owned */
+    const uint8_t *data; /* inside `file`, after the header */
+    size_t size;         /* of `data`, in bytes */
+    char order;          /* byte order: <, > or | */
+    char type;           /* NumPy's type letter: u, i or another */
+    int width, rank;     /* `width`: bytes per element */
     int64_t shape[RANK_MAX], count;
 } array;
 
 /* ---- the header: {'descr': '|u1', 'fortran_order': False, 'shape': (10, 32, 32, 3), } ---- */
 
-/* The text of a value in the header, for example "'|u1', ..."; "" if `key` is missing. */
+/* The header from the value of `key` on, for example "'|u1', 'fortran_order': ..."; "" if `key` is missing. */
 static const char *value_of(const char *header, const char *key) {
     const char *at = strstr(header, key);
     if (!at) return "";
@@ -138,7 +138,7 @@ static void copy_images(const array *images, uint8_t *to) {
     for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
 }
 
-/* Absolute value and sign of label i, stored little-endian in two's complement. */
+/* Absolute value and sign of label i, stored little-endian, signed types in two's complement. */
 static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
     const uint8_t *bytes = labels->data + i * labels->width;
     uint64_t value = 0;
@@ -164,7 +164,7 @@ static d9_status check_labels(d9_context *context, const array *labels, int64_t 
     return check_size(context, labels);
 }
 
-/* Copies the labels and raises dataset->classes to the largest label + 1. */
+/* Copies the labels and, if it is smaller, raises dataset->classes to the largest label + 1. */
 static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
                              int32_t *to) {
     d9_status status;
@@ -201,7 +201,8 @@ done:
     return status;
 }
 
-/* Rejects a dataset with a class that has no training image, or with test images of an unknown class. */
+/* Rejects a dataset with one class, with a class that has no training image, or with a test label that is not below
+ * `known`, the number of classes in training. */
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;

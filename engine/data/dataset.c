@@ -1,4 +1,4 @@
-/* Loads a dataset: finds its folder, reads it, splits off the validation set, measures mean and standard deviation. */
+/* Loads a dataset: finds its folder, reads it, splits off test and validation images, measures mean and deviation. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static const char *environment(const char *name) {
 static void add_candidate(d9_candidates *candidates, const char *base, const char *below, const char *name) {
     char *folder = candidates->folder[candidates->count++];
     const int length = snprintf(folder, D9_FOLDER_SIZE, "%s%s%s", base, below, name);
-    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* too long: an empty path is never found */
+    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* a path that is too long is left empty */
 }
 
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates) {
@@ -132,7 +132,7 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
 }
 
-/* Makes the last `count` images of a random permutation the new test set, in place of the old one. Both sets keep the
+/* Moves `count` training images, chosen at random by `seed`, to a new test set that replaces the old one. Both keep the
  * order of the source, so that "the first 2,000 training images" stays meaningful. */
 static d9_status split_off(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
     d9_status status = D9_OK;
@@ -214,7 +214,7 @@ static uint64_t mix(uint64_t digest, uint64_t word) {
     return digest ^ digest >> 32;
 }
 
-/* Hashes four interleaved streams of words, which reaches memory speed; SHA-256 takes a second for 300 MB. */
+/* Hashes four interleaved streams of words, as fast as memory is read; SHA-256 takes a second for 300 MB. */
 static uint64_t mix_bytes(uint64_t digest, const void *bytes, size_t size) {
     enum { LANES = 4 };
     uint64_t lane[LANES] = {digest, digest + 1, digest + 2, digest + 3}, words[LANES];

@@ -1,4 +1,4 @@
-/* Reads the orientation from a JPEG's APP1 segment: "Exif", two zeros, then a TIFF header and its first directory.
+/* Reads the orientation from a JPEG's APP1 segment ("Exif", two zeros, a TIFF header, its first directory); applies it.
  *
  * All offsets come from the file, so each is checked against the segment's size before use. */
 #include "data/exif.h"

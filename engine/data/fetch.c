@@ -1,5 +1,5 @@
 /* `data fetch` and `data check`. Files are downloaded to FOLDER/.fetch-PID, which is on the target's file system, and
- * renamed into place after verification. The temporary folder is removed in every case. */
+ * renamed into place after verification. The temporary folder is removed also after a failure or Ctrl-C. */
 #include "data/fetch.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ const char *d9_file_state_name(d9_file_state state) {
     return names[state];
 }
 
-/* Fills the row of a file. A file that cannot be read counts as missing. */
+/* Fills the row of a file. A file of the right size that cannot be read counts as missing. */
 static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file, d9_data_row *row) {
     char path[sizeof((d9_data_report *)0)->folder + 64];
     struct stat state;
@@ -89,7 +89,7 @@ typedef struct fetch {
     d9_signal_guard guard;
 } fetch;
 
-/* Runs `command`: words separated by single spaces. */
+/* Runs `command`, words separated by single spaces, in the temporary folder. */
 static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
     enum { WORDS_MAX = 24 };
     char text[512];
@@ -181,7 +181,8 @@ done:
     return status;
 }
 
-/* Tries the sources in order. D9_DATA leads to the next one; a full disk or Ctrl-C ends the fetch. */
+/* Tries the sources in order. D9_DATA (a failed download, a wrong checksum) leads to the next one; other failures and
+ * Ctrl-C end the fetch. */
 static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     d9_text reasons;
@@ -209,8 +210,8 @@ static bool find_verified(d9_context *context, const char *name, const char *pat
     return false;
 }
 
-/* $DAWN9_DATA is never written to. Wrong files there end the fetch, because a loader would use them in preference to
- * the cache folder, the last candidate. */
+/* $DAWN9_DATA is never written to. Wrong or incomplete files there end the fetch, because the loader would prefer them
+ * to the cache folder, the last candidate. */
 static d9_status check_read_only(d9_context *context, const char *name, d9_data_report *report) {
     d9_candidates candidates;
     d9_dataset_candidates(name, NULL, &candidates);

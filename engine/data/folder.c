@@ -1,10 +1,10 @@
 /* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square.
  *
- *   FOLDER/CLASS/picture.png                 a random sixth of each class, by the seed, is the test set
+ *   FOLDER/CLASS/picture.png                 a sixth of each class, chosen by the seed, is the test set
  *   FOLDER/{train,test}/CLASS/picture.png    the user's own split
  *
  * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed, so that the
- * first N of them, which patch whitening uses, contain all classes. */
+ * first N of them, which patch whitening uses, are a random sample of the classes. */
 #include "data/source.h"
 
 #include <omp.h>
@@ -20,7 +20,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
-enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw numbers of the split's random stream; 0 is the validation split */
+enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draws of the split's random stream; data/dataset.c uses 0 and 3 */
 
 typedef struct picture {
     const char *path;
@@ -129,7 +129,8 @@ done:
     return status;
 }
 
-/* Finds folders `train` and `test`: the user's own split if they contain folders, otherwise classes. */
+/* Sets *train and *test to the subfolders of these names if both contain folders, to NULL if neither does: then they
+ * are class folders. Fails if one does. */
 static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
                             const char **test) {
     d9_status status = D9_OK;
@@ -168,7 +169,7 @@ done:
     return status;
 }
 
-/* Splits each class at random, by the seed: a sixth, at least one image, becomes test, the rest train. */
+/* Splits each class at random, by the seed: a sixth (rounded, at least 1 image) becomes test, the rest train. */
 static d9_status list_seeded_split(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree,
                                    const char *root, picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
@@ -246,8 +247,8 @@ done:
 
 static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Reports the images of both splits that could not be decoded, sorted by name. If `skip`, each is a warning. Otherwise
- * a single one is the error; several are warnings, and their number is the error. */
+/* Reports the images of both splits that could not be decoded, sorted by name. Each is a warning, after NAMED_MOST only
+ * their number; unless `skip`, a single one is the error instead, and the number of several is the error. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
                                 char *const *const faults[2]) {
     d9_status status = D9_OK;
@@ -272,8 +273,8 @@ done:
     return status;
 }
 
-/* Decodes in parallel, because a photograph takes a tenth of a second. faults (count): the error message of each image,
- * or NULL; an error that is not due to an image, such as lack of memory, is returned. */
+/* Decodes in parallel, because a photograph takes about 0.1 s. Sets `faults` (count) to each image's error message or
+ * NULL. Returns an error only if it is not due to an image, such as lack of memory. */
 static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const picture_list *list, d9_dataset *dataset, d9_split *split, char ***faults) {
     d9_status status = D9_OK;

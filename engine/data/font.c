@@ -34,7 +34,7 @@ static unsigned pixels_of(char row) { return (unsigned)(row <= '9' ? row - '0' :
 
 typedef struct shape {
     unsigned rows[ROWS];
-    int first, columns; /* columns with pixels */
+    int first, columns; /* first column with pixels; number of columns up to the last with pixels */
 } shape;
 
 static shape shape_of(int code) {
@@ -52,7 +52,7 @@ static shape shape_of(int code) {
 
 /* ---- text in UTF-8 ---- */
 
-/* Width in pixels of the text up to `end`, the beginning of a character. */
+/* Width in pixels of the text before `end`, which must not lie inside a character. */
 static int width_of(const char *text, const char *end, int scale) {
     int columns = 0;
     while (text < end) columns += shape_of((int)d9_text_next(&text)).columns + BETWEEN;

@@ -24,11 +24,11 @@ D9_MUST_USE d9_status d9_webp_reject(
 /* Blends RGBA pixels with a white background to RGB pixels; may work in place. */
 void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
 
-/* True if stb_image can safely decode this JPEG: the file is complete (stb_image fills missing parts with grey without
+/* True if stb_image can safely decode this JPEG: it has an end marker (stb_image fills missing parts with grey without
  * an error), and no Huffman table has more than 256 codes (stb_image of 2022 writes such a table past its end). */
 bool d9_jpeg_is_whole(const uint8_t *bytes, size_t size);
 
-/* Decode a file whose header was accepted. Return D9_DATA if it is damaged or truncated. */
+/* Decode a file whose header was accepted; `image` has its width and height. Return D9_DATA if it is damaged. */
 D9_MUST_USE d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                     d9_image *image);
 D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,

@@ -1,8 +1,8 @@
-/* The stb libraries, compiled only in this file, used through formats.h, image.h and d9_png_write.
+/* The stb libraries, compiled only in this file, used through formats.h, image.h and dataset.h (d9_png_write, _encode).
  *
  * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
  * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and
- * quantisation tables, components without a scan, the end of one). stb_image's output is copied and freed at once. */
+ * quantisation tables, a component or its end). stb_image's output is copied and freed at once. */
 #include "data/formats.h"
 
 #include <stdlib.h>
