@@ -8,7 +8,7 @@
 /* Size information from a file's header. */
 typedef struct d9_picture_header {
     int width, height;
-    double bytes_per_pixel; /* maximum memory needed for decoding, the decoded pixels included */
+    double bytes_per_pixel; /* memory for decoding, the decoded pixels included; without small buffers of the library */
 } d9_picture_header;
 
 /* Read the header; false if the file has another format or a damaged header. */

@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* Rejects `base:` in the configuration: a model is one file and must not open other files of its reader. */
+/* Rejects `base:` and a path in `train.from`: a model is one file and must not make its reader open other files. */
 static d9_status check_config(const reader *reader) {
     d9_status status;
     d9_arena arena = {0};

@@ -3,7 +3,7 @@
  *
  *   dawn9.config                  the effective configuration, YAML (no absolute path)
  *   dawn9.classes                 JSON list of names; entry i is class i
- *   dawn9.image_size              JSON list, height and width: the size to which images are resized
+ *   dawn9.image_size              JSON list, height and width in pixels: the size of the network's input
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
@@ -16,7 +16,8 @@
 
 enum { D9_DESCRIPTION_ROWS = 9 };
 
-/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. */
+/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. Without dawn9.graph, if the
+ * network cannot be described, there is one row less than D9_DESCRIPTION_ROWS. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
                                           d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 
@@ -29,7 +30,7 @@ typedef struct d9_description {
     const char *version, *commit;   /* "" if missing */
 } d9_description;
 
-/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a row is missing or invalid. */
+/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,

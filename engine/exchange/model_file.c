@@ -48,7 +48,7 @@ typedef struct source { /* a file being loaded */
     const char *path;
     const d9_safetensors *file;
     bool replaces_head;    /* keep the initialised last layer if the classes differ */
-    int64_t other_classes; /* number of classes in the file if they differ: its last layer is skipped; 0: equal */
+    int64_t other_classes; /* number of classes in the file if its last layer is skipped; 0: it is loaded */
     double *state;
 } source;
 
@@ -61,8 +61,8 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* Number of classes in the file if they differ from the session's, by name or because the last layer's weight has
- * another number of rows; otherwise 0. */
+/* Number of classes in the file if its last layer is to be skipped, because they differ from the session's by name or
+ * number (of rows of the last layer's weight); otherwise 0. */
 static int64_t find_other_classes(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);

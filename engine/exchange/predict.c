@@ -1,4 +1,4 @@
-/* Predictions: a session over a dataset of one empty batch, whose images are overwritten for each run. */
+/* Predictions: a session over a dataset of one black batch, whose images are overwritten by each batch to predict. */
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -110,7 +110,7 @@ void d9_predictor_close(d9_predictor *predictor) {
 
 /* ---- running ---- */
 
-/* Returns false if the logits are not finite. */
+/* Returns false if a logit is NaN or +inf, or if all are -inf. */
 static bool softmax(const double *logits, int64_t classes, double *probabilities) {
     double largest = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++) largest = fmax(largest, logits[c]);

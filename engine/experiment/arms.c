@@ -1,5 +1,5 @@
-/* Converts drafts to arms: sorts edits as the command line does, loads each configuration once, and reports errors with
- * their place in the experiment's file. */
+/* Converts drafts to arms: loads their configurations, reports errors with their place in the experiment's file, and
+ * finds arms with identical configurations. */
 #include "config/sections.h"
 #include "config/values.h"
 #include "experiment/draft.h"
@@ -63,8 +63,8 @@ static const d9_config_edit *find_culprit(const d9_context *context, const d9_dr
     return NULL;
 }
 
-/* Fails with `message` at the place of the responsible edit. If `message` already begins with the edit, that prefix is
- * removed. */
+/* Fails with `message` at the place of the responsible edit, or else of the arm. If `message` begins with the edit,
+ * that prefix is removed. */
 static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
                         const char *message) {
     char *prefix;
@@ -93,8 +93,8 @@ static const d9_option *published_options(void) {
     return NULL;
 }
 
-/* Gives an arm the published results for its number of epochs: from its rows in the experiment file, or from the
- * configuration if the arm does not change that. */
+/* Gives an arm the published results for its number of epochs: the row for it in the experiment file; without rows, and
+ * if the arm is not `edited`, those of the configuration; otherwise none. */
 static d9_status attach_published(d9_context *context, const d9_draft *draft, bool edited, d9_config *config) {
     d9_status status = D9_OK;
     static const d9_tree none = {.kind = D9_TREE_MAP};

@@ -190,7 +190,8 @@ static json_t *find_same(const json_t *list, const char *const keys[2], const js
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* D9_USAGE if the folder holds another experiment, or an arm of this name with another configuration. */
+/* Returns D9_USAGE if `held`, the folder's experiment.json, has another title or kind than `wanted`, or an arm of the
+ * same name with another configuration. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;
@@ -211,7 +212,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
     return D9_OK;
 }
 
-/* Keeps arms, runs and seeds that experiment.json already lists. */
+/* Appends to the list of `wanted` the items of the same list of `held` that it lacks. */
 static void keep_earlier(const json_t *held, json_t *wanted, const char *list, const char *const keys[2]) {
     size_t i;
     json_t *item, *kept = json_object_get(wanted, list);
@@ -220,7 +221,7 @@ static void keep_earlier(const json_t *held, json_t *wanted, const char *list, c
     }
 }
 
-/* Keeps earlier commands, in front of the new one. */
+/* Puts the commands of `held` in front of those of `wanted`, each once. */
 static void keep_commands(const json_t *held, json_t *wanted) {
     size_t i;
     json_t *item, *all = json_array();
@@ -284,7 +285,7 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
     }
 }
 
-/* A run's folder is rejected, because its files would mix with the experiment's. */
+/* Rejects the folder of a single run, because its files would mix with the experiment's. */
 static d9_status refuse_run(d9_context *context, d9_arena *arena, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json"};
     d9_status status = D9_OK;

@@ -54,7 +54,7 @@ const char *d9_run_kind_name(d9_run_kind kind) {
 
 /* ---- state ---- */
 
-/* Reads a JSON file of the run. *object is NULL if the file is missing or truncated. */
+/* Reads a JSON file of the run. *object is NULL if the file is missing or not JSON, for example truncated. */
 static d9_status read_json(const run *self, const char *name, json_t **object) {
     char path[PATH_BYTES];
     *object = NULL;
@@ -186,7 +186,8 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint. If that is unusable (of another precision, for example), the run starts again. */
+/* Continues from the checkpoint. If there is none, it is unusable (of another precision, for example) or result.json is
+ * damaged, the run starts again. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);

@@ -1,4 +1,4 @@
-/* Reads an experiment file into drafts and expands them: arms x grid. The keys are listed in experiment.h. */
+/* Reads an experiment file (example: experiment.h) into drafts and expands them: arms x grid. */
 #include "config/values.h"
 #include "core/installed.h"
 #include "core/system.h"
@@ -38,7 +38,7 @@ static const char *const arm_others[] = {"set", "with", "without", "published", 
 
 /* ---- paths ---- */
 
-/* The file's name without its extension. */
+/* The file's name without folder and extension. */
 static d9_status stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
     const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
     char *made;
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* Reads `ablate: all` or a list of tricks. */
+/* Reads `ablate`, "all" or a list of tricks, and makes the arms. */
 static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     d9_status status = D9_OK;
     d9_draft base = {.node = d9_tree_find(spec->root, "config")};

@@ -1,8 +1,8 @@
 /* The loop over the runs of an experiment.
  *
- * Every process goes over all runs and trains each one that is neither finished nor locked. Processes share only the
- * lock files in the run folders, so workers, a second command and another machine on the same file system cooperate. A
- * process that finds only locked runs waits, and takes over the run of a process that was killed. */
+ * Every process goes over the runs of its shard and trains each that is not done, failed or locked. Processes share
+ * only the lock files in the run folders, so workers, a second command and another machine on the same file system
+ * cooperate. A process that finds only locked runs waits, and takes over the run of a process that was killed. */
 #include "experiment/work.h"
 #include "backends/backend.h"
 #include "core/system.h"
@@ -90,7 +90,7 @@ static d9_status share_threads(d9_context *context, int worker_count, int64_t *t
 
 static d9_status work(worker *self) {
     d9_status status;
-    double pause = 0.025; /* doubled before first use */
+    double pause = 0.025; /* seconds; doubled before each wait after a pass that trained nothing */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
         D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
