@@ -1,8 +1,7 @@
 /* dawn9 as a library: trains a small image network, evaluates it, predicts with it. C, and C++ by extern "C".
  *
- *     dawn9_open -> dawn9_config_load -> dawn9_train  \
- *                -> dawn9_model_open                   -> dawn9_evaluate | dawn9_predict | dawn9_features |
- * dawn9_model_save
+ *     dawn9_open -> dawn9_config_load -> dawn9_train -> dawn9_model_save, dawn9_evaluate, dawn9_predict, dawn9_features
+ *                -> dawn9_model_open                 -> (any of these)
  *
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
  * the next call. No function prints, exits, installs a signal handler or keeps global state. A context and what was

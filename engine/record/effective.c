@@ -1,5 +1,5 @@
-/* The effective configuration for records. The YAML is the output of d9_config_print. The JSON is converted from that
- * YAML, so both hold the same keys. */
+/* The effective configuration for records. The YAML is printed by d9_config_print, without paths that other machines do
+ * not have. The JSON is converted from that YAML, so both hold the same keys. */
 #include "record/effective.h"
 #include "core/system.h"
 #include <math.h>
@@ -45,7 +45,7 @@ double d9_json_real(const json_t *object, const char *key) {
 
 d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
-    json_t *title = json_string(shown.title); /* NULL: a file name that is not UTF-8, which YAML cannot hold either */
+    json_t *title = json_string(shown.title); /* NULL: not UTF-8 (it can be a file's name), so not legal in YAML */
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;

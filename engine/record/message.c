@@ -20,7 +20,7 @@ void d9_message_free(d9_message *message) {
     d9_message_init(message->context, message);
 }
 
-/* Appends `more` uninitialised bytes and returns them; NULL on failure, which message->status records. */
+/* Makes room for `more` bytes at the end and returns their address; NULL on failure, which message->status records. */
 static uint8_t *extend(d9_message *message, size_t more) {
     if (message->status == D9_OK)
         message->status =
