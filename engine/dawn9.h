@@ -48,8 +48,7 @@ DAWN9_API const char *dawn9_commit(void);  /* Git commit that the library was bu
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_open(dawn9_context **context);
 DAWN9_API void dawn9_close(dawn9_context *context);
 
-/* Error message, one line, of the last call that returned a status, with this context or with a model made with it; ""
- * if it succeeded. */
+/* Error of the last call that returned a status, with this context or a model made with it: one line; "": no error. */
 DAWN9_API const char *dawn9_message(const dawn9_context *context);
 
 /* Sets the callback for warnings, one line each without a newline. NULL, the initial state: no warnings. */

@@ -1,6 +1,6 @@
-/* The table of the engine's file and memory calls; libraries, and system calls without an entry, bypass it. Tests
- * replace entries to inject faults: a full disk, a short read, a failed allocation. Entries that return a number fail
- * as in POSIX, with -1 and errno. */
+/* The table of the engine's file and memory calls; libraries, and calls without an entry, bypass it. Tests replace
+ * entries to inject faults: a full disk, a short read, a failed allocation. Failures are those of POSIX: -1 and errno.
+ */
 #ifndef D9_CORE_SYSTEM_H
 #define D9_CORE_SYSTEM_H
 
@@ -67,8 +67,7 @@ D9_MUST_USE d9_status d9_file_write_unsynced(d9_context *context, const char *pa
  * with the message of d9_file_write, if not. Leaves no file. NULL: D9_OK. */
 D9_MUST_USE d9_status d9_file_check_writable(d9_context *context, const char *path);
 
-/* Appends to a file, created if missing. If writing fails, removes what was appended (a warning says if that fails too)
- * and returns D9_OUTPUT. */
+/* Appends to a file, created if missing. If writing fails: D9_OUTPUT, and the append is undone or a warning logged. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
 /* Locks the file `path`, created if missing, for this process and writes the process number into it. `*lock` is the

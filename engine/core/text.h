@@ -22,8 +22,7 @@ const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
-/* Returns the code point at *text, which must not be empty, and advances *text past it. An invalid byte or a truncated
- * UTF-8 sequence counts as one character. */
+/* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
 uint32_t d9_text_next(const char **text);
 
 /* Number of terminal columns of a UTF-8 text: 2 for wide East Asian characters and emoji, 0 for combining marks. */
@@ -35,8 +34,7 @@ bool d9_text_ends_in(const char *text, const char *ending);
 /* The candidate nearest to `word` by edit distance; if none is near, the first that begins with `word`; or NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
-/* Splits `text` (NULL: no words) in place at every `mark`: "a,b" becomes a and b. Returns the number of words; words
- * after the first `most` are dropped. */
+/* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */
 int d9_text_split(char *text, char mark, const char **words, int most);
 
 enum { D9_CHOICES_MAX = 32 };

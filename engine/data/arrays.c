@@ -201,8 +201,7 @@ done:
     return status;
 }
 
-/* Rejects a dataset with one class, with a class that has no training image, or with a test label that is not below
- * `known`, the number of classes in training. */
+/* `known`: number of training classes. Rejects fewer than 2, one without images, and test images of other classes. */
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;

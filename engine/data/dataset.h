@@ -58,8 +58,7 @@ enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
 /* Fills sizes, image counts (0 for a folder or arrays) and the normalisation (a standard deviation of 0 if it would be
- * measured) without reading a file. `dataset` gets no images and needs no freeing. Returns D9_USAGE for an illegal
- * option. */
+ * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */

@@ -181,8 +181,7 @@ done:
     return status;
 }
 
-/* Tries the sources in order. D9_DATA (a failed download, a wrong checksum) leads to the next one; other failures and
- * Ctrl-C end the fetch. */
+/* Tries the sources in order. D9_DATA (download failed, wrong checksum) leads to the next; other failures end it. */
 static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     d9_text reasons;

@@ -129,8 +129,7 @@ done:
     return status;
 }
 
-/* Sets *train and *test to the subfolders of these names if both contain folders, to NULL if neither does: then they
- * are class folders. Fails if one does. */
+/* Sets *train and *test to these subfolders if both contain folders, to NULL if neither does; fails if one does. */
 static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
                             const char **test) {
     d9_status status = D9_OK;
@@ -247,8 +246,8 @@ done:
 
 static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Reports the images of both splits that could not be decoded, sorted by name. Each is a warning, after NAMED_MOST only
- * their number; unless `skip`, a single one is the error instead, and the number of several is the error. */
+/* Warns of the images of both splits that could not be decoded: names the first NAMED_MOST, sorted, and counts the
+ * rest. Unless `skip`, returns D9_DATA; a single damaged image is then named in the error only. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
                                 char *const *const faults[2]) {
     d9_status status = D9_OK;

@@ -18,8 +18,7 @@ int d9_font_width(const char *text, int scale); /* in pixels */
 /* Draws `text` with its upper left corner at (x, y), clipped to the canvas. */
 void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_t colour[3], const char *text);
 
-/* Copies `text` to `fitted` (`size` bytes). If it is wider than `width` pixels or too long for `fitted`, whole UTF-8
- * characters at its end are replaced by "..". */
+/* Copies `text` to `fitted`; ".." replaces its last UTF-8 characters if it exceeds `width` pixels or `size` bytes. */
 void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t size);
 
 #endif

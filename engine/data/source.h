@@ -21,13 +21,11 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_arrays_load;    /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
-/* Sets the image size to RGB and image_size x image_size pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`.
- */
+/* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
-/* Sets *missing to the first of `classes` classes without an image in the split; -1: every class has one. The labels
- * must be below `classes`. */
+/* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
 D9_MUST_USE d9_status d9_split_missing(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);
 
 /* Allocates memory for `count` images of the dataset's size and their labels. */
@@ -42,8 +40,7 @@ typedef struct d9_candidates {
     char folder[D9_MAX_CANDIDATES][D9_FOLDER_SIZE]; /* in the order in which they are tried */
 } d9_candidates;
 
-/* Lists the folders to search: `path` alone if given; else $DAWN9_DATA and $DAWN9_DATA/NAME, if set, then the user's
- * cache folder. */
+/* Lists the folders to search: `path` if given; else $DAWN9_DATA and $DAWN9_DATA/NAME if set, then the user's cache. */
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates);
 
 #endif

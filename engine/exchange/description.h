@@ -16,8 +16,7 @@
 
 enum { D9_DESCRIPTION_ROWS = 9 };
 
-/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. Without dawn9.graph, if the
- * network cannot be described, there is one row less than D9_DESCRIPTION_ROWS. */
+/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. dawn9.graph can be missing. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
                                           d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 

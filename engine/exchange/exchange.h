@@ -15,7 +15,7 @@ enum { D9_SHAPE_TEXT = 96 }; /* bytes */
 const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEXT]);
 
 /* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own buffer, or one with the same
- * layout: for a parameter D9_BUFFER_GRADIENT or an accumulator, such as its velocity or average. */
+ * layout: D9_BUFFER_GRADIENT for a parameter, or an accumulator (step/program.h), such as a moving average. */
 D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer,
                                        double *file_values);
 /* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. */

@@ -190,8 +190,7 @@ static json_t *find_same(const json_t *list, const char *const keys[2], const js
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* Returns D9_USAGE if `held`, the folder's experiment.json, has another title or kind than `wanted`, or an arm of the
- * same name with another configuration. */
+/* Returns D9_USAGE if the title, kind or an arm's configuration in `held`, experiment.json, differs from `wanted`. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;

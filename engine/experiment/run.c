@@ -186,8 +186,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint. If there is none, it is unusable (of another precision, for example) or result.json is
- * damaged, the run starts again. */
+/* Continues from the checkpoint; starts again if it is missing or unusable, or if result.json is damaged. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
     if (damaged || !has(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);

@@ -90,7 +90,7 @@ static d9_status share_threads(d9_context *context, int worker_count, int64_t *t
 
 static d9_status work(worker *self) {
     d9_status status;
-    double pause = 0.025; /* seconds; doubled before each wait after a pass that trained nothing */
+    double pause = 0.025; /* seconds; doubled, up to 1, after each pass that trained nothing */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
         D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));

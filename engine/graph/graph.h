@@ -84,7 +84,7 @@ typedef struct d9_value {
     d9_value_kind kind;
     d9_type type;
     d9_shape shape;
-    d9_node_id producer; /* node that writes an activation; D9_NONE: none; always D9_NONE for the other kinds */
+    d9_node_id producer; /* node that writes an activation or the logits; D9_NONE for other values */
     d9_buffer buffer;
     int64_t offset;      /* in bytes from the start of the buffer; set by graph/memory.c and step/layout.c */
     d9_initializer init; /* for parameters and statistics */
@@ -262,8 +262,7 @@ D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_val
 
 /* ---- queries ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name); /* D9_NONE if there is none */
-/* Number of node inputs that read `value`; *first: the first such node, unchanged if there is none. `first` may be
- * NULL. */
+/* Number of node inputs that read `value`; `first`, if not NULL, gets the first of these nodes. */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first);
 d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it was cast from */
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the last linear layer before the logits; D9_NONE: none */
