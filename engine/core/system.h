@@ -1,6 +1,5 @@
 /* The table of the engine's file and memory calls; libraries, and calls without an entry, bypass it. Tests replace
- * entries to inject faults: a full disk, a short read, a failed allocation. Failures are those of POSIX: -1 and errno.
- */
+ * entries to inject faults: a full disk, a short read, a failed allocation. Failures follow POSIX: -1 and errno. */
 #ifndef D9_CORE_SYSTEM_H
 #define D9_CORE_SYSTEM_H
 
