@@ -37,7 +37,7 @@ dawn9_status dawn9_model_open(dawn9_context *outer, const char *path, const char
     uint8_t *bytes = NULL;
     size_t size;
     *model = NULL;
-    D9_TRY(d9_file_read_most(context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_api_model(context, path, bytes, size, NULL, set, model));
 done:
     return d9_api_end(status);

@@ -57,7 +57,7 @@ static d9_status read_kept(d9_context *context, run *self) {
     d9_text_init(context, &path);
     d9_text_add(&path, "%s/model.safetensors", self->options->folder);
     D9_TRY(d9_text_status(&path));
-    D9_TRY(d9_file_read_most(context, d9_text_get(&path), D9_TENSORS_MOST, &self->bytes, &self->size));
+    D9_TRY(d9_file_read_limited(context, d9_text_get(&path), D9_TENSORS_MAX_BYTES, &self->bytes, &self->size));
 done:
     d9_text_free(&path);
     return status;

@@ -76,7 +76,7 @@ static d9_status identify_weights(d9_context *context, d9_config *config, const 
         config->train.from = inside;
     }
     d9_context quiet = *context;
-    if (d9_file_read_most(&quiet, config->train.from, D9_TENSORS_MOST, &bytes, &size) != D9_OK)
+    if (d9_file_read_limited(&quiet, config->train.from, D9_TENSORS_MAX_BYTES, &bytes, &size) != D9_OK)
         D9_TRY(d9_tree_fail(context, d9_tree_find(d9_tree_find(root, "train"), "from"), "%s", quiet.message));
     d9_sha256_hex(&(d9_bytes){bytes, size}, 1, hex);
     D9_TRY(d9_arena_format(context, &config->arena, &sum, D9_FROM_RECORD "%s", hex));

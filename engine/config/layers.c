@@ -80,7 +80,7 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
     d9_context quiet = *context;
     size_t size;
     d9_context_clear(&quiet);
-    d9_status status = d9_file_read_most(&quiet, path, FILE_MOST, bytes, &size);
+    d9_status status = d9_file_read_limited(&quiet, path, FILE_MOST, bytes, &size);
     if (status == D9_OK && strlen((char *)*bytes) != size)
         status = d9_fail(&quiet, D9_DATA, "%s: not YAML: it holds a zero byte", path);
     if (status == D9_OK) return D9_OK;

@@ -210,7 +210,7 @@ done:
     return status;
 }
 
-d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes, size_t *size) {
+d9_status d9_file_read_limited(d9_context *context, const char *path, size_t most, uint8_t **bytes, size_t *size) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     struct stat state;
@@ -232,7 +232,7 @@ done:
 }
 
 d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
-    return d9_file_read_most(context, path, D9_TEXT_MOST, bytes, size);
+    return d9_file_read_limited(context, path, D9_TEXT_MAX_BYTES, bytes, size);
 }
 
 /* Returns D9_OK if the call succeeded, else D9_OUTPUT with the reason from errno. */

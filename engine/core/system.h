@@ -46,15 +46,15 @@ D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t mo
 
 /* Size limits in bytes for reading a file, by its content: text, such as experiments and run records; images and
  * published data files; tensors. */
-#define D9_TEXT_MOST    ((size_t)16 << 20)
-#define D9_PICTURE_MOST ((size_t)1 << 30)
-#define D9_TENSORS_MOST ((size_t)64 << 30)
+#define D9_TEXT_MAX_BYTES    ((size_t)16 << 20)
+#define D9_IMAGE_MAX_BYTES   ((size_t)1 << 30)
+#define D9_TENSORS_MAX_BYTES ((size_t)64 << 30)
 
 /* Reads a whole file and appends one zero byte; free `*bytes` with d9_release. Returns D9_DATA, with the path, if the
  * file is missing, unreadable, not a regular file or larger than `most` bytes. A FIFO does not block it. */
-D9_MUST_USE d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes,
-                                        size_t *size);
-/* d9_file_read_most with a limit of D9_TEXT_MOST bytes. */
+D9_MUST_USE d9_status d9_file_read_limited(d9_context *context, const char *path, size_t most, uint8_t **bytes,
+                                           size_t *size);
+/* d9_file_read_limited with a limit of D9_TEXT_MAX_BYTES bytes. */
 D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size);
 
 /* Writes a temporary file beside the target, syncs it and renames it: a reader sees either the old or the new file.

@@ -83,7 +83,7 @@ static d9_status read_array(d9_context *context, d9_arena *arena, const char *fo
     size_t size;
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
     array->path = path;
-    D9_TRY(d9_file_read_most(context, path, file_most, &array->file, &size));
+    D9_TRY(d9_file_read_limited(context, path, file_most, &array->file, &size));
     D9_TRY(parse(context, array->file, size, array));
 done:
     return status;

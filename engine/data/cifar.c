@@ -119,7 +119,7 @@ static d9_status load_file(d9_context *context, const d9_dataset_options *option
     const cifar *set = find(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS, count = file->size / record;
     D9_TRY(d9_arena_format(context, &arena, &path, "%s/%s", folder, file->name));
-    D9_TRY(d9_file_read_most(context, path, D9_PICTURE_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
     D9_TRY(check_size(context, set, file, path, size));
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *from = bytes + i * record;

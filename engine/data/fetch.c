@@ -34,7 +34,7 @@ static void check_file(d9_context *context, const char *folder, const d9_dataset
     row->state = D9_FILE_WRONG_SIZE;
     if (row->size_bytes != file->size) return;
     row->state = D9_FILE_MISSING;
-    if (d9_file_read_most(&quiet, path, (size_t)file->size, &bytes, &size) != D9_OK) return;
+    if (d9_file_read_limited(&quiet, path, (size_t)file->size, &bytes, &size) != D9_OK) return;
     d9_sha1_hex(bytes, size, row->sha1);
     d9_release(&quiet, bytes);
     row->state = file->sha1 && strcmp(row->sha1, file->sha1) != 0 ? D9_FILE_WRONG_SHA1 : D9_FILE_OK;
@@ -229,7 +229,7 @@ static d9_status copy_files(d9_context *context, const d9_data_report *from, con
         size_t size;
         snprintf(source_path, sizeof source_path, "%s/%s", from->folder, from->row[i].file->name);
         snprintf(path, sizeof path, "%s/%s", folder, from->row[i].file->name);
-        D9_TRY(d9_file_read_most(context, source_path, D9_PICTURE_MOST, &bytes, &size));
+        D9_TRY(d9_file_read_limited(context, source_path, D9_IMAGE_MAX_BYTES, &bytes, &size));
         warn_replaced(context, folder, from->row[i].file);
         D9_TRY(d9_file_write(context, path, bytes, size));
         d9_release(context, bytes);

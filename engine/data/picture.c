@@ -72,7 +72,7 @@ d9_status d9_image_read(d9_context *context, const char *path, int64_t megapixel
     uint8_t *bytes = NULL;
     size_t size;
     *image = (d9_image){0};
-    D9_TRY(d9_file_read_most(context, path, D9_PICTURE_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_image_decode(context, path, bytes, size, megapixels, image));
 done:
     d9_release(context, bytes);

@@ -254,7 +254,7 @@ d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetens
     uint8_t *bytes = NULL;
     size_t size = 0;
     *file = NULL;
-    D9_TRY(d9_file_read_most(context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_safetensors_decode(context, path, bytes, size, file));
 done:
     d9_release(context, bytes);

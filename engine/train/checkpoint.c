@@ -333,7 +333,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     snapshot all = {0};
     uint8_t *bytes = NULL;
     size_t size;
-    D9_TRY(d9_file_read_most(session->context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(session->context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_safetensors_decode(session->context, path, bytes, size, &file));
     D9_TRY(check_format(session, path, file));
     if (!d9_safetensors_is_sealed(bytes, size))

@@ -343,14 +343,14 @@ TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     d9_context_clear(&context);
     snprintf(path, sizeof path, "%s", in(bench, "large"));
     OK(d9_file_write(&context, path, "123", 3));
-    OK(d9_file_read_most(&context, path, 3, &bytes, &size));
+    OK(d9_file_read_limited(&context, path, 3, &bytes, &size));
     d9_release(&context, bytes);
-    assert_refusal(d9_file_read_most(&context, path, 2, &bytes, &size), D9_DATA, path);
-    assert_int_equal(truncate(path, D9_TEXT_MOST + 1), 0); /* a sparse file */
+    assert_refusal(d9_file_read_limited(&context, path, 2, &bytes, &size), D9_DATA, path);
+    assert_int_equal(truncate(path, D9_TEXT_MAX_BYTES + 1), 0); /* a sparse file */
     d9_context_clear(&context);
     assert_int_equal(d9_file_read(&context, path, &bytes, &size), D9_DATA);
     d9_context_clear(&context); /* a file that reports size 0 is limited while it is read */
-    assert_int_equal(d9_file_read_most(&context, "/proc/self/status", 100, &bytes, &size), D9_DATA);
+    assert_int_equal(d9_file_read_limited(&context, "/proc/self/status", 100, &bytes, &size), D9_DATA);
     assert_null(bytes);
 }
 
