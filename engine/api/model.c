@@ -21,7 +21,7 @@ d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, si
     D9_TRY(D9_ALLOCATE(context, strlen(name) + 1, "a model's name", &made->name));
     memcpy(made->name, name, strlen(name) + 1);
     D9_TRY(d9_safetensors_decode(context, name, made->bytes, size, &made->file));
-    D9_TRY(d9_description_find(context, name, made->file, &made->description));
+    D9_TRY(d9_description_decode(context, name, made->file, &made->description));
     D9_TRY(d9_api_config(context, name, yaml ? yaml : made->description->config, set, &made->config));
     *model = made;
     made = NULL;

@@ -89,7 +89,7 @@ static bool tables_fit(const segment *tables) {
     return true;
 }
 
-bool d9_jpeg_is_whole(const uint8_t *bytes, size_t size) {
+bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
     segment found = {0};
     for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found) && found.marker != END;)
         if (found.marker == HUFFMAN && !tables_fit(&found)) return false;

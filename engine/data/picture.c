@@ -56,7 +56,7 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     *image = (d9_image){0};
     const format *format = formats;
     while (format->header && !format->header(bytes, size, &header)) format++;
-    if (!format->header && d9_webp_is(bytes, size)) return d9_webp_reject(context, name);
+    if (!format->header && d9_is_webp(bytes, size)) return d9_webp_reject(context, name);
     if (!format->header)
         return d9_fail(context, D9_DATA, size ? "%s: not a PNG, JPEG or WebP image" : "%s: the file is empty", name);
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));

@@ -67,7 +67,7 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     d9_status status = D9_OK;
     int width = 0, height = 0, channels;
     uint8_t *rgb = NULL;
-    if (size <= INT32_MAX && d9_jpeg_is_whole(bytes, size))
+    if (size <= INT32_MAX && d9_jpeg_is_decodable(bytes, size))
         rgb = stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 3);
     if (!rgb || width != image->width || height != image->height)
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));

@@ -186,8 +186,8 @@ done:
     return status;
 }
 
-d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
-                              d9_description **description) {
+d9_status d9_description_decode(d9_context *context, const char *path, const d9_safetensors *file,
+                                d9_description **description) {
     d9_status status;
     d9_description *made = NULL;
     *description = NULL;
@@ -213,7 +213,7 @@ d9_status d9_description_read(d9_context *context, const char *path, d9_descript
     d9_safetensors *file = NULL;
     *description = NULL;
     D9_TRY(d9_safetensors_read(context, path, &file));
-    D9_TRY(d9_description_find(context, path, file, description));
+    D9_TRY(d9_description_decode(context, path, file, description));
 done:
     d9_safetensors_free(context, file);
     return status;

@@ -37,8 +37,8 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
 /* True if the file names other classes than the dataset, or in another order. False if the file has no class names. */
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
 /* d9_description_read for a file that is already in memory; `path` is for messages. */
-D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
-                                          d9_description **description);
+D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *path, const d9_safetensors *file,
+                                            d9_description **description);
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
  * `config` has the same number of classes. */

@@ -75,7 +75,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     if (!options->file) D9_TRY(d9_safetensors_read(context, options->model, &read));
     const d9_safetensors *file = options->file ? options->file : read;
     const bool described = d9_safetensors_metadata(file, "dawn9.config") != NULL || !options->config;
-    if (described) D9_TRY(d9_description_find(context, options->model, file, &predictor->description));
+    if (described) D9_TRY(d9_description_decode(context, options->model, file, &predictor->description));
     D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
                        &predictor->config));
     if (!described)

@@ -128,7 +128,7 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
 /* Trains the run unless it is done, has failed, or another process trains it (D9_RUN_RUNNING). D9_USAGE, D9_DEVICE and
  * D9_NONFINITE while training are recorded as the run's failure; other failures, interrupts and the folder of another
  * run are returned. `trained`: this call trained it or tried to. */
-D9_MUST_USE d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                                const d9_run_options *options, d9_run_state *state, bool *trained);
+D9_MUST_USE d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                                   const d9_run_options *options, d9_run_state *state, bool *trained);
 
 #endif

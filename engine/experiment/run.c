@@ -228,8 +228,8 @@ done:
     return status;
 }
 
-d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                    const d9_run_options *options, d9_run_state *state, bool *trained) {
+d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                       const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     run self;
     char path[PATH_BYTES] = "";

@@ -149,7 +149,7 @@ static d9_status read_arms(d9_spec *spec) {
         if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, spec->root, "config or arms must be given"));
         d9_tree *made;
         D9_TRY(stem(spec->context, spec->arena, spec->head.config, &name));
-        d9_spec_name((char *)name);
+        d9_spec_folder_name((char *)name);
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, NULL, &made));
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, name, &lone));
         d9_tree_append(made, lone);
@@ -281,7 +281,7 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     D9_TRY(d9_arena_format(context, arena, &title, "ablate-%s", name));
     (*experiment)->title = title;
     (*experiment)->question = "What does each trick contribute?";
-    D9_TRY(d9_seeds_count(context, *experiment, options->seeds ? options->seeds : 5));
+    D9_TRY(d9_seeds_set_first(context, *experiment, options->seeds ? options->seeds : 5));
     base.config = (*experiment)->file;
     D9_TRY(d9_draft_share(context, arena, &base.edits, &options->edits));
     D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));

@@ -55,7 +55,7 @@ static d9_status do_one(worker *self, int64_t index) {
     const d9_work_observer *observer = &self->options->observer;
     const double start = d9_clock_now();
     self->index = index;
-    D9_TRY(d9_run_do(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
+    D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
     self->ended[index] = state.kind == D9_RUN_DONE || state.kind == D9_RUN_FAILED;
     self->any_running = self->any_running || state.kind == D9_RUN_RUNNING;
     if (!trained) goto done;

@@ -143,7 +143,7 @@ d9_status d9_reference_case_open(d9_context *context, const char *path, d9_refer
                        "configuration (tests/golden/generate.py writes it)",
                        path));
     self->augmentation = d9_safetensors_find(self->file, "crop_y") != NULL;
-    D9_TRY(d9_description_find(context, path, self->file, &self->description));
+    D9_TRY(d9_description_decode(context, path, self->file, &self->description));
     D9_TRY(read_settings(context, self));
     D9_TRY(read_names(context, self));
     D9_TRY(read_patches(context, self));

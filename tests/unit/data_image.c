@@ -142,10 +142,10 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
     memcpy(file, jpeg, sizeof jpeg);
     file[first + 5] = 200;
     refused(file, sizeof file, 0, "");
-    assert_true(d9_jpeg_is_whole(jpeg, sizeof jpeg));
+    assert_true(d9_jpeg_is_decodable(jpeg, sizeof jpeg));
     memcpy(file, jpeg, sizeof jpeg); /* one more is too many */
     file[first + 5]++;
-    assert_false(d9_jpeg_is_whole(file, sizeof file));
+    assert_false(d9_jpeg_is_decodable(file, sizeof file));
 }
 
 /* A JPEG without its tables must decode to grey, regardless of earlier contents of memory. */

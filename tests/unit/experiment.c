@@ -300,7 +300,7 @@ TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
         system.lock = failing_lock;
         system.user = &error;
         context.system = &system;
-        assert_int_equal(d9_run_do(&context, experiment, out, 0, &options, &seen, &trained), rows[i].status);
+        assert_int_equal(d9_run_train(&context, experiment, out, 0, &options, &seen, &trained), rows[i].status);
         assert_false(trained || d9_file_exists(&context, run_path(out, "runs/tiny/seed1/config.yaml")));
         d9_context_init(&context);
     }
@@ -311,7 +311,8 @@ TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
 static d9_run_state do_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
     const d9_run_options options = {0};
     d9_run_state made;
-    if (d9_run_do(&context, experiment, out, index, &options, &made, trained) != D9_OK) fail_msg("%s", context.message);
+    if (d9_run_train(&context, experiment, out, index, &options, &made, trained) != D9_OK)
+        fail_msg("%s", context.message);
     return made;
 }
 
@@ -350,10 +351,10 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teard
     uint8_t *bytes;
     size_t size;
     do_run(experiment, out, 0, &trained);
-    assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
+    assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     d9_context_clear(&context);
     write_text("out/runs/tiny/seed1/result.json", "{\"config_ha");
-    assert_int_equal(d9_run_do(&context, other, out, 0, &options, &seen, &trained),
+    assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained),
                      D9_USAGE); /* rejected by config.yaml */
     assert_false(trained);
     d9_context_clear(&context);
@@ -363,7 +364,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teard
     OK(d9_directory_make(&context, run_path(out, "runs/tiny/seed2")));
     write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the same configuration, but seed 1 */
     d9_release(&context, bytes);
-    assert_refusal(d9_run_do(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
+    assert_refusal(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
     d9_context_clear(&context), d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);
     d9_experiment_free(&context, other);
 }
