@@ -30,7 +30,7 @@ typedef struct array {
 /* ---- the header: {'descr': '|u1', 'fortran_order': False, 'shape': (10, 32, 32, 3), } ---- */
 
 /* The header from the value of `key` on, for example "'|u1', 'fortran_order': ..."; "" if `key` is missing. */
-static const char *value_of(const char *header, const char *key) {
+static const char *find_value(const char *header, const char *key) {
     const char *at = strstr(header, key);
     if (!at) return "";
     at += strlen(key);
@@ -63,9 +63,9 @@ static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, a
         return d9_fail(context, D9_DATA, "%s: a .npy file whose header is cut short or too long", array->path);
     memcpy(header, bytes + start, length);
     header[length] = 0;
-    const char *type = value_of(header, "'descr'"), *order = value_of(header, "'fortran_order'");
+    const char *type = find_value(header, "'descr'"), *order = find_value(header, "'fortran_order'");
     if (strlen(type) < 4 || type[0] != '\'' || !strchr("<>|", type[1]) ||
-        !read_shape(value_of(header, "'shape'"), array))
+        !read_shape(find_value(header, "'shape'"), array))
         return d9_fail(context, D9_DATA, "%s: an unsupported array: %.60s", array->path, header);
     if (strncmp(order, "False", 5) != 0)
         return d9_fail(context, D9_DATA, "%s: in Fortran order; save numpy.ascontiguousarray of it", array->path);

@@ -76,7 +76,7 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
     if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
 }
 
-static bool holds(const char *folder, const char *file) {
+static bool has_file(const char *folder, const char *file) {
     const d9_system *system = d9_system_default();
     char path[D9_FOLDER_SIZE + 64];
     struct stat state;
@@ -92,7 +92,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     d9_dataset_candidates(name, path, &candidates);
     for (int i = candidates.count - 1; i >= 0; i--)
         for (int j = 0; j < files; j++)
-            if (holds(candidates.folder[i], file[j].name)) chosen = i;
+            if (has_file(candidates.folder[i], file[j].name)) chosen = i;
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
@@ -102,7 +102,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);
     for (int i = 0; i < files; i++) {
-        if (holds(folder, file[i].name)) continue;
+        if (has_file(folder, file[i].name)) continue;
         char others[1024] = "";
         for (int j = 0, used = 0; j < candidates.count && used < (int)sizeof others; j++) {
             if (!strcmp(candidates.folder[j], folder)) continue;
@@ -175,7 +175,7 @@ done:
 }
 
 /* Splits off a sixth as the test set if the source has none, then the requested validation set from the rest. */
-static d9_status split_off_both(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     if (!dataset->test.count)
         D9_TRY(split_off(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
@@ -190,7 +190,7 @@ done:
 
 /* ---- mean and standard deviation ---- */
 
-static void measure(d9_dataset *dataset) {
+static void measure_channels(d9_dataset *dataset) {
     const int64_t pixels = dataset->train.count * dataset->height * dataset->width, channels = dataset->channels;
     for (int64_t channel = 0; channel < channels; channel++) {
         uint64_t sum = 0, squares = 0; /* integer sums are exact up to 2^48 pixels */
@@ -319,8 +319,8 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(source->load(context, options, folder, loaded));
     normalize(options, loaded);
     d9_check_start(loaded);
-    D9_TRY(split_off_both(context, options, loaded));
-    if (!(loaded->std[0] > 0)) measure(loaded);
+    D9_TRY(split_off_sets(context, options, loaded));
+    if (!(loaded->std[0] > 0)) measure_channels(loaded);
     *dataset = loaded;
     loaded = NULL;
 done:

@@ -173,7 +173,7 @@ static const char *string_at(const json_t *object, const char *key) {
 }
 
 /* Compares one or two keys of objects; without keys, whole items. */
-static bool equal(const json_t *one, const json_t *other, const char *const keys[2]) {
+static bool keys_equal(const json_t *one, const json_t *other, const char *const keys[2]) {
     bool all = keys[0] || json_equal(one, other);
     for (int k = 0; k < 2 && keys[k]; k++)
         all = all && json_equal(json_object_get(one, keys[k]), json_object_get(other, keys[k]));
@@ -181,10 +181,10 @@ static bool equal(const json_t *one, const json_t *other, const char *const keys
 }
 
 /* Finds the item of the list that equals `like` in these keys; NULL: none. */
-static json_t *find_same(const json_t *list, const char *const keys[2], const json_t *like) {
+static json_t *find_equal(const json_t *list, const char *const keys[2], const json_t *like) {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item) if (equal(item, like, keys)) return item;
+    json_array_foreach(list, i, item) if (keys_equal(item, like, keys)) return item;
     return NULL;
 }
 
@@ -201,7 +201,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
-        const json_t *mine = find_same(json_object_get(wanted, "arms"), by_name, arm);
+        const json_t *mine = find_equal(json_object_get(wanted, "arms"), by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
         return d9_fail(context, D9_USAGE,
                        "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or rename the "
@@ -216,7 +216,7 @@ static void keep_earlier(const json_t *held, json_t *wanted, const char *list, c
     size_t i;
     json_t *item, *kept = json_object_get(wanted, list);
     json_array_foreach(json_object_get(held, list), i, item) {
-        if (!find_same(kept, keys, item)) json_array_append(kept, item);
+        if (!find_equal(kept, keys, item)) json_array_append(kept, item);
     }
 }
 
@@ -227,7 +227,7 @@ static void keep_commands(const json_t *held, json_t *wanted) {
     const json_t *earlier = json_object_get(held, "commands");
     json_array_foreach(earlier, i, item) json_array_append(all, item);
     json_array_foreach(json_object_get(wanted, "commands"), i, item) {
-        if (!find_same(all, whole, item)) json_array_append(all, item);
+        if (!find_equal(all, whole, item)) json_array_append(all, item);
     }
     json_object_set_new(wanted, "commands", all);
 }
@@ -285,7 +285,7 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
 }
 
 /* Rejects the folder of a single run, because its files would mix with the experiment's. */
-static d9_status refuse_run(d9_context *context, d9_arena *arena, const char *out) {
+static d9_status reject_run_folder(d9_context *context, d9_arena *arena, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json"};
     d9_status status = D9_OK;
     char *path;
@@ -311,7 +311,7 @@ d9_status d9_experiment_open(d9_context *context, const d9_experiment *experimen
     if (held)
         D9_TRY(check_held(context, out, held, wanted));
     else
-        D9_TRY(refuse_run(context, &arena, out));
+        D9_TRY(reject_run_folder(context, &arena, out));
     D9_TRY(d9_directory_make(context, out));
     D9_TRY(wait_for_lock(context, lock_path, &lock));
     D9_TRY(merge_and_write(context, out, path, wanted));

@@ -207,7 +207,7 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
 }
 
 /* The caller holds the lock. Reads the state again, because it may have changed before the lock was taken. */
-static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
+static d9_status train_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged, finished;
     const d9_config config = run_config(self);
@@ -247,7 +247,7 @@ d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, con
         state->kind = D9_RUN_RUNNING;
         goto done;
     }
-    status = do_locked(&self, options, state, trained);
+    status = train_locked(&self, options, state, trained);
 done:
     d9_lock_free(context, path, lock);
     return status;

@@ -39,7 +39,7 @@ static const char *const arm_others[] = {"set", "with", "without", "published", 
 /* ---- paths ---- */
 
 /* The file's name without folder and extension. */
-static d9_status stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
+static d9_status file_stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
     const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
     char *made;
     d9_status status = d9_arena_format(context, arena, &made, "%.*s",
@@ -148,7 +148,7 @@ static d9_status read_arms(d9_spec *spec) {
     if (!arms) {
         if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, spec->root, "config or arms must be given"));
         d9_tree *made;
-        D9_TRY(stem(spec->context, spec->arena, spec->head.config, &name));
+        D9_TRY(file_stem(spec->context, spec->arena, spec->head.config, &name));
         d9_spec_folder_name((char *)name);
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, NULL, &made));
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, name, &lone));
@@ -193,7 +193,7 @@ done:
 /* ---- file ---- */
 
 /* Rejects a configuration file given as an experiment. */
-static d9_status refuse_configuration(d9_spec *spec) {
+static d9_status reject_configuration(d9_spec *spec) {
     static const char *const keys[] = {"base", "model", "tricks", "train"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(spec->root, keys[i]);
@@ -209,14 +209,14 @@ static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) 
     d9_status status;
     d9_experiment *experiment = spec->experiment;
     const d9_tree *ablate;
-    D9_TRY(refuse_configuration(spec));
+    D9_TRY(reject_configuration(spec));
     D9_TRY(d9_values_bind(spec->context, spec->arena, spec->root, &(d9_binding){head_options, &spec->head}, 1,
                           head_others));
     experiment->title = spec->head.title;
     experiment->question = spec->head.question;
     experiment->keep = spec->head.keep;
     experiment->checkpoint_every = spec->head.checkpoint_every;
-    if (!experiment->title) D9_TRY(stem(spec->context, spec->arena, experiment->file, &experiment->title));
+    if (!experiment->title) D9_TRY(file_stem(spec->context, spec->arena, experiment->file, &experiment->title));
     D9_TRY(d9_spec_seeds(spec, options->seeds));
     D9_TRY(read_shared(spec, options));
     D9_TRY(d9_spec_grid(spec));
@@ -277,7 +277,7 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     d9_draft base = {0};
     D9_TRY(make(context, config, experiment));
     d9_arena *arena = &(*experiment)->arena;
-    D9_TRY(stem(context, arena, config, &name));
+    D9_TRY(file_stem(context, arena, config, &name));
     D9_TRY(d9_arena_format(context, arena, &title, "ablate-%s", name));
     (*experiment)->title = title;
     (*experiment)->question = "What does each trick contribute?";

@@ -48,7 +48,7 @@ static void on_step(void *user, const d9_program *program, int64_t step, double 
     self->options->observer.step(self->options->observer.user, self->index, program, step, loss);
 }
 
-static d9_status do_one(worker *self, int64_t index) {
+static d9_status train_run(worker *self, int64_t index) {
     d9_status status;
     d9_run_state state;
     bool trained;
@@ -73,7 +73,7 @@ static d9_status pass_over_runs(worker *self) {
     for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
         if (interrupt && *interrupt) return interrupted(self->context, *interrupt);
         if (!d9_experiment_trains(self->experiment, i)) continue;
-        if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
+        if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(train_run(self, i));
     }
 done:
     if (d9_status_is_interrupt(status)) return interrupted(self->context, (int)status - 128);
@@ -81,7 +81,7 @@ done:
 }
 
 /* Divides the machine's threads among the workers, for configurations that do not set threads. */
-static d9_status share_threads(d9_context *context, int worker_count, int64_t *threads) {
+static d9_status divide_threads(d9_context *context, int worker_count, int64_t *threads) {
     d9_device_info info;
     const d9_status status = d9_backend_describe(context, "reference", 0, &info);
     if (status == D9_OK) *threads = info.threads > worker_count ? info.threads / worker_count : 1;
@@ -93,7 +93,7 @@ static d9_status work(worker *self) {
     double pause = 0.025; /* seconds; doubled, up to 1, after each pass that trained nothing */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
-        D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
+        D9_TRY(divide_threads(self->context, self->options->worker_count, &self->run.threads_default));
     D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->ended));
     for (;;) {
         D9_TRY(pass_over_runs(self));
@@ -136,7 +136,7 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
 }
 
 /* Forwards a signal with sigqueue, so a worker can distinguish it from a second Ctrl-C of the terminal. */
-static void forward(const worker_pool *pool, int number) {
+static void forward_signal(const worker_pool *pool, int number) {
     for (int i = 0; i < pool->started; i++)
         if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
@@ -153,7 +153,7 @@ static d9_status wait_for_all(worker_pool *pool) {
         int state;
         pid_t ended = waitpid(-1, &state, WNOHANG);
         if (ended <= 0) {
-            if (interrupt && *interrupt && ++waited == FORWARD_AFTER) forward(pool, *interrupt);
+            if (interrupt && *interrupt && ++waited == FORWARD_AFTER) forward_signal(pool, *interrupt);
             if (observer->waiting && !waited) observer->waiting(observer->user);
             pause_seconds(0.02);
             continue;

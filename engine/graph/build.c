@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static d9_shape shape_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+static d9_shape make_shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
     return (d9_shape){rank, {a, b, c, d}};
 }
 
@@ -73,7 +73,7 @@ d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, 
                         int kernel, int stride, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_CONV, .inputs = {x}, .input_count = 2, .as.conv = {kernel, stride, kernel / 2}};
-    d9_shape shape = shape_of(4, channels, kernel, kernel, graph->values[x].shape.d[3]);
+    d9_shape shape = make_shape(4, channels, kernel, kernel, graph->values[x].shape.d[3]);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
     D9_TRY(add_output(context, graph, role, "out", &node));
     D9_TRY(finish(context, graph, role, &node, y));
@@ -84,7 +84,7 @@ done:
 d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0}};
-    d9_shape shape = shape_of(1, graph->values[x].shape.d[3], 0, 0, 0);
+    d9_shape shape = make_shape(1, graph->values[x].shape.d[3], 0, 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
     D9_TRY(add_statistic(context, graph, role, "running_mean", 0, &node));
@@ -140,7 +140,7 @@ d9_status d9_graph_concat(d9_context *context, d9_graph *graph, const char *role
 d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_BIAS, .inputs = {x}, .input_count = 2};
-    d9_shape shape = shape_of(1, d9_shape_channels(&graph->values[x].shape), 0, 0, 0);
+    d9_shape shape = make_shape(1, d9_shape_channels(&graph->values[x].shape), 0, 0, 0);
     char name[D9_NAME_SIZE];
     snprintf(name, sizeof name, "%.*s.bias", (int)sizeof name - 6, role);
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));
@@ -166,7 +166,7 @@ d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role
     d9_status status;
     d9_node node = {.op = D9_OP_LINEAR, .inputs = {x}, .input_count = 2};
     const d9_shape *in = &graph->values[x].shape;
-    d9_shape shape = shape_of(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
+    d9_shape shape = make_shape(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
     D9_TRY(finish_with_output(context, graph, role, node, y));
 done:
@@ -179,7 +179,7 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
                        .kind = D9_VALUE_ACTIVATION,
                        .type = D9_I32,
                        .producer = D9_NONE,
-                       .shape = shape_of(1, graph->values[logits].shape.d[0], 0, 0, 0)};
+                       .shape = make_shape(1, graph->values[logits].shape.d[0], 0, 0, 0)};
     D9_TRY(d9_graph_add_value(context, graph, &labels, &graph->labels));
     d9_node node = {.op = D9_OP_LOSS,
                     .inputs = {logits, graph->labels},
