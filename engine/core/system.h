@@ -69,8 +69,8 @@ D9_MUST_USE d9_status d9_file_check_writable(d9_context *context, const char *pa
 /* Appends to a file, created if missing. If writing fails: D9_OUTPUT, and the append is undone or a warning logged. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
-/* Locks the file `path`, created if missing, for this process and writes the process number into it. `*lock` is the
- * open file, or -1, with D9_OK, if the lock is held already. The kernel frees the lock of a process that died. A
+/* Locks the file `path`, created if missing, for this process and writes the process number into it. `*lock` is its
+ * descriptor, or -1, with D9_OK, if the lock is held already. The kernel frees the lock of a process that died. A
  * symbolic link, or a file that contains anything but a number, is left unchanged. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
 /* Number of the process that last took the lock; 0 if unknown. */

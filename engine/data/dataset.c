@@ -174,7 +174,7 @@ done:
     return status;
 }
 
-/* Splits off a sixth as the test set if the source has none, then the requested validation set from the rest. */
+/* Splits off a sixth as the test set if the source has none, then the requested validation set, which replaces it. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     if (!dataset->test.count)

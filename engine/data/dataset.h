@@ -34,10 +34,10 @@ typedef struct d9_dataset {
 typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZE_IMAGENET } d9_normalize;
 
 typedef struct d9_dataset_options {
-    const char *name;        /* one of D9_DATASET_NAMES */
-    const char *path;        /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
-    int64_t validation;      /* number of training images, chosen by `seed`, that replace the test set; 0: none */
-    int64_t image_size;      /* side in pixels; 0: 32. Images of a folder are resized to it, arrays must have it */
+    const char *name;   /* one of D9_DATASET_NAMES */
+    const char *path;   /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
+    int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
+    int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
     int64_t largest_picture; /* folder: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged;       /* folder: leave out images that cannot be decoded, with warnings that name the first 50 */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */

@@ -17,7 +17,7 @@ enum { D9_MAX_DATA_FILES = 8 };
 typedef struct d9_data_row {
     const d9_dataset_file *file; /* the published name, size and checksum */
     d9_file_state state;
-    int64_t size_bytes; /* size of the file on disk; 0 if missing */
+    int64_t size_bytes; /* size of the file on disk; 0 if there is none */
     char sha1[41];      /* computed checksum; empty if the size is wrong or the file unreadable */
 } d9_data_row;
 

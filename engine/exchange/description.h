@@ -1,5 +1,5 @@
 /* Metadata of model.safetensors (__metadata__), which makes the file self-contained. Files of reference cases
- * (verify/reference_case.h) have the same rows.
+ * (verify/reference_case.h) have the rows that are not optional.
  *
  *   dawn9.config                  the effective configuration, YAML (no absolute path)
  *   dawn9.classes                 JSON list of names; entry i is class i

@@ -30,17 +30,17 @@ typedef int d9_value_id; /* index into graph->values; D9_NONE: absent */
 typedef int d9_node_id;  /* index into graph->nodes */
 enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D9_MAX_ACCUMULATORS = 8 };
 
-/* The buffer that holds a value. step/program.h computes the buffers' sizes, a backend allocates them. */
+/* The buffer that holds a value. step/layout.c computes the buffers' sizes, a backend allocates them. */
 typedef enum d9_buffer {
     D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
     D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
     D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set */
-    D9_BUFFER_LABELS,       /* i32 (count) */
+    D9_BUFFER_LABELS,       /* i32 (count) of the training set */
     D9_BUFFER_EVAL_IMAGES,  /* u8 (count, H, W, C) of the test set */
     D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
-    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): fixed draws for test-time augmentation views */
-    D9_BUFFER_EVAL_ORDER,   /* i32 (batch) */
+    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
+    D9_BUFFER_EVAL_ORDER,   /* i32 (batch): the indices of the evaluated test images */
     D9_BUFFER_TABLE,        /* master type (channels, 256): normalised value of each byte */
     D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
@@ -214,7 +214,7 @@ D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d
 
 /* ---- building blocks for model files. From d9_graph_conv on, each infers shapes; x, a, b and y are values ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
-/* Returns the value with the name of `wanted`; adds it, without a producer, if there is none. */
+/* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
                                            d9_value_id *id);
 D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);

@@ -16,7 +16,7 @@ typedef struct d9_op_info {
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
     bool update;         /* updates a group's parameters from gradients; only tail nodes follow updates in a step */
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
-    bool batch;          /* makes the batch from the dataset; these nodes are the first part of a step */
+    bool batch;          /* makes the batch from the dataset: draws, images, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
     bool convolution;    /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
     bool exact;          /* all backends compute identical bits */
