@@ -129,8 +129,7 @@ done:
     return status;
 }
 
-/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither does; fails if only one does.
- */
+/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does. */
 static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
                             const char **test) {
     d9_status status = D9_OK;

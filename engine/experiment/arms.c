@@ -51,7 +51,7 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 /* ---- errors ---- */
 
 /* Finds the first edit that makes loading fail; NULL if the configuration file itself fails, or nothing fails now. */
-static const d9_config_edit *find_culprit(const d9_context *context, const d9_draft *draft) {
+static const d9_config_edit *find_failing_edit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     for (some.count = 0; some.count <= draft->edits.count; some.count++) {
         d9_context quiet = *context;
@@ -69,7 +69,7 @@ static d9_status fail_at_edit(d9_context *context, d9_arena *arena, const d9_dra
                               const char *message) {
     char *prefix;
     if (why != D9_USAGE) return d9_fail(context, why, "%s", message);
-    const d9_config_edit *edit = find_culprit(context, draft);
+    const d9_config_edit *edit = find_failing_edit(context, draft);
     if (!edit && draft->node) return d9_tree_fail(context, draft->node, "%s", message);
     if (!edit || !edit->node) return d9_fail(context, why, "%s", message);
     d9_status status =

@@ -52,7 +52,7 @@ static json_t *value_json(const char *text) {
 }
 
 /* Removes the folders from an absolute path, because records contain no absolute paths. */
-static const char *portable(const char *path) {
+static const char *portable_path(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
 }
@@ -64,7 +64,7 @@ d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experime
     d9_text text;
     d9_text_init(context, &text);
     d9_text_add(&text, "dawn9 %s ", verb);
-    d9_text_add_shell_word(&text, portable(experiment->file));
+    d9_text_add_shell_word(&text, portable_path(experiment->file));
     for (int i = 0; i < only_count; i++) d9_text_add(&text, "%s%s", i ? "," : " --only ", only[i]);
     for (int i = 0; i < options->edits.count; i++) {
         d9_text_add(&text, " ");
@@ -119,8 +119,8 @@ static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *ar
         json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
     json_t *object =
         json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
-                  "baseline", text_json(arm->baseline), "config", portable(arm->config->path), "edits", edits, "grid",
-                  grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
+                  "baseline", text_json(arm->baseline), "config", portable_path(arm->config->path), "edits", edits,
+                  "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
     if (arm->trick) {
@@ -154,7 +154,7 @@ d9_status d9_experiment_json(d9_context *context, const d9_experiment *experimen
         "{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", text_json(experiment->title), "question",
         text_json(experiment->question), "kind", experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid",
         "commands", text_json(experiment->command), "target", experiment->arms[0].config->target, "file",
-        text_json(portable(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
+        text_json(portable_path(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
     if (!*object)
         status = d9_fail(context, D9_DEVICE, "the experiment holds text that is not UTF-8, or memory ran out");
 done:

@@ -26,8 +26,7 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index / options->pack % options->shards == options->shard;
 }
 
-/* Trains the shard's runs until all are done or have failed. What d9_run_train returns (an interrupt, or a failure that
- * is not a run's own) ends this process or worker; the first such status is returned. Finished runs are kept.
+/* Trains the shard's runs. An error or interrupt from d9_run_train ends this process or worker; the first is returned.
  *
  * Worker processes are forked. This function also returns in each worker, with `*is_worker` true: the caller then exits
  * with the status and prints no error, because the parent reports the first one. */
