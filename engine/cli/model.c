@@ -40,7 +40,7 @@ static d9_status add_folder(d9_cli *cli, d9_cli_pictures *pictures, const char *
             D9_TRY(add_folder(cli, pictures, entry->path, depth + 1));
         else if (entry->folder)
             D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: folders nested more than %d deep", folder, DEPTH_MAX));
-        else if (d9_image_has_name(entry->name))
+        else if (d9_is_image_name(entry->name))
             D9_TRY(add_picture(cli, pictures, entry->path, NULL));
     }
 done:

@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-void d9_dataset_balance(const d9_dataset *dataset, double *weights) {
+void d9_dataset_class_weights(const d9_dataset *dataset, double *weights) {
     const d9_split *train = &dataset->train;
     int64_t classes = 0;
     for (int64_t c = 0; c < dataset->classes; c++) weights[c] = 0;

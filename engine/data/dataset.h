@@ -66,7 +66,7 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
 
 /* Class weights (classes) that balance the classes: N / (classes with images * n) for a class with n of the N training
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
-void d9_dataset_balance(const d9_dataset *dataset, double *weights);
+void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
 /* For the user's own images (a folder, arrays): warns, in one line each, if the largest class has at least 3 times the
  * training images of the smallest, if classes have fewer than 20 of them, and if classes have no test image. */

@@ -57,7 +57,7 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry
         if (entry->folder)
             D9_TRY(d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold images", entry->path,
                            folder->name));
-        if (d9_image_has_name(entry->name))
+        if (d9_is_image_name(entry->name))
             class->paths[class->count++] = entry->path;
         else
             others++;
@@ -82,7 +82,7 @@ static d9_status check_name(d9_context *context, const class_folder *class, cons
 static d9_status too_few_classes(d9_context *context, const char *root, const d9_listing *listing, int64_t classes) {
     int64_t pictures = 0;
     for (int64_t i = 0; i < listing->count; i++)
-        pictures += !listing->entries[i].folder && d9_image_has_name(listing->entries[i].name);
+        pictures += !listing->entries[i].folder && d9_is_image_name(listing->entries[i].name);
     if (classes == 0 && pictures > 0)
         return d9_fail(context, D9_DATA,
                        "%s: %lld images but no class folders; a class is a folder: %s/CLASS/picture.png", root,
@@ -236,7 +236,7 @@ static d9_status drop_damaged(d9_context *context, const tree *tree, char *const
     close_gaps(dataset, faults[1], &dataset->test);
     if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the training set is left"));
     if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the test set is left"));
-    D9_TRY(d9_split_missing(context, &dataset->train, tree->count, &missing));
+    D9_TRY(d9_split_missing_class(context, &dataset->train, tree->count, &missing));
     if (missing >= 0)
         status =
             d9_fail(context, D9_DATA, "%s: no training picture of this class is left", tree->classes[missing].name);

@@ -22,7 +22,7 @@ D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, con
 /* Decodes the file `path`. Returns D9_DATA also if it cannot be read. */
 D9_MUST_USE d9_status d9_image_read(d9_context *context, const char *path, int64_t megapixels, d9_image *image);
 /* True if the name ends in .png, .jpg, .jpeg or .webp, in upper or lower case. */
-bool d9_image_has_name(const char *name);
+bool d9_is_image_name(const char *name);
 void d9_image_free(d9_context *context, d9_image *image);
 
 /* Stretches the whole image to (height, width, 3) bytes at `pixels`, with an antialiasing filter. */

@@ -9,7 +9,7 @@ enum { SIDE_MAX = 16384, MEGA = 1000000, MIB = 1 << 20 };
 /* Memory limit for decoding in bytes: twice the RGB size of the image, but at least DECODING_LEAST. */
 enum { DECODING_LEAST = 256 * MIB, TWICE_RGB = 6 };
 
-bool d9_image_has_name(const char *name) {
+bool d9_is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") ||
                    !strcasecmp(dot, ".webp"));

@@ -46,6 +46,6 @@ typedef struct d9_fans {
 d9_fans d9_parts_fans(const d9_shape *weight);
 /* Initialises every convolution from a normal distribution with standard deviation sqrt(2 / fan), where fan is the
  * fan-out or the fan-in: He et al. 2015, arXiv 1502.01852. */
-void d9_parts_normal_convolutions(d9_graph *graph, bool fan_out);
+void d9_parts_init_convolutions(d9_graph *graph, bool fan_out);
 
 #endif

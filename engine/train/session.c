@@ -118,7 +118,7 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     double *weights = NULL;
     if (options->config->train.class_weights == D9_CLASS_WEIGHTS_BALANCED) {
         D9_TRY(D9_ALLOCATE(context, extent.classes, "class weights", &weights));
-        d9_dataset_balance(session->dataset, weights);
+        d9_dataset_class_weights(session->dataset, weights);
         wanted.class_weights = weights;
     }
     wanted.seed = options->seed;

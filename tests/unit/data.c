@@ -262,7 +262,7 @@ TEST(classes_count_the_less_the_more_images_they_have, set_up, tear_down) {
     int32_t labels[] = {0, 2, 0, 0, 2, 0};
     const d9_dataset dataset = {.classes = 4, .train = {.count = 6, .labels = labels}};
     double weights[4];
-    d9_dataset_balance(&dataset, weights);
+    d9_dataset_class_weights(&dataset, weights);
     assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
