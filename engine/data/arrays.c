@@ -205,7 +205,7 @@ done:
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
-    D9_TRY(d9_split_missing_class(context, &dataset->train, known, &missing));
+    D9_TRY(d9_missing_class(context, &dataset->train, known, &missing));
     if (missing >= 0)
         D9_TRY(d9_fail(context, D9_DATA,
                        "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 without a gap",

@@ -165,7 +165,7 @@ static d9_status check_remaining(d9_context *context, const d9_dataset *dataset)
     d9_status status;
     int64_t missing;
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
-    D9_TRY(d9_split_missing_class(context, &dataset->train, dataset->classes, &missing));
+    D9_TRY(d9_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
         status =
             d9_fail(context, D9_DATA, "class %s: no training image is left after %lld images were drawn for evaluation",
@@ -265,7 +265,7 @@ d9_status d9_describe_square(d9_context *context, const d9_dataset_options *opti
     return D9_OK;
 }
 
-d9_status d9_split_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
+d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
     d9_status status = D9_OK;
     bool *seen = NULL;
     D9_TRY(D9_ALLOCATE(context, classes, "the classes seen", &seen));

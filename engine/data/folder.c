@@ -236,7 +236,7 @@ static d9_status drop_damaged(d9_context *context, const tree *tree, char *const
     close_gaps(dataset, faults[1], &dataset->test);
     if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the training set is left"));
     if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the test set is left"));
-    D9_TRY(d9_split_missing_class(context, &dataset->train, tree->count, &missing));
+    D9_TRY(d9_missing_class(context, &dataset->train, tree->count, &missing));
     if (missing >= 0)
         status =
             d9_fail(context, D9_DATA, "%s: no training picture of this class is left", tree->classes[missing].name);
