@@ -51,7 +51,7 @@ static bool read_shape(const char *text, array *array) {
     return true;
 }
 
-static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, array *array) {
+static d9_status parse_header(d9_context *context, const uint8_t *bytes, size_t size, array *array) {
     char header[HEADER_MAX];
     if (size < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return d9_fail(context, D9_DATA, "%s: not a .npy file (numpy.save writes one)", array->path);
@@ -84,7 +84,7 @@ static d9_status read_array(d9_context *context, d9_arena *arena, const char *fo
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
     array->path = path;
     D9_TRY(d9_file_read_limited(context, path, file_most, &array->file, &size));
-    D9_TRY(parse(context, array->file, size, array));
+    D9_TRY(parse_header(context, array->file, size, array));
 done:
     return status;
 }

@@ -278,7 +278,7 @@ done:
     return status;
 }
 
-static void normalize(const d9_dataset_options *options, d9_dataset *dataset) {
+static void set_normalization(const d9_dataset_options *options, d9_dataset *dataset) {
     /* mean and standard deviation of ImageNet: pytorch/vision, references/classification/presets.py */
     static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
     const bool unit = options->normalize == D9_NORMALIZE_UNIT;
@@ -294,7 +294,7 @@ d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *opt
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
     D9_TRY(source->describe(context, options, dataset));
-    normalize(options, dataset);
+    set_normalization(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;
     D9_TRY(check_validation(context, options, dataset->train.count));
@@ -317,7 +317,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(D9_ALLOCATE(context, 1, "the dataset", &loaded));
     loaded->name = source->name;
     D9_TRY(source->load(context, options, folder, loaded));
-    normalize(options, loaded);
+    set_normalization(options, loaded);
     d9_check_start(loaded);
     D9_TRY(split_off_sets(context, options, loaded));
     if (!(loaded->std[0] > 0)) measure_channels(loaded);

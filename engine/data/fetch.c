@@ -240,7 +240,7 @@ done:
     return status;
 }
 
-static d9_status obtain(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
+static d9_status obtain_files(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     const bool was_there = d9_file_exists(context, fetch->folder);
     if (find_verified(context, fetch->name, path, report)) goto done;
@@ -270,7 +270,7 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     snprintf(fetch.work, sizeof fetch.work, "%s/.fetch-%ld", fetch.folder, (long)getpid());
 
     d9_signal_guard_begin(&fetch.guard);
-    const d9_status status = obtain(context, path, &fetch, report);
+    const d9_status status = obtain_files(context, path, &fetch, report);
     d9_signal_guard_end(&fetch.guard);
     if (status == D9_OK) d9_log(context, D9_LOG_INFO, "%s: six files verified in %s", name, report->folder);
     return status;

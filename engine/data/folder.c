@@ -113,8 +113,8 @@ done:
 }
 
 /* Sets *path to the subfolder `name` if it contains folders; otherwise to NULL. */
-static d9_status find_part(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
-                           const char **path) {
+static d9_status find_split_folder(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
+                                   const char **path) {
     d9_status status = D9_OK;
     *path = NULL;
     for (int64_t i = 0; i < root->count; i++) {
@@ -130,13 +130,13 @@ done:
 }
 
 /* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does. */
-static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
-                            const char **test) {
+static d9_status find_split_folders(d9_context *context, d9_arena *arena, const char *root, const char **train,
+                                    const char **test) {
     d9_status status = D9_OK;
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
-    D9_TRY(find_part(context, arena, &listing, "train", train));
-    D9_TRY(find_part(context, arena, &listing, "test", test));
+    D9_TRY(find_split_folder(context, arena, &listing, "train", train));
+    D9_TRY(find_split_folder(context, arena, &listing, "test", test));
     if (!*train != !*test)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %s/ holds class folders but there is no %s/ with class folders beside it",
                        root, *train ? "train" : "test", *train ? "test" : "train"));
@@ -346,7 +346,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     if (!d9_file_exists(context, folder))
         D9_TRY(d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
                        folder));
-    D9_TRY(find_parts(context, &arena, folder, &train_root, &test_root));
+    D9_TRY(find_split_folders(context, &arena, folder, &train_root, &test_root));
     D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &train_tree));
     if (train_root) {
         D9_TRY(read_tree(context, &arena, test_root, &test_tree));

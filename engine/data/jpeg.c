@@ -78,7 +78,7 @@ bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header
 }
 
 /* Checks the Huffman tables of a segment: each has one byte, 16 counts, and as many values as the sum of the counts. */
-static bool tables_fit(const segment *tables) {
+static bool tables_are_valid(const segment *tables) {
     for (size_t at = 0; at < tables->size;) {
         size_t codes = 0;
         if (tables->size - at < TABLE_HEAD) return false;
@@ -92,7 +92,7 @@ static bool tables_fit(const segment *tables) {
 bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
     segment found = {0};
     for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found) && found.marker != END;)
-        if (found.marker == HUFFMAN && !tables_fit(&found)) return false;
+        if (found.marker == HUFFMAN && !tables_are_valid(&found)) return false;
     const size_t last = size - 2, first = size > TRAILER_BYTES ? size - TRAILER_BYTES : 2;
     for (size_t i = last; i >= first; i--)
         if (bytes[i] == FILL && bytes[i + 1] == END) return true;

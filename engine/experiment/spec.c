@@ -50,8 +50,8 @@ static d9_status file_stem(d9_context *context, d9_arena *arena, const char *pat
 
 /* ---- edits ---- */
 
-static d9_status read_words(d9_spec *spec, const d9_tree *map, const char *key, d9_config_edit_kind kind,
-                            d9_config_edits *edits) {
+static d9_status read_tricks(d9_spec *spec, const d9_tree *map, const char *key, d9_config_edit_kind kind,
+                             d9_config_edits *edits) {
     d9_status status = D9_OK;
     const d9_tree *list = d9_tree_find(map, key);
     if (!list) return D9_OK;
@@ -70,8 +70,8 @@ done:
 static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_config_edits *edits) {
     d9_status status = D9_OK;
     const d9_tree *set = d9_tree_find(map, "set");
-    D9_TRY(read_words(spec, map, "with", D9_EDIT_WITH, edits));
-    D9_TRY(read_words(spec, map, "without", D9_EDIT_WITHOUT, edits));
+    D9_TRY(read_tricks(spec, map, "with", D9_EDIT_WITH, edits));
+    D9_TRY(read_tricks(spec, map, "without", D9_EDIT_WITHOUT, edits));
     if (set && set->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(spec->context, set, "needs a map of keys, like {train.epochs: 10}"));
     for (const d9_tree *node = set ? set->first : NULL; node; node = node->next)
@@ -236,7 +236,7 @@ static d9_status read_file(d9_context *context, const char *path, uint8_t **byte
     return status == D9_OK ? D9_OK : d9_fail(context, status == D9_DATA ? D9_USAGE : status, "%s", quiet.message);
 }
 
-static d9_status make(d9_context *context, const char *file, d9_experiment **experiment) {
+static d9_status make_experiment(d9_context *context, const char *file, d9_experiment **experiment) {
     char *copy;
     d9_status status = D9_ALLOCATE(context, 1, "the experiment", experiment);
     if (status != D9_OK) return status;
@@ -251,7 +251,7 @@ d9_status d9_experiment_load(d9_context *context, const char *path, const d9_exp
     uint8_t *bytes = NULL;
     size_t size;
     d9_tree *root;
-    D9_TRY(make(context, path, experiment));
+    D9_TRY(make_experiment(context, path, experiment));
     d9_arena *arena = &(*experiment)->arena;
     D9_TRY(read_file(context, path, &bytes, &size));
     D9_TRY(d9_tree_parse(context, arena, &(d9_place){.source = (*experiment)->file, .line = 1}, (char *)bytes, size,
@@ -275,7 +275,7 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     const char *name;
     char *title;
     d9_draft base = {0};
-    D9_TRY(make(context, config, experiment));
+    D9_TRY(make_experiment(context, config, experiment));
     d9_arena *arena = &(*experiment)->arena;
     D9_TRY(file_stem(context, arena, config, &name));
     D9_TRY(d9_arena_format(context, arena, &title, "ablate-%s", name));

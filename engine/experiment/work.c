@@ -22,7 +22,7 @@ static void pause_seconds(double seconds) {
     nanosleep(&time, NULL); /* a signal may end it early; callers loop */
 }
 
-static d9_status interrupted(d9_context *context, int number) {
+static d9_status fail_interrupted(d9_context *context, int number) {
     d9_context_clear(context);
     return d9_fail(context, (d9_status)(128 + number),
                    "interrupted: finished runs are kept; repeat the command to continue");
@@ -71,12 +71,12 @@ static d9_status pass_over_runs(worker *self) {
     const volatile sig_atomic_t *interrupt = self->run.interrupt;
     self->any_running = self->any_trained = false;
     for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
-        if (interrupt && *interrupt) return interrupted(self->context, *interrupt);
+        if (interrupt && *interrupt) return fail_interrupted(self->context, *interrupt);
         if (!d9_experiment_trains(self->experiment, i)) continue;
         if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(train_run(self, i));
     }
 done:
-    if (d9_status_is_interrupt(status)) return interrupted(self->context, (int)status - 128);
+    if (d9_status_is_interrupt(status)) return fail_interrupted(self->context, (int)status - 128);
     return status;
 }
 
@@ -88,7 +88,7 @@ static d9_status divide_threads(d9_context *context, int worker_count, int64_t *
     return status;
 }
 
-static d9_status work(worker *self) {
+static d9_status train_runs(worker *self) {
     d9_status status;
     double pause = 0.025; /* seconds; doubled, up to 1, after each pass that trained nothing */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
@@ -130,7 +130,7 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     if (getppid() != parent) raise(SIGTERM);
     self->run.process_start = 0;
     if (self->options->devices) setenv("CUDA_VISIBLE_DEVICES", self->options->devices[index], 1);
-    d9_status status = work(self);
+    d9_status status = train_runs(self);
     if (status != D9_OK) report_error(pool);
     return status;
 }
@@ -176,13 +176,13 @@ static d9_status take_failure(const worker_pool *pool, d9_status status) {
     if (status == D9_OK && pool->killed == pool->started)
         return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); repeat the command to continue");
     if (status == D9_OK) return D9_OK;
-    if (d9_status_is_interrupt(status)) return interrupted(context, (int)status - 128);
+    if (d9_status_is_interrupt(status)) return fail_interrupted(context, (int)status - 128);
     ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
     message[got > 0 ? strcspn(message, "\n") : 0] = 0;
     return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
 }
 
-static void close_end(const worker_pool *pool, int *end) {
+static void close_pipe_end(const worker_pool *pool, int *end) {
     const d9_system *system = pool->self->context->system;
     if (*end >= 0) system->close(system->user, *end);
     *end = -1;
@@ -206,12 +206,12 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
         pool.pids[pool.started] = child;
     }
     if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot start a worker process"));
-    close_end(&pool, &pool.pipe[1]);
+    close_pipe_end(&pool, &pool.pipe[1]);
     if (self->run.unsaved_steps) *self->run.unsaved_steps = -1;
     status = take_failure(&pool, wait_for_all(&pool));
 done:
-    close_end(&pool, &pool.pipe[0]);
-    close_end(&pool, &pool.pipe[1]);
+    close_pipe_end(&pool, &pool.pipe[0]);
+    close_pipe_end(&pool, &pool.pipe[1]);
     d9_release(self->context, pool.pids);
     return status;
 }
@@ -220,5 +220,5 @@ d9_status d9_experiment_work(d9_context *context, const d9_experiment *experimen
                              const d9_work_options *options, bool *is_worker) {
     worker self = {.context = context, .experiment = experiment, .out = out, .options = options, .run = options->run};
     *is_worker = false;
-    return options->worker_count > 1 || options->devices ? work_in_processes(&self, is_worker) : work(&self);
+    return options->worker_count > 1 || options->devices ? work_in_processes(&self, is_worker) : train_runs(&self);
 }
