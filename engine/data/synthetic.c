@@ -23,8 +23,8 @@ enum {
 enum { SPLIT_TRAIN, SPLIT_TEST };                                          /* epoch word of the Philox counter */
 enum { DRAW_PLACE, DRAW_GROUND, DRAW_SHAPE, DRAW_SHADE, DRAW_PIXEL = 16 }; /* draw word of the Philox counter */
 
-static const double contrast_min = 150, noise_amplitude = 20, shade_amplitude = 30;
-static const double tilt_max = 0.13; /* tangent of half the largest rotation, 14.8 degrees */
+static const double contrast_min = 150, noise_amplitude = 20, shade_amplitude = 30,
+                    tilt_max = 0.13; /* tangent of half the largest rotation, 14.8 degrees */
 
 /* ---- shapes: approximate signed distance from the edge in pixels, negative inside; r is the radius ---- */
 
