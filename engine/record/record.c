@@ -1,4 +1,4 @@
-/* The run folder: opening it and writing its files during training. result.c writes result.json.
+/* The run folder: opens it and writes its files, except result.json and submission.json (result.c).
  *
  *     config.yaml   effective configuration; identifies the run
  *     events.jsonl  one object per epoch, appended
@@ -16,7 +16,8 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* All files of a run. d9_record_open removes the first LEFTOVERS of them. */
+/* The files of a run, without the lock. d9_record_open removes the first LEFTOVERS, but not a best model when it
+ * resumes. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
@@ -40,7 +41,7 @@ static bool has(const d9_record *record, const char *name) {
 }
 
 /* D9_USAGE if the folder holds a run of another configuration or seed. */
-static d9_status check_owner(const d9_record *record, const d9_config *config) {
+static d9_status check_same_run(const d9_record *record, const d9_config *config) {
     d9_status status = D9_OK;
     d9_config *held = NULL;
     d9_text differs;
@@ -126,7 +127,7 @@ d9_status d9_record_finished(d9_context *context, const char *folder, const d9_c
     d9_status status;
     d9_record record;
     D9_TRY(set_folder(context, &record, folder));
-    D9_TRY(check_owner(&record, config));
+    D9_TRY(check_same_run(&record, config));
     *finished = has(&record, "result.json");
 done:
     return status;
@@ -202,7 +203,7 @@ static bool is_partial_record(const char *entry) {
 }
 
 void d9_record_sweep(d9_context *context, const char *folder) {
-    d9_context quiet = *context; /* a folder that cannot be listed is left as it is */
+    d9_context quiet = *context; /* takes the error if the folder cannot be listed */
     d9_arena arena = {0};
     d9_listing listing;
     if (d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK)
