@@ -16,8 +16,7 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* The files of a run, without the lock. d9_record_open removes the first LEFTOVERS, but not a best model when it
- * resumes. */
+/* The files of a run but its lock. d9_record_open removes the first LEFTOVERS; when it resumes, not a best model. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
