@@ -118,7 +118,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
                 column->digits, fabs(rounded));
 }
 
-/* Text is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
+/* Text without a link is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
 static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *text) {
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");

@@ -58,7 +58,7 @@ static int64_t whole(const json_t *data, const char *key) {
     return isnan(value) ? 0 : (int64_t)value;
 }
 
-/* Loads the data set of a run. NULL: not available, not of 3 channels, or other test labels than the stored ones. */
+/* Loads the data set of a run. NULL: not available, not of 3 channels, or without the stored labels and classes. */
 static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;
@@ -69,7 +69,7 @@ static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, c
                                        .synthetic_train = whole(data, "synthetic_train"),
                                        .synthetic_test = whole(data, "synthetic_test")};
     d9_context_clear(&quiet);
-    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* records do not contain the path */
+    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* its path may not be recorded */
     if (d9_dataset_load(&quiet, &wanted, &dataset) != D9_OK) return NULL;
     bool same = dataset->test.count == read->count && dataset->channels == 3;
     for (int64_t i = 0; same && i < read->count; i++)

@@ -26,7 +26,7 @@ d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, 
     char path[4096];
     d9_safetensors *file = NULL;
     int64_t images = 0;
-    d9_context quiet = *context; /* an unreadable file only omits the matrix; its error is dropped */
+    d9_context quiet = *context; /* an unreadable file is skipped without an error */
     d9_context_clear(&quiet);
     *predictions = (d9_run_predictions){0};
     snprintf(path, sizeof path, "%.2000s/%.2000s/predictions.safetensors", report->folder, run->folder);
@@ -52,7 +52,7 @@ void d9_run_predictions_free(d9_context *context, d9_run_predictions *prediction
 
 /* ---- the matrix ---- */
 
-/* A run with a class number of D9_REPORT_CLASSES or more is left out. */
+/* Omits a run with a class number outside 0 to D9_REPORT_CLASSES - 1. */
 static void add_predictions(const d9_run_predictions *predictions, d9_report_predictions *sum) {
     const double *top1 = predictions->top1, *label = predictions->label, most = D9_REPORT_CLASSES;
     for (int64_t i = 0; i < predictions->count; i++)
