@@ -137,7 +137,7 @@ static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t coun
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
         D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide, read));
-        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_likeliest(wide + i * classes, classes);
+        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_argmax(wide + i * classes, classes);
         narrow(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
         narrow(read, some * width, features ? features + begin * width : NULL);
     }

@@ -274,7 +274,7 @@ d9_status d9_description_assume(d9_context *context, const char *path, const d9_
     d9_description *made = NULL;
     d9_dataset promised;
     *description = NULL;
-    D9_TRY(d9_config_promise(context, config, &promised));
+    D9_TRY(d9_config_describe_dataset(context, config, &promised));
     if (!(promised.std[0] > 0))
         D9_TRY(d9_fail(
             context, D9_USAGE,

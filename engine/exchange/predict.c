@@ -38,7 +38,7 @@ static d9_status check_size(d9_context *context, const char *path, const d9_desc
                             const d9_config *config) {
     d9_status status;
     d9_dataset promised;
-    D9_TRY(d9_config_promise(context, config, &promised));
+    D9_TRY(d9_config_describe_dataset(context, config, &promised));
     if (promised.height != made->height || promised.width != made->width)
         D9_TRY(d9_fail(context, D9_USAGE, "%s: made for images of %lldx%lld, those of the configuration are %lldx%lld",
                        path, (long long)made->height, (long long)made->width, (long long)promised.height,

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Places a value at the cursor. Its gradient has the same offset in GRADIENT. */
+/* Places a value with elements of `size` bytes at *cursor (in elements); so is the gradient of a parameter. */
 static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
     int64_t elements_per_line = 64 / size;

@@ -4,8 +4,8 @@
  * A checkpoint is one safetensors file in which each value has a name, a type and a shape of its own:
  *
  *     state/VALUE                  each parameter and running statistic, in the master type and in the engine's layout
- *     average/VALUE                the same for each accumulator with the layout of the state, under its own name
- *     velocity/VALUE               each trained parameter, for each accumulator of the groups
+ *     ACCUMULATOR/VALUE            (average/...) the same for each accumulator with the layout of the state
+ *     ACCUMULATOR/VALUE            (velocity/...) each trained parameter, for each accumulator of the groups
  *     metrics                      f64 (4), as D9_BUFFER_METRICS
  *     guard                        u8, only in fp16 runs, in the backend's form
  *     epochs/COLUMN                f64 (finished epochs): each column of d9_epoch_row; row i is epoch i + 1

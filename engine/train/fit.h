@@ -16,7 +16,7 @@ int64_t d9_memory_total(const d9_memory_use *use);
 
 typedef struct d9_fit {
     int64_t batch;   /* the largest batch that fits; 0: not even `unit` fits, and `use` is that of `unit` */
-    int64_t unit;    /* the network accepts only batches that are multiples of this (ghost groups) */
+    int64_t unit;    /* batches tried are multiples of this: the smallest accepted divisor of train.batch_size */
     bool all;        /* the number of training images is the limit, not memory */
     int64_t refused; /* the next larger batch if training rejects it, and all larger ones that would fit; else 0 */
     bool data_known; /* false for a folder: its images are not counted and do not limit the batch */

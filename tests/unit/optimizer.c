@@ -425,11 +425,11 @@ TEST(a_group_without_members_has_no_update) {
 
 TEST(selectors) {
     const d9_value value = {.name = "layer1.conv.weight", .parameter = D9_WEIGHT, .shape = {4, {8, 3, 3, 4}}};
-    assert_true(d9_selector_takes(&(d9_selector){0}, &value));
-    assert_true(d9_selector_takes(&(d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 4, .role = "layer?.*"}, &value));
-    assert_false(d9_selector_takes(&(d9_selector){.kinds = 1u << D9_BIAS | 1u << D9_NORM_SCALE}, &value));
-    assert_false(d9_selector_takes(&(d9_selector){.rank = 2}, &value));
-    assert_false(d9_selector_takes(&(d9_selector){.role = "layer2.*"}, &value));
+    assert_true(d9_selector_matches(&(d9_selector){0}, &value));
+    assert_true(d9_selector_matches(&(d9_selector){.kinds = 1u << D9_WEIGHT, .rank = 4, .role = "layer?.*"}, &value));
+    assert_false(d9_selector_matches(&(d9_selector){.kinds = 1u << D9_BIAS | 1u << D9_NORM_SCALE}, &value));
+    assert_false(d9_selector_matches(&(d9_selector){.rank = 2}, &value));
+    assert_false(d9_selector_matches(&(d9_selector){.role = "layer2.*"}, &value));
     const d9_groups groups = {2, {{.selects.rank = 4}, {.selects.kinds = 1u << D9_WEIGHT}}};
     assert_int_equal(d9_groups_find(&groups, &value), 0); /* the first that matches */
     assert_int_equal(d9_groups_find(&(d9_groups){1, {{.selects.rank = 1}}}, &value), D9_NONE);

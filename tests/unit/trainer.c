@@ -436,7 +436,7 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
     OK(d9_session_evaluate(&session, &evaluation));
     assert_true(session.program.views.count > 1);
     for (int i = 0; i < IMAGES; i++) {
-        const int32_t best = d9_likeliest(again[i], CLASSES);
+        const int32_t best = d9_argmax(again[i], CLASSES);
         double sum = 0;
         for (int c = 0; c < CLASSES; c++) sum += exp(again[i][c] - again[i][best]);
         assert_int_equal(evaluation.top1[i], best);
@@ -444,9 +444,9 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
         hits += best == test->labels[i];
     }
     OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
-    for (int i = 0; i < IMAGES; i++) plain_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
+    for (int i = 0; i < IMAGES; i++) plain_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
     OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.dx = 2, .weight = 1}}}, logits[0]));
-    for (int i = 0; i < IMAGES; i++) shifted_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
+    for (int i = 0; i < IMAGES; i++) shifted_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
     assert_int_not_equal(plain_hits, shifted_hits);
     assert_true(evaluation.accuracy_tta == 100.0 * hits / IMAGES && evaluation.accuracy == 100.0 * plain_hits / IMAGES);
     assert_true(hits > 0);
@@ -473,12 +473,12 @@ TEST(test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_d
     for (int i = 0; i < IMAGES; i++) {
         double sums[2] = {0};
         for (int c = 0; c < CLASSES; c++) {
-            sums[0] += exp(first[i][c] - first[i][d9_likeliest(first[i], CLASSES)]);
-            sums[1] += exp(mean[i][c] - mean[i][d9_likeliest(mean[i], CLASSES)]);
+            sums[0] += exp(first[i][c] - first[i][d9_argmax(first[i], CLASSES)]);
+            sums[1] += exp(mean[i][c] - mean[i][d9_argmax(mean[i], CLASSES)]);
         }
         const bool alone = fabs(evaluation.confidence[i] - 1 / sums[0]) < 1e-7;
         assert_true(alone != (fabs(evaluation.confidence[i] - 1 / sums[1]) < 1e-7));
-        assert_int_equal(evaluation.top1[i], d9_likeliest(alone ? first[i] : mean[i], CLASSES));
+        assert_int_equal(evaluation.top1[i], d9_argmax(alone ? first[i] : mean[i], CLASSES));
         if (alone) least_sure_alone = fmin(least_sure_alone, 1 / sums[0]);
         if (!alone) surest_again = fmax(surest_again, 1 / sums[0]), again++;
     }

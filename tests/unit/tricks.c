@@ -340,10 +340,10 @@ TEST(test_shifted_views) {
                     view->weight == want[v].weight);
     }
     assert_true(b.program.eval.nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 2);
-    assert_true(b.program.views.alone == 0 && d9_views_an_image(&b.program.views) == 6);
+    assert_true(b.program.views.alone == 0 && d9_views_per_image(&b.program.views) == 6);
     drop(&b);
     build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);
-    assert_true(b.program.views.alone == 0.75 && d9_views_an_image(&b.program.views) == 2.25);
+    assert_true(b.program.views.alone == 0.75 && d9_views_per_image(&b.program.views) == 2.25);
     drop(&b);
     build(TINY, "multicrop_tta: {even: on}, flip_tta: {}", &b);
     assert_int_equal(b.program.views.count, 6);
