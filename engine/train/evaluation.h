@@ -4,8 +4,7 @@
 
 #include "train/session.h"
 
-/* Computes the weighted sum over `views` of the logits (eval_images, classes) of all evaluation images, ignoring
- * `views->alone`. An interrupt is an error. */
+/* Computes logits (eval_images, classes), the weighted sum over `views`, ignoring `alone`. An interrupt fails. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 /* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_images, elements per
  * image of eval.features), if the program was built with features. */
