@@ -102,7 +102,7 @@ done:
 static d9_status check_augmentation(d9_context *context, const d9_program *program) {
     const d9_extent *e = &program->extent;
     int64_t side = e->height < e->width ? e->height : e->width;
-    const int reach = d9_views_reach(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
+    const int reach = d9_views_padding(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
               pad = shift > reach ? shift : reach, square = (int)program->augmentation.number[D9_AUGMENT_CUTOUT][0];
     if (pad >= side)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
@@ -233,7 +233,7 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     D9_TRY(d9_evaluation_make(b->context, forward, program->tail.evaluate, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
     D9_TRY(d9_build_evaluation_batch(b, &program->eval));
-    d9_layout_like(&program->train, &program->eval);
+    d9_layout_copy(&program->train, &program->eval);
     if (b->options->features) D9_TRY(keep_features(b->context, &program->eval));
 done:
     return status;
@@ -264,7 +264,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
-        D9_TRY(d9_build_network(&b, d9_program_learned(program, extent->batch), 1, &network));
+        D9_TRY(d9_build_network(&b, d9_program_selected(program, extent->batch), 1, &network));
     } else {
         D9_TRY(d9_graph_copy(context, &forward, &network));
     }

@@ -35,7 +35,7 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
     if (*table == D9_NONE) {
         D9_TRY(d9_build_table(context, program, name, program->steps, table, &shares));
         for (int64_t s = 0; s < program->steps; s++)
-            shares[s] = d9_mix_share(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
+            shares[s] = d9_mix_weight(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
@@ -80,7 +80,7 @@ static const char ranked_name[] = "proxy.look.ranked";
 static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
     d9_augment_rule rule = {program->seed, (int)e->height, (int)e->width, (int)made->d[1], (int)made->d[2], {{0}}};
-    rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_reach(&program->views);
+    rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
     return rule;

@@ -82,12 +82,12 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_no
     const int64_t drawn = program->extent.batch * phase->batches;
     const d9_phase_change *resize = setting_at(program, phase->from).resize;
     D9_TRY(phase->batches > 1 || resize
-               ? d9_build_network(b, d9_program_learned(program, drawn), resize ? resize->scale : 1, &phase->list)
+               ? d9_build_network(b, d9_program_selected(program, drawn), resize ? resize->scale : 1, &phase->list)
                : d9_graph_copy(b->context, network, &phase->list));
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
     d9_build_mark_frozen(program, phase->from, &phase->list);
     D9_TRY(d9_build_gradients(b, phase->from, drawn, &phase->list));
-    d9_layout_like(&program->train, &phase->list);
+    d9_layout_copy(&program->train, &phase->list);
     D9_TRY(copy_updates(b->context, &program->train, updates, phase));
 done:
     return status;

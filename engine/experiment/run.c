@@ -211,7 +211,7 @@ static d9_status train_locked(const run *self, const d9_run_options *options, d9
     d9_status status;
     bool damaged, finished;
     const d9_config config = run_config(self);
-    d9_record_sweep(self->context, self->folder);
+    d9_record_remove_partial(self->context, self->folder);
     D9_TRY(read_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) {
         if (self->experiment->keep != D9_KEEP_ALL) remove_file(self, "checkpoint.safetensors");

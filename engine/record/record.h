@@ -71,7 +71,7 @@ D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, c
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
 /* Removes partially written run files that killed processes left. Failures are ignored. The caller holds the lock. */
-void d9_record_sweep(d9_context *context, const char *folder);
+void d9_record_remove_partial(d9_context *context, const char *folder);
 /* The row as a JSON object: its epoch and its first `columns` columns. NULL: out of memory. */
 struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
 /* Adds the row's line for events.jsonl, including the newline. */

@@ -11,7 +11,7 @@
 
 static int rank_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].rank; }
 
-double d9_report_final(const json_t *object) {
+double d9_report_accuracy(const json_t *object) {
     const double views = d9_json_real(object, "accuracy_tta");
     return isnan(views) ? d9_json_real(object, "accuracy") : views;
 }
@@ -55,7 +55,7 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
             begin_run_row(text, report, run);
             ADD_NUMBERS(text, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
-                        d9_json_real(row, "train_loss"), d9_report_final(row));
+                        d9_json_real(row, "train_loss"), d9_report_accuracy(row));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");
@@ -72,7 +72,7 @@ static void runs_row(const d9_report *report, const d9_report_run *run, double e
     d9_text_add(text, "\n");
 }
 
-d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
+d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
     d9_text_add(text, "rank\tarm\tseed\tepoch\taccuracy\n");
@@ -84,7 +84,7 @@ d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
             continue;
         }
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) runs_row(
-            report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_final(row), text);
+            report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_accuracy(row), text);
     }
     return d9_text_status(text);
 }
@@ -104,8 +104,8 @@ static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *val
         if (report->runs[r].arm != arm) continue;
         for (size_t i = 0; i < json_array_size(epochs); i++) {
             const json_t *row = json_array_get(epochs, i);
-            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_final(row))) continue;
-            values[count++] = d9_report_final(row);
+            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_accuracy(row))) continue;
+            values[count++] = d9_report_accuracy(row);
             break;
         }
     }
@@ -148,7 +148,7 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     }
 }
 
-d9_status d9_report_lengths_means(const d9_report *report, d9_text *text) {
+d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
     d9_context *context = text->context;
     double *values = NULL;
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
+d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text) {
     d9_text_add(text, "rank\tarm\tepoch\taccuracy\n");
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];

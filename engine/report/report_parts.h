@@ -10,7 +10,6 @@
 /* ---- report_read.c ---- */
 /* Reads experiment.json, or else the folders of runs, and the result.json of each run. */
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
-/* Appends a formatted line to `lines`. */
 D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report, d9_report_lines *lines,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
@@ -40,16 +39,16 @@ D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report
                                           d9_figures **table);
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
-/* ---- report_data.c: the data files of the plots, one text each; lengths: accuracy over epochs ---- */
+/* ---- report_data.c: the data files of the plots, one text each ---- */
 /* Adds a text field; '"', which gnuplot interprets, becomes a typographic quote. */
 void d9_report_plot_field(d9_text *text, const char *bytes);
-double d9_report_final(const json_t *object); /* accuracy_tta if it is a number, else accuracy; NAN: not evaluated */
+double d9_report_accuracy(const json_t *object); /* accuracy_tta if it is a number, else accuracy; NAN: not evaluated */
 /* Epochs trained at the end of epoch number `epoch`; the last epoch may be a fraction. */
 double d9_report_epochs(const d9_report *report, int arm, double epoch);
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_means(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_published(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms; each arm's baseline is the previous one */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);

@@ -160,7 +160,7 @@ static bool plan_curves(drawing *drawing) {
     const json_t *row;
     for (int r = 0; r < report->run_count; r++)
         json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) {
-            widen(&accuracies, d9_report_final(row));
+            widen(&accuracies, d9_report_accuracy(row));
             widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
         }
     const bool evaluated = has_epochs(report);
@@ -184,7 +184,7 @@ static bool plan_accuracy(drawing *drawing) {
         widen(&accuracies, run->accuracy);
         widen(&epochs, report->arms[run->arm].epochs);
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) if (!report->sweep)
-            widen(&accuracies, d9_report_final(row));
+            widen(&accuracies, d9_report_accuracy(row));
     }
     for (int a = 0; a < report->arm_count; a++) {
         if (isnan(report->arms[a].published_epochs)) continue;
@@ -335,9 +335,9 @@ static const struct {
     {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, plan_ladder, note_ladder, true},
     {"accuracy",
      "Accuracy over epochs",
-     {{"accuracy_published", d9_report_lengths_published},
-      {"accuracy_means", d9_report_lengths_means},
-      {"accuracy", d9_report_lengths_runs}},
+     {{"accuracy_published", d9_report_accuracy_published},
+      {"accuracy_means", d9_report_accuracy_means},
+      {"accuracy", d9_report_accuracy_runs}},
      plan_accuracy,
      note_accuracy,
      true},

@@ -12,7 +12,7 @@
 enum {
     MATRIX_MAX = 20 /* classes; a larger matrix would be unreadable */,
     PAIRS = 12,
-    LEAST_WORST = 10 /* percent: keeps rare mistakes from getting the darkest colour */
+    LEAST_COLOUR_MAX = 10 /* percent: keeps rare mistakes from getting the darkest colour */
 };
 
 d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
@@ -220,7 +220,7 @@ done:
 
 double d9_report_colour_max(const d9_report *report) {
     const d9_report_predictions *predictions = &report->predictions;
-    double worst = LEAST_WORST;
+    double worst = LEAST_COLOUR_MAX;
     for (int at = 0; at < predictions->classes * predictions->classes; at++)
         if (at / predictions->classes != at % predictions->classes) worst = fmax(worst, percent_at(predictions, at));
     return worst;

@@ -195,20 +195,20 @@ static int find_arm(const d9_report *report, const char *name) {
     return -1;
 }
 
-static d9_status broken(d9_context *context, const d9_report *report, const char *what) {
+static d9_status fail_experiment(d9_context *context, const d9_report *report, const char *what) {
     return d9_fail(context, D9_DATA, "%s/experiment.json: %s", report->folder, what);
 }
 
 static d9_status read_arms(d9_context *context, d9_report *report, const json_t *arms) {
     d9_status status = D9_OK;
     const int count = (int)json_array_size(arms);
-    if (count == 0) D9_TRY(broken(context, report, "has no arms"));
+    if (count == 0) D9_TRY(fail_experiment(context, report, "has no arms"));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->arms));
     for (int i = 0; i < count; i++) {
         const json_t *object = json_array_get(arms, (size_t)i);
         d9_report_arm *arm = &report->arms[i];
         const char *name = json_text(object, "name"), *label = json_text(object, "label");
-        if (!name) D9_TRY(broken(context, report, "an arm has no name"));
+        if (!name) D9_TRY(fail_experiment(context, report, "an arm has no name"));
         D9_TRY(keep(context, report, name, &arm->name));
         D9_TRY(keep(context, report, label && *label ? label : name, &arm->label));
         D9_TRY(keep(context, report, json_text(object, "config_hash"), &arm->config_hash));
@@ -220,7 +220,7 @@ static d9_status read_arms(d9_context *context, d9_report *report, const json_t 
         const char *baseline = json_text(json_array_get(arms, (size_t)i), "baseline");
         report->arms[i].baseline = find_arm(report, baseline);
         if (baseline && report->arms[i].baseline < 0)
-            D9_TRY(broken(context, report, "the baseline of an arm is not an arm"));
+            D9_TRY(fail_experiment(context, report, "the baseline of an arm is not an arm"));
         if (report->arms[i].baseline == i) report->arms[i].baseline = -1;
     }
 done:
@@ -238,7 +238,7 @@ static d9_status read_listed_runs(d9_context *context, d9_report *report, const 
         run->arm = find_arm(report, json_text(object, "arm"));
         run->seed = json_integer_value(seed);
         if (run->arm < 0 || !folder || !json_is_integer(seed))
-            D9_TRY(broken(context, report, "a run has no arm, seed or folder"));
+            D9_TRY(fail_experiment(context, report, "a run has no arm, seed or folder"));
         D9_TRY(keep(context, report, folder, &run->folder));
         report->run_count = i + 1;
         report->arms[run->arm].asked++;

@@ -86,8 +86,8 @@ static void add_unclear(const d9_report *report, d9_text *text) {
     d9_text_add(text, " (Holm's p above %.2g)", ALPHA);
 }
 
-static void judge_many(const d9_report *report, int comparisons, int told, int with_interval, d9_text *text) {
-    const int rest = comparisons - told;
+static void judge_many(const d9_report *report, int comparisons, int clear, int with_interval, d9_text *text) {
+    const int rest = comparisons - clear;
     if (with_interval == 0) {
         d9_text_add(text,
                     "%d comparisons have too few runs, or no variance, for an interval: none is evidence "
@@ -95,7 +95,7 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
                     comparisons);
         return;
     }
-    if (told == 0) {
+    if (clear == 0) {
         d9_text_add(text, "None of %d changes has a clear effect", comparisons);
         add_unclear(report, text);
         d9_text_add(text, "; the largest: ");
@@ -103,9 +103,9 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
         d9_text_add(text, ".");
         return;
     }
-    d9_text_add(text, "%d of %d changes %s a clear effect: ", told, comparisons, told == 1 ? "has" : "have");
+    d9_text_add(text, "%d of %d changes %s a clear effect: ", clear, comparisons, clear == 1 ? "has" : "have");
     add_largest(report, true, NAMED, text);
-    if (told > NAMED) d9_text_add(text, "; and %d smaller", told - NAMED);
+    if (clear > NAMED) d9_text_add(text, "; and %d smaller", clear - NAMED);
     d9_text_add(text, ".");
     if (rest > 0) {
         if (rest == 1)
@@ -219,7 +219,7 @@ static void judge_missing(const d9_report *report, d9_text *text) {
 
 d9_status d9_report_judge(d9_context *context, d9_report *report) {
     d9_text text;
-    int comparisons = 0, told = 0, with_interval = 0;
+    int comparisons = 0, clear = 0, with_interval = 0;
     const d9_report_arm *only = NULL;
     d9_text_init(context, &text);
     for (int i = 0; i < report->arm_count; i++) {
@@ -227,11 +227,11 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
         if (!compared(arm)) continue;
         only = arm;
         comparisons++;
-        told += is_clear(arm);
+        clear += is_clear(arm);
         with_interval += !isnan(arm->difference.low);
     }
     if (comparisons > 1)
-        judge_many(report, comparisons, told, with_interval, &text);
+        judge_many(report, comparisons, clear, with_interval, &text);
     else if (comparisons == 1)
         judge_pair(report, only, &text);
     else

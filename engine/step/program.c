@@ -151,14 +151,14 @@ int64_t d9_program_equal_steps(const d9_program *program, int64_t step) {
     return (end - step) / d9_program_batches(program, step);
 }
 
-int64_t d9_program_learned(const d9_program *program, int64_t images) {
+int64_t d9_program_selected(const d9_program *program, int64_t images) {
     const double share = program->selection.share;
     const int64_t learned = share > 0 ? llround(share * (double)images) : images;
     return learned > 0 ? learned : 1;
 }
 
 int64_t d9_program_images(const d9_program *program, int64_t step) {
-    return d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
+    return d9_program_selected(program, program->extent.batch * d9_program_batches(program, step));
 }
 
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {

@@ -208,7 +208,7 @@ void d9_program_free(d9_context *context, d9_program *program);
 /* The number of batches of the step that begins at `step`, so the next one begins at step + this number. */
 int64_t d9_program_batches(const d9_program *program, int64_t step);
 /* The number of images on which a step trains if it draws `images`. */
-int64_t d9_program_learned(const d9_program *program, int64_t images);
+int64_t d9_program_selected(const d9_program *program, int64_t images);
 /* The number of images that this step trains on. */
 int64_t d9_program_images(const d9_program *program, int64_t step);
 /* The step before this one; `step` is at least 1. */

@@ -81,7 +81,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_graph *graph = &session->program.eval;
-    const int reach = d9_views_reach(&session->program.views), count = features ? 2 : 1;
+    const int reach = d9_views_padding(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
     int64_t step = 0; /* gives dropout, if it stays on in evaluation, another mask in every run */

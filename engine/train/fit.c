@@ -94,7 +94,7 @@ static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
 }
 
 /* Searches for the best batch. `fits`: the batch size of the configuration fits. */
-static d9_status find(search *s, bool fits) {
+static d9_status find_batch(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
                   past = s->extent.train_images / unit + 1;
@@ -133,7 +133,7 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
     if (!fit->data_known) s.extent.train_images = s.extent.eval_images = MOST;
     D9_TRY(try_batch(&s, config->train.batch_size, &fits));
     D9_TRY(find_unit(&s));
-    D9_TRY(find(&s, fits));
+    D9_TRY(find_batch(&s, fits));
 done:
     return status;
 }

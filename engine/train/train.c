@@ -58,14 +58,14 @@ static d9_status check_folder(d9_context *context, run *self) {
 }
 
 /* Makes the folder, locks it for this process unless the caller did, and removes partial files. */
-static d9_status take_folder(d9_context *context, run *self) {
+static d9_status lock_folder(d9_context *context, run *self) {
     d9_status status = D9_OK;
     const d9_train_options *options = self->options;
     if (!options->out) goto done;
     D9_TRY(d9_directory_make(context, options->out));
     if (!options->locked) D9_TRY(d9_lock_take(context, self->lock_path, &self->lock));
     if (!options->locked && self->lock < 0) D9_TRY(fail_locked(context, self));
-    d9_record_sweep(context, options->out);
+    d9_record_remove_partial(context, options->out);
 done:
     return status;
 }
@@ -200,7 +200,7 @@ static d9_status open_run(d9_context *context, run *self) {
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
-    D9_TRY(take_folder(context, self));
+    D9_TRY(lock_folder(context, self));
     D9_TRY(resume(context, self));
     if (options->out)
         D9_TRY(d9_record_open(context, &self->record, options->out, options->config, self->mode,
@@ -304,7 +304,7 @@ static d9_status write_model(run *self) {
     return self->options->out && self->options->write_model ? self->options->write_model(&self->session, path) : D9_OK;
 }
 
-static d9_status keep(run *self) {
+static d9_status call_kept(run *self) {
     return self->options->kept ? self->options->kept(self->options->observer.user, &self->session) : D9_OK;
 }
 
@@ -323,7 +323,7 @@ static d9_status report_epoch(run *self) {
     self->unreported = false;
     if (self->options->config->keep == D9_KEEP_BEST && best_row(self->result) == self->result->epoch_count - 1) {
         D9_TRY(write_model(self));
-        D9_TRY(keep(self));
+        D9_TRY(call_kept(self));
     }
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->views.count > 1));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
@@ -497,7 +497,7 @@ static d9_status finish(d9_context *context, run *self) {
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->timeline = &session->timeline;
     if (self->options->out) D9_TRY(write_or_save(context, self));
-    if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(keep(self));
+    if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(call_kept(self));
 done:
     return status;
 }

@@ -369,7 +369,7 @@ TEST(shares_of_mixup_are_beta) {
         const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
         double sum = 0, squares = 0, fourths = 0;
         for (int64_t s = 0; s < DRAWS; s++) {
-            const double share = d9_mix_share(11, s, a), d = share - 0.5;
+            const double share = d9_mix_weight(11, s, a), d = share - 0.5;
             assert_true(share >= 0 && share <= 1);
             sum += d;
             squares += d * d;
@@ -378,5 +378,6 @@ TEST(shares_of_mixup_are_beta) {
         assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS) && fabs(squares / DRAWS / variance - 1) < 0.015);
         assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
     }
-    assert_true(d9_mix_share(11, 3, 1) != d9_mix_share(11, 4, 1) && d9_mix_share(12, 3, 1) != d9_mix_share(11, 3, 1));
+    assert_true(d9_mix_weight(11, 3, 1) != d9_mix_weight(11, 4, 1) &&
+                d9_mix_weight(12, 3, 1) != d9_mix_weight(11, 3, 1));
 }

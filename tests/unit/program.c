@@ -208,7 +208,7 @@ TEST(test_built_twice) {
 
 TEST(test_views_reach) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
-    assert_ints(d9_views_reach(&views), 3, d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
+    assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
 static void assert_refused(const char *tricks, int64_t images, int64_t side, const char *words) {

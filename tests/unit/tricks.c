@@ -147,7 +147,7 @@ TEST(test_mixup) {
     const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
     assert_int_equal(b.program.train.nodes[backward].as.loss.share.table, table);
     for (int64_t s = 0; s < b.program.steps; s++)
-        assert_true(b.program.table[table].values[s] == d9_mix_share(b.program.seed, s, 0.5));
+        assert_true(b.program.table[table].values[s] == d9_mix_weight(b.program.seed, s, 0.5));
     assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_MIX, 0), D9_NONE);
     drop(&b);
     build(TINY, "flip: {}", &b);
