@@ -16,7 +16,7 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* The files of a run but its lock. d9_record_open removes the first LEFTOVERS; when it resumes, not a best model. */
+/* Files of a run. d9_record_open removes the first LEFTOVERS; if it resumes with keep: best, all but the model. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",

@@ -63,7 +63,7 @@ typedef enum d9_record_mode {
 /* Sets *finished: the folder holds a finished run. Returns D9_USAGE for a run of another configuration or seed. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
-/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, with the options that would. */
+/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
 /* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml. Not writable: D9_OUTPUT. The

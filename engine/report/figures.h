@@ -3,8 +3,8 @@
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
  *   d9_figures_text(&table, row, column, "celu"); d9_figures_number(&table, row, column, 94.12)
  *
- * Texts are not copied; they must live as long as the report's arena. TSV and JSON write numbers with 10 digits, the
- * page with the decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
+ * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 digits, the page with the
+ * decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
 #ifndef D9_REPORT_FIGURES_H
 #define D9_REPORT_FIGURES_H
 

@@ -58,7 +58,7 @@ static int64_t whole(const json_t *data, const char *key) {
     return isnan(value) ? 0 : (int64_t)value;
 }
 
-/* Loads the data set of a run. NULL: not available, not of 3 channels, or without the stored labels and classes. */
+/* Loads the data set of a run. NULL: not available, not of 3 channels, or not matching the stored predictions. */
 static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;

@@ -28,7 +28,7 @@ static double beta_fraction(double x, double a, double b) {
     return value;
 }
 
-/* Regularised incomplete beta function. `y` is 1 - x, passed separately because it would lose digits for x near 1. */
+/* Regularised incomplete beta function. `y` is 1 - x, passed because the subtraction would lose digits for x near 1. */
 static double beta_of(double x, double y, double a, double b) {
     if (isnan(x) || !(a > 0) || !(b > 0)) return NAN;
     if (x <= 0) return 0;

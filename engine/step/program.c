@@ -174,7 +174,7 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
 
 int64_t d9_program_usual_step(const d9_program *program) {
     int64_t count[1 + D9_MAX_PHASES] = {0},
-                      first[1 + D9_MAX_PHASES] = {0}; /* counted in batches: of `train`, then of each phase */
+                      first[1 + D9_MAX_PHASES] = {0}; /* batches and first step of `train` and each phase */
     int usual = 0;
     for (int64_t s = 0, batches; s < program->steps; s += batches) {
         const int list = 1 + d9_program_phase(program, s);

@@ -1,5 +1,5 @@
 /* A session: dataset, device, program and plans, opened once for training, evaluation, verification or a benchmark. It
- * keeps the timeline, the only clock of a run. */
+ * keeps the timeline of a run. */
 #ifndef D9_TRAIN_SESSION_H
 #define D9_TRAIN_SESSION_H
 

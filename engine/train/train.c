@@ -20,7 +20,7 @@ typedef struct run { /* a run in progress */
     d9_result *result;
     int64_t step;         /* the next step */
     int64_t saved_step;   /* step of the last checkpoint; 0: none */
-    double saved_seconds; /* time of the last checkpoint, CLOCK_MONOTONIC; without one: start of training */
+    double saved_seconds; /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
     d9_evaluation latest;
     bool evaluated;                       /* `latest` is set */
     bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
