@@ -10,12 +10,12 @@ typedef enum d9_segment_kind {
     D9_SEGMENT_LOAD,     /* reading the dataset */
     D9_SEGMENT_PLAN,     /* "plan_and_tune": building the program, planning, timing candidates, awaiting checksums */
     D9_SEGMENT_UPLOAD,   /* copying images, labels and tables to the device */
-    D9_SEGMENT_INIT,     /* initial parameters */
+    D9_SEGMENT_INIT,     /* initial parameters, drawn or loaded */
     D9_SEGMENT_WHITEN,   /* patch statistics and whitening filters */
     D9_SEGMENT_TRAIN,    /* one segment per epoch; more if it was interrupted */
     D9_SEGMENT_EVALUATE, /* evaluations except the final one; also interrupted ones */
     D9_SEGMENT_FINAL_EVALUATE,
-    D9_SEGMENT_SAVE, /* writing checkpoints, models and records */
+    D9_SEGMENT_SAVE, /* writing checkpoints, models, records and event files */
     D9_SEGMENT_COUNT
 } d9_segment_kind;
 const char *d9_segment_name(d9_segment_kind kind);

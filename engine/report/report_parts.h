@@ -50,7 +50,7 @@ D9_MUST_USE d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *
 D9_MUST_USE d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
-bool d9_report_is_chain(const d9_report *report); /* three or more arms; each arm's baseline is the previous one */
+bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
 
