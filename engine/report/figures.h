@@ -41,12 +41,12 @@ D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, cons
 void d9_figures_text(d9_figures *table, int row, int column, const char *text);
 void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link);
 void d9_figures_number(d9_figures *table, int row, int column, double number);
-/* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_words("celu"), d9_number(94.12)) */
+/* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
 #define D9_FIGURES_ROW(table, row, ...)                                                                                \
     d9_figures_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
 void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
-d9_cell d9_words(const char *text); /* NULL: an empty text */
-d9_cell d9_number(double number);
+d9_cell d9_text_cell(const char *text); /* NULL: an empty text */
+d9_cell d9_real_cell(double number);
 
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
 void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; clicking a heading sorts */

@@ -52,7 +52,6 @@ done:
     return status;
 }
 
-/* Clips an interval to possible values. */
 static void clip(d9_estimate *estimate, double low, double high) {
     if (isnan(estimate->low)) return;
     estimate->low = fmax(estimate->low, low);

@@ -145,10 +145,10 @@ static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     table->note = note;
     for (int row = 0, at = -1; row < rows; row++) {
         at = next_mistake(predictions, at);
-        D9_FIGURES_ROW(table, row, d9_words(predictions->names[at / predictions->classes]),
-                       d9_words(predictions->names[at % predictions->classes]),
-                       d9_number((double)count_at(predictions, at) / predictions->runs),
-                       d9_number(percent_at(predictions, at)));
+        D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
+                       d9_text_cell(predictions->names[at % predictions->classes]),
+                       d9_real_cell((double)count_at(predictions, at) / predictions->runs),
+                       d9_real_cell(percent_at(predictions, at)));
     }
 done:
     return status;
@@ -195,10 +195,11 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
             if (i != class && count_at(predictions, first + i) > (most < 0 ? 0 : count_at(predictions, first + most)))
                 most = i;
         }
-        D9_FIGURES_ROW(table, row, d9_words(predictions->names[class]), d9_number((double)images / predictions->runs),
-                       d9_number(percent_at(predictions, first + class)),
-                       d9_words(most < 0 ? "" : predictions->names[most]),
-                       d9_number(most < 0 ? NAN : percent_at(predictions, first + most)));
+        D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[class]),
+                       d9_real_cell((double)images / predictions->runs),
+                       d9_real_cell(percent_at(predictions, first + class)),
+                       d9_text_cell(most < 0 ? "" : predictions->names[most]),
+                       d9_real_cell(most < 0 ? NAN : percent_at(predictions, first + most)));
     }
 done:
     return status;

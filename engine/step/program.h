@@ -219,7 +219,6 @@ bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t
 int d9_program_phase(const d9_program *program, int64_t step);
 /* The number of steps from this one on that run its list, up to the end of the epoch or the next phase boundary. */
 int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
-/* The node list of a training step. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A typical step: the first one of the list on which most batches are trained. */
 int64_t d9_program_usual_step(const d9_program *program);

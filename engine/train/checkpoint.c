@@ -68,7 +68,6 @@ done:
     return status;
 }
 
-/* Adds a whole buffer as one tensor. */
 static d9_status add_buffer(d9_session *session, snapshot *all, d9_buffer buffer, const char *name,
                             d9_tensor_type type) {
     d9_status status;

@@ -78,7 +78,6 @@ D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
-/* The plan that a step runs. */
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
 /* ---- the state, and other buffers ---- */
