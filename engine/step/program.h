@@ -224,9 +224,9 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 int64_t d9_program_usual_step(const d9_program *program);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* The value of a schedule over `epochs` epochs in a step, at its end or, with at_start, at its start. */
+/* The value of a schedule of a run of `epochs` epochs, at the end of a step or, with at_start, at its start. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
-/* The factor of the schedule's value in a step; with per_image it includes the number of batches trained on. */
+/* The factor on a group's schedule in a step: rate_multiplier, with per_image times images / train.batch_size. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
 /* A group's learning rate in step `step` (from 0), for a mean loss, with its multiplier; undefined once frozen. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);
