@@ -57,7 +57,7 @@ static json_t *algorithms_json(const d9_measurement *m, int row, const d9_choice
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "node", d9_op_name(node->op), "role", node->role,
                      "rule", time->rule, "choice", time->choice, "why", time->why, "gflop",
                      1e-9 * d9_graph_operations(m->graph, n, n + 1), "seconds_in_step",
-                     time->seconds / (double)m->steps, "ways", list);
+                     time->seconds / (double)m->steps, "algorithms", list);
 }
 
 static void print_sums(d9_cli *cli, const d9_measurement *m, const sums *s) {

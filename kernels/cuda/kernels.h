@@ -141,30 +141,30 @@ int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *wi
  * shared memory while the sums are computed, and writes once, in one launch. All activations have the same storage
  * type; all arrays except scale and bias are aligned to 16 bytes. Sums differ from those of the passes above only in
  * their order. The same division of work gives the same bits with and without a pool before the norm. */
-typedef struct d9_cuda_residence {
+typedef struct d9_cuda_norm_algorithm {
     int runs, blocks;    /* of a cluster: groups of eight channels, and blocks */
     int64_t block_bytes; /* shared memory of a block */
     bool keeps_x;        /* backward: keep x in shared memory; false: x is read twice, and a pool is not supported */
-} d9_cuda_residence;
+} d9_cuda_norm_algorithm;
 
 /* Lists at most `capacity` divisions of the work that the current device can run, ordered by estimated speed. There are
  * none if the channels are not divisible by 8, if no cluster has enough shared memory, or if the device reports that it
  * cannot run such a cluster of this kernel. */
-enum { D9_CUDA_NORM_WAYS = 32 }; /* an upper bound on the number of divisions */
-int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
-                      d9_cuda_residence *ways, int capacity, int *count);
+enum { D9_CUDA_NORM_ALGORITHMS = 32 }; /* an upper bound on the number of divisions */
+int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
+                            d9_cuda_norm_algorithm *algorithms, int capacity, int *count);
 
 /* window: NULL, or a pool before the norm with 2 x 2 windows that tile x. The pool's output is written to `pooled` if
  * that has data. */
-int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
 /* dx is always written. With a window, x is the pool's input and dx the gradient of that input, an array of its own.
  * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): counters that are zero before the first launch
  * and zero again after each launch. */
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
-                                   const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
-                                   const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
+                                   const d9_cuda_norm_algorithm *algorithm, const d9_kernel_window *window,
+                                   d9_kernel_in dy, const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
                                    const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
                                    const d9_kernel_norm_gradients *gradients);
 

@@ -78,14 +78,15 @@ int d9_norm_resident_room(d9_room *room) {
     return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
 }
 
-int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room) {
-    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, way, room);
+int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
+                              const d9_room &room) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, algorithm, room);
 }
 
-int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
-    const d9_resident plan = d9_resident_plan(norm, residence, window);
-    return D9_LAUNCH_RESIDENT(norm_resident_kernel, plan, x.store, residence->block_bytes, stream, x, pooled, *state,
+    const d9_resident plan = d9_resident_plan(norm, algorithm, window);
+    return D9_LAUNCH_RESIDENT(norm_resident_kernel, plan, x.store, algorithm->block_bytes, stream, x, pooled, *state,
                               *epilogue, y);
 }

@@ -23,17 +23,17 @@ struct d9_resident {
     d9_divisor line;         /* divides by window.out_width */
 };
 
-static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                                            const d9_kernel_window *window) {
     d9_resident r = {};
     d9_norm_plan &p = r.norm;
     p.image = d9_divisor_of(norm->pixels);
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
     p.rows = norm->images / norm->groups * norm->pixels;
-    p.columns = residence->runs;
+    p.columns = algorithm->runs;
     p.lines = D9_BLOCK / p.columns;
     p.chunks = d9_ceiling(norm->channels / D9_WIDE, p.columns);
-    p.slices = residence->blocks;
+    p.slices = algorithm->blocks;
     r.elements = d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE;
     if (window) r.window = *window, r.line = d9_divisor_of(window->out_width);
     return r;
@@ -105,13 +105,14 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
 /* For the current device and the forward or backward kernel: d9_device_room and d9_device_clusters (cluster.h). */
 int d9_norm_resident_room(d9_room *room);
 int d9_norm_resident_backward_room(d9_room *room);
-int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room);
-int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way,
+int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
+                              const d9_room &room);
+int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
                                        const d9_room &room);
 
-#define D9_RESIDENT_CLUSTERS(name, pools, store, way, room)                                                            \
+#define D9_RESIDENT_CLUSTERS(name, pools, store, algorithm, room)                                                      \
     d9_device_clusters((pools) ? D9_RESIDENT_OF(name, true, store) : D9_RESIDENT_OF(name, false, store), D9_BLOCK,     \
-                       static_cast<unsigned>((way)->blocks), (way)->block_bytes, room)
+                       static_cast<unsigned>((algorithm)->blocks), (algorithm)->block_bytes, room)
 #define D9_RESIDENT_OF(name, pools, store)                                                                             \
     ((store) == D9_KERNEL_F32   ? name<D9_WIDE, D9_KERNEL_F32, pools>                                                  \
      : (store) == D9_KERNEL_F16 ? name<D9_WIDE, D9_KERNEL_F16, pools>                                                  \

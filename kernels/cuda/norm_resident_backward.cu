@@ -166,18 +166,18 @@ int d9_norm_resident_backward_room(d9_room *room) {
     return d9_device_room(norm_resident_backward_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
 }
 
-int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way,
+int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
                                        const d9_room &room) {
-    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, way, room);
+    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, algorithm, room);
 }
 
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
-                                   const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
-                                   const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
+                                   const d9_cuda_norm_algorithm *algorithm, const d9_kernel_window *window,
+                                   d9_kernel_in dy, const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
                                    const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
                                    const d9_kernel_norm_gradients *gradients) {
-    const d9_resident plan = d9_resident_plan(norm, residence, window);
+    const d9_resident plan = d9_resident_plan(norm, algorithm, window);
     const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
-    return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, residence->block_bytes, stream, b,
-                              residence->keeps_x, static_cast<double *>(scratch), tickets, *gradients);
+    return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, algorithm->block_bytes, stream, b,
+                              algorithm->keeps_x, static_cast<double *>(scratch), tickets, *gradients);
 }

@@ -25,11 +25,11 @@ Y
     cp "$out" ops.json
     # 8 convolutions; the first needs no gradient to its image. Its rule has norm and activation in it, and no choice.
     json ops.json 'len(d["rules"]) == 3 * 8 - 1'
-    json ops.json 'all(r["choice"] in [w["choice"] for w in r["ways"]] for r in d["rules"] if "norm" not in r["rule"])'
+    json ops.json 'all(r["choice"] in [w["choice"] for w in r["algorithms"]] for r in d["rules"] if "norm" not in r["rule"])'
     json ops.json 'sum("norm" in r["rule"] for r in d["rules"]) == (2 if "'"$backend"'" == "cpu" else 0)'
     json ops.json '(sum("pool" in r["rule"] for r in d["rules"]) > 0) == ("'"$backend"'" == "cpu")'
-    json ops.json 'all(any(w["choice"].startswith("own ") for w in r["ways"]) for r in d["rules"])'
-    json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["ways"]) for r in d["rules"]) * 1.5'
+    json ops.json 'all(any(w["choice"].startswith("own ") for w in r["algorithms"]) for r in d["rules"])'
+    json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["algorithms"]) for r in d["rules"]) * 1.5'
     accepts "$dawn9" bench ops --config tiny.yaml
     says '^  \* ' 'times the sum of fastest bare'
 done

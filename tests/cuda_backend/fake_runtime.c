@@ -36,7 +36,7 @@ static void reset(void);
 #define FRESH                                                                                                          \
     {                                                                                                                  \
         .memory_bytes = 512 << 20, .devices = 1, .major = 9, .driver_version = 13000, .runtime_version = 13000,        \
-        .ways = D9_FAKE_WAYS, .forbid = d9_model_forbid, .reset = reset                                                \
+        .choices = D9_FAKE_CHOICES, .forbid = d9_model_forbid, .reset = reset                                          \
     }
 static const d9_fake fresh = FRESH;
 static d9_fake fake = FRESH;

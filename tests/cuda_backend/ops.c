@@ -411,7 +411,7 @@ TEST(another_pools_gradient_is_not_fused) {
 
 /* A plan saved with two passes is followed even if one would do. A plan with an algorithm that this device does
  * not offer is rejected. */
-TEST(a_saved_plan_names_the_way) {
+TEST(a_saved_plan_names_the_algorithm) {
     fixture *f = *state;
     chain k;
     d9_device *device;
@@ -436,7 +436,7 @@ TEST(a_saved_plan_names_the_way) {
 }
 
 /* Timing the algorithms, before a run or for `bench ops`, must not change the running statistics. */
-TEST(timing_the_ways_moves_no_statistics) {
+TEST(timing_the_algorithms_moves_no_statistics) {
     fixture *f = *state;
     chain k;
     op_live live;

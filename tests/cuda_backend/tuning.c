@@ -289,7 +289,7 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     d9_session session;
     fresh_cache();
     leave_room(-1000); /* e1 needs 512 KiB */
-    fake->ways = 6;
+    fake->choices = 6;
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, "GiB");

@@ -17,12 +17,12 @@
 enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
 
 typedef struct norm_site {
-    d9_cuda_residence algorithm; /* runs 0: passes over memory */
-    bool trial;                  /* trial run: running statistics are kept in scratch memory */
-    d9_cuda_own tickets;         /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
+    d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
+    bool trial;                       /* trial run: running statistics are kept in scratch memory */
+    d9_cuda_own tickets;              /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
 } norm_site;
 
-static const d9_cuda_residence passes = {.runs = 0};
+static const d9_cuda_norm_algorithm passes = {.runs = 0};
 
 /* ---- nodes of a site ---- */
 
@@ -105,8 +105,8 @@ static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_re
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
     if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
-    const int error =
-        d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, algorithms, D9_CUDA_NORM_WAYS, count);
+    const int error = d9_cuda_norm_algorithms(&shape, store, is_backward(&p), p.pool != NULL, algorithms,
+                                              D9_CUDA_NORM_ALGORITHMS, count);
     if (error)
         d9_log(context, D9_LOG_WARNING, "%s: querying the device: %s", site->nodes[0]->role,
                d9_cuda_of(site)->driver->error(error));
@@ -304,7 +304,7 @@ static d9_status run_trial(d9_context *context, void *what) {
     return is_backward(&p) ? d9_cuda_run_norm_backward(context, site, 0) : d9_cuda_run_norm(context, site, 0);
 }
 
-static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_t size) {
+static void name_algorithm(const d9_cuda_norm_algorithm *algorithm, char *name, size_t size) {
     if (!algorithm->runs)
         snprintf(name, size, "two passes");
     else
@@ -312,10 +312,11 @@ static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_
                  (long long)(algorithm->block_bytes >> 10), 8 * algorithm->runs, algorithm->keeps_x ? "" : ", x twice");
 }
 
-static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms, int count, d9_cuda_residence *found) {
+static bool find_algorithm(const char *name, const d9_cuda_norm_algorithm *algorithms, int count,
+                           d9_cuda_norm_algorithm *found) {
     char text[sizeof((d9_site *)NULL)->choice];
     for (int w = -1; w < count; w++) {
-        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        const d9_cuda_norm_algorithm *algorithm = w < 0 ? &passes : &algorithms[w];
         name_algorithm(algorithm, text, sizeof text);
         if (strcmp(text, name) != 0) continue;
         *found = *algorithm;
@@ -325,10 +326,10 @@ static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms
 }
 
 /* Times an algorithm. *ran false: it failed to launch, but the device still works. */
-static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cuda_residence *algorithm, double give_up,
-                                bool *ran, double *seconds) {
+static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cuda_norm_algorithm *algorithm,
+                                double give_up, bool *ran, double *seconds) {
     norm_site *own = site->data;
-    const d9_cuda_residence kept = own->algorithm;
+    const d9_cuda_norm_algorithm kept = own->algorithm;
     own->trial = true;
     own->algorithm = *algorithm;
     const d9_status status =
@@ -338,15 +339,15 @@ static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cud
     return status;
 }
 
-static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_residence *algorithms, int count,
-                              d9_cuda_residence *best) {
+static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_norm_algorithm *algorithms, int count,
+                              d9_cuda_norm_algorithm *best) {
     d9_status status = D9_OK;
     double least = INFINITY;
     *best = passes;
     for (int w = -1; w < count && w < MAX_ALGORITHMS; w++) {
         bool ran;
         double seconds;
-        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        const d9_cuda_norm_algorithm *algorithm = w < 0 ? &passes : &algorithms[w];
         D9_TRY(time_algorithm(context, site, algorithm, 2 * least, &ran, &seconds));
         if (!ran || !(seconds < least)) continue;
         least = seconds;
@@ -369,8 +370,8 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
-static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_residence *algorithms, int count,
-                        d9_cuda_residence *chosen) {
+static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_norm_algorithm *algorithms, int count,
+                        d9_cuda_norm_algorithm *chosen) {
     d9_status status = D9_OK;
     char key[D9_CUDA_CHOICE_KEY], name[sizeof site->choice];
     d9_cuda_choices *choices = d9_cuda_of(site)->choices;
@@ -399,7 +400,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
-    d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
+    d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count;
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_bytes(&shape)));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
@@ -427,14 +428,14 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
 /* Times the algorithms that tuning tries, if there is more than one. */
 d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
-    d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
+    d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int found;
     *count = 0;
     list_algorithms(context, site, algorithms, &found);
     for (int w = -1; found > 0 && w < found && w < MAX_ALGORITHMS && *count < capacity; w++) {
         bool ran;
         d9_choice_time *row = &rows[*count];
-        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        const d9_cuda_norm_algorithm *algorithm = w < 0 ? &passes : &algorithms[w];
         D9_TRY(time_algorithm(context, site, algorithm, INFINITY, &ran, &row->seconds));
         row->bare_seconds = row->seconds;
         name_algorithm(algorithm, row->choice, sizeof row->choice);

@@ -9,7 +9,7 @@
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
-    d9_cuda_residence way;
+    d9_cuda_norm_algorithm algorithm;
     double cost;
 };
 
@@ -26,13 +26,13 @@ static int64_t block_bytes(const d9_kernel_norm *norm, int runs, int blocks, int
 }
 
 /* Estimated time, in arbitrary units; at_once: clusters that run at the same time. */
-static double cost(const d9_kernel_norm *norm, const d9_cuda_residence *way, int at_once, const d9_room &room) {
-    const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, way->runs);
-    const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / way->runs * way->blocks;
+static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, int at_once, const d9_room &room) {
+    const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
+    const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
-    const double blocks = used * static_cast<double>(clusters * way->blocks);
+    const double blocks = used * static_cast<double>(clusters * a->blocks);
     const double busy = blocks / static_cast<double>(d9_ceiling(clusters, at_once)) / room.multiprocessors;
-    return (way->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
+    return (a->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
 }
 
 /* Inserts after all entries that are equally good. */
@@ -42,10 +42,10 @@ static void insert(ranked *list, int *count, const ranked &one) {
     list[at] = one;
 }
 
-int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
-                      d9_cuda_residence *ways, int capacity, int *count) {
+int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
+                            d9_cuda_norm_algorithm *algorithms, int capacity, int *count) {
     d9_room room;
-    ranked list[D9_CUDA_NORM_WAYS];
+    ranked list[D9_CUDA_NORM_ALGORITHMS];
     int found = 0;
     *count = 0;
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0 || norm->channels % D9_WIDE != 0) return 0;
@@ -55,12 +55,12 @@ int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool ba
         for (int runs = D9_RESIDENT_RUNS; runs >= (all == 1 ? 1 : 2); runs /= 2)
             for (int blocks = 1; runs < 2 * all && blocks <= room.cluster_blocks && blocks <= rows; blocks *= 2) {
                 const int64_t bytes = block_bytes(norm, runs, blocks, run_bytes(store, backward, keeps));
-                const d9_cuda_residence way = {runs, blocks, bytes, keeps != 0};
+                const d9_cuda_norm_algorithm algorithm = {runs, blocks, bytes, keeps != 0};
                 if (bytes > room.block_bytes) continue;
-                const int at_once = backward ? d9_norm_resident_backward_clusters(store, pools, &way, room)
-                                             : d9_norm_resident_clusters(store, pools, &way, room);
-                if (at_once > 0) insert(list, &found, {way, cost(norm, &way, at_once, room)});
+                const int at_once = backward ? d9_norm_resident_backward_clusters(store, pools, &algorithm, room)
+                                             : d9_norm_resident_clusters(store, pools, &algorithm, room);
+                if (at_once > 0) insert(list, &found, {algorithm, cost(norm, &algorithm, at_once, room)});
             }
-    for (; *count < found && *count < capacity; (*count)++) ways[*count] = list[*count].way;
+    for (; *count < found && *count < capacity; (*count)++) algorithms[*count] = list[*count].algorithm;
     return 0;
 }
