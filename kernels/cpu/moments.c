@@ -10,8 +10,8 @@ enum { WIDEST = 32 }; /* largest panel width of any level */
 typedef struct layout { /* layout of the scratch, in this order */
     int64_t inputs, outputs, pixels,
         padded;             /* inputs: numbers in a patch; pixels: of an output image; padded: outputs, rounded up */
-    double *moments;        /* (G, inputs + 1, D9_PATCH): sums of p p^T, the last row of p */
-    double *sums;           /* (G, inputs + 1, padded): D^T, the last row S */
+    double *moments;        /* (G, inputs + 1, D9_PATCH): sums of p p^T; in the last row sums of p */
+    double *sums;           /* (G, inputs + 1, padded): D^T; in the last row S */
     double *parts;          /* (N, inputs + 1, D9_PATCH): each image's moments */
     double *gradient_parts; /* (N, inputs + 1, padded): each image's sums */
     float *packed;          /* (G, (inputs + 1) * padded) */
@@ -61,8 +61,9 @@ static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i)
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
 }
 
-/* Adds the parts of group g in order; each part has rows of `row` numbers. */
-static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row, double *sums) {
+/* sums = the sum of the parts of group g's images, in order; each part has rows of `row` numbers. */
+static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row,
+                      double *sums) {
     const int64_t count = (l->inputs + 1) * row;
     memset(sums, 0, (size_t)count * sizeof *sums);
     for (int64_t i = g; i < s->conv.images; i += s->groups)
@@ -89,7 +90,7 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 
 /* ---- forward ---- */
 
-/* Rewrites act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
+/* Sets the factor and the bias of output o: with them factor (W p)_o + bias is the output of the norm. */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
     l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): in a scratch */
@@ -166,7 +167,7 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
     for (int64_t i = 0; i < s->conv.images; i++) sum_moments(cpu, s, &l, x, i);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
-        fold(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
         forward_terms(cpu, s, &l, g, w, state);
     }
     apply(cpu, s, &l, x, s->groups, act, y);
@@ -227,8 +228,8 @@ void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *s, const f
     for (int64_t i = 0; i < s->conv.images; i++) sum_gradients(cpu, s, &l, &b, i);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
-        fold(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
-        fold(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
+        add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        add_parts(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t o = 0; o < l.outputs; o++) {

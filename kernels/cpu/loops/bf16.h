@@ -1,6 +1,5 @@
 /* Conversion of arrays between bf16 and float, rounded to nearest even. With AVX512_BF16 the processor's instruction
- * rounds. It flushes denormals to zero, which the formula (half.h) keeps; this is the only difference, far below any
- * gradient. */
+ * rounds. It flushes denormals (below 1.2e-38) to zero, which the formula in half.h keeps; otherwise the two agree. */
 #ifndef D9_CPU_BF16_H
 #define D9_CPU_BF16_H
 

@@ -8,7 +8,7 @@
 enum {
     ROWS = D9_PRODUCT_ROWS,
     WIDTH = D9_PRODUCT_WIDTH,
-    SLACK = D9_RUN + D9_PRODUCT_ROWS, /* pixels of a run rounded up to whole blocks */
+    SLACK = D9_RUN + D9_PRODUCT_ROWS, /* at least the pixels of a run, rounded up to whole blocks */
 };
 typedef float run_tile[SLACK * WIDTH] __attribute__((aligned(64)));
 
@@ -32,7 +32,8 @@ static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pi
     }
 }
 
-/* Patches of a single pixel: whole vectors are copied where the image allows, and surplus elements are masked. */
+/* Writes patches of a single pixel by whole vectors, with surplus elements masked, as long as the image has that many
+ * elements left; returns the number of patches written. */
 static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
@@ -115,7 +116,7 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
 
 /* ---- the pass ---- */
 
-enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of one product; a run has a few whole blocks */
+enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of one product */
 
 void D9_LOOP_NAME(moments_pack)(const float *w, const float *factor, const float *bias, int64_t inputs, int64_t outputs,
                                 float *packed) {

@@ -1,8 +1,8 @@
 /* Batch normalisation over runs of pixels with C channels: sums, and the passes that use them.
  *
- * D9_FOLD additions are made in f32, then the sum is added to a double, so the error stays near one f32 rounding for
- * any batch size. Squares are taken of the difference from a pivot (forward) or from the mean (backward), so that a
- * large mean costs no precision.
+ * At most D9_FOLD additions are made in f32, then the sum is added to a double, so the error does not grow with the
+ * batch size. Products use the difference of x from a pivot (forward) or from the mean (backward), so that a large mean
+ * costs no precision.
  *
  * Each loop reads its arrays once, one vector at a time from load to store, with storage type and activation as
  * compile-time constants, so that loads, arithmetic and non-temporal stores overlap. */
@@ -10,9 +10,10 @@
 
 #include "kernels/formulas/norm.h"
 
-enum { D9_FOLD = 64, D9_ROWS = 4 }; /* additions in f32 before a sum is added to a double; rows added at a time */
+enum { D9_FOLD = 64, D9_ROWS = 4 }; /* most additions in f32 before a sum is added to a double; rows at a time */
 
-/* Loops walk over rows of lanes: a row has several pixels if there are few channels, or a chunk of many channels. */
+/* Loops go row by row: a row is several whole pixels if there are few channels, otherwise at most D9_TILE channels of
+ * one pixel. */
 typedef struct walk {
     int64_t channels, rows, width;
 } walk; /* width = channels * rows */
@@ -25,7 +26,7 @@ static walk walk_of(int64_t c, int64_t channels) {
 /* Number of elements in the next row if `left` pixels remain. */
 static inline int64_t lanes(const walk *w, int64_t left) { return (left < w->rows ? left : w->rows) * w->channels; }
 
-/* Expands one term per channel into one per lane. */
+/* Repeats one term per channel for each pixel of a row. */
 static const float *repeat(const float *terms, const walk *w, float *tile) {
     if (w->rows == 1) return terms;
     for (int64_t r = 0; r < w->rows; r++)
@@ -33,7 +34,7 @@ static const float *repeat(const float *terms, const walk *w, float *tile) {
     return tile;
 }
 
-/* Terms of the channels from c on, expanded to lanes. */
+/* Terms of the channels of a row, one for each of its elements. */
 enum { MOST_TERMS = 4 };
 typedef struct terms_here {
     const float *term[MOST_TERMS];
@@ -54,7 +55,7 @@ D9_INLINE d9_vector slope_at(const d9_kernel_store store, const int activation, 
 
 /* ---- sums ---- */
 
-/* Sums of a row's lanes in f32, and the number of rows added so far. */
+/* Sums in f32 for each element of a row, and the number of rows added since they were cleared. */
 typedef struct partial {
     d9_tile first, second;
     int64_t held;
@@ -85,7 +86,7 @@ typedef struct summed { /* operands of the sums: x only, dz and x, or dz only */
 } summed;
 enum summand { OF_X, OF_DZ_AND_X, OF_DZ };
 
-/* Prefetches into the L2 cache for the next visit: up to 20% faster on two cores of a Zen 5. */
+/* Prefetches a row that follows into the L2 cache: up to 20% faster on two cores of a Zen 5. */
 D9_INLINE void prefetch(const d9_kernel_store store, d9_kernel_in x, int64_t at) {
     __builtin_prefetch((const char *)x.data + at * d9_kernel_store_bytes(store), 0, 2);
 }
@@ -96,7 +97,7 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
                         const summed *of, int64_t at, int64_t step, const float *shift, int64_t i, int64_t left,
                         partial *part) {
     const bool prefetches =
-        what == OF_X || store == D9_KERNEL_BF16; /* with three f32 streams prefetching is 5% slower */
+        what == OF_X || store == D9_KERNEL_BF16; /* prefetching the three f32 arrays of a backward pass is 5% slower */
     d9_vector s = {0};
     if (what != OF_DZ) s = d9_lanes_load(D9_KERNEL_F32, shift, i, left);
     d9_vector first = *(const d9_vector *)(part->first + i), second = *(const d9_vector *)(part->second + i);
@@ -197,8 +198,8 @@ typedef struct pass {
     bool stream;
 } pass;
 
-/* Computes act(norm(x)) with the addend, before or after the activation. In bf16 each intermediate value is rounded as
- * if it had been stored. */
+/* Computes act(norm(x)), with the addend, if any, added before or after the activation. In bf16 each intermediate value
+ * is rounded as if it had been stored. */
 D9_INLINE void normalise(const d9_kernel_store store, const int activation, const pass *a, int64_t at,
                          const float *const *term, int64_t i, int64_t left) {
     const d9_kernel_epilogue *e = a->epilogue;
@@ -263,7 +264,7 @@ D9_INLINE void pass_by_activation(int activation, pass_step step, int count, con
     }
 }
 
-/* Non-temporal stores need whole vectors. */
+/* True if all stores to y are whole, aligned vectors, as non-temporal stores must be. */
 static bool whole(d9_kernel_out y, int64_t channels) {
     const int64_t bytes = D9_LANES * d9_kernel_store_bytes(y.store);
     return channels % D9_LANES == 0 && (uintptr_t)y.data % (uintptr_t)bytes == 0;

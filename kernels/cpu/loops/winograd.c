@@ -79,7 +79,8 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
 
 /* Stride 2, padding 1. The tile's even pixels are multiplied by the outer two taps of the filter: five of them give
  * four outputs at the first five points. The odd pixels are multiplied by the middle tap, one output each, so these
- * four positions are the pixels themselves. The data gradient is the transposed transform. */
+ * four positions are the pixels themselves. In the data gradient, five pixels of dy give the four odd pixels of dx by
+ * the outer taps, and the first four of them the even ones by the middle tap. */
 enum { POINTS = 5 };
 
 D9_INLINE void five_points(one_dimension f, d9_vector *x,
@@ -261,7 +262,7 @@ D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels
         }
 }
 
-/* Expands one vector of channels to the pixels of a tile. */
+/* Spreads the gradients of the maxima over the pixels of a tile, for one vector of channels. */
 D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store, const window *windows,
                       int64_t channel, int64_t tail, d9_vector *patch) {
     const int side = size / 2 + odd;
@@ -279,7 +280,7 @@ D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store
     }
 }
 
-/* Prefetches the tile on the right, like transform_vector. */
+/* Like transform_vector, but reads the gradients of the maxima and their positions. */
 D9_INLINE void transform_windows(one_dimension f, const int size, const int odd, const d9_kernel_store store,
                                  const window *windows, int64_t channel, int64_t tail, float *to, int64_t plane,
                                  int64_t next) {
@@ -365,8 +366,8 @@ typedef struct corner {
 static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
     const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
                   column = t.column / shrink;
-    return (corner){((t.image * height + row) * width + column) * g->channels, d9_least(size, height - row),
-                    d9_least(size, width - column), width * g->channels, g->channels};
+    return (corner){((t.image * height + row) * width + column) * g->channels, d9_min(size, height - row),
+                    d9_min(size, width - column), width * g->channels, g->channels};
 }
 
 typedef float line[2 * GROUP] __attribute__((aligned(64))); /* channels of one pixel, at most one cache line */
@@ -389,7 +390,7 @@ D9_INLINE d9_vector as_stored(const d9_kernel_store store, const float *from) {
     return store == D9_KERNEL_BF16 ? d9_lanes_bf16(x) : x;
 }
 
-/* Finds the maximum of a window from its first line; ties and NaN are treated as in kernels/cpu/loops/pool.c. */
+/* Finds the maximum of a window; y: its first pixel in a tile of 4 x 4 pixels. Ties and NaN: as in loops/pool.c. */
 D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *maximum, uint8_t *place) {
     for (int c = 0; c < per_line(store); c += LANES) {
         d9_vector best = as_stored(store, y[0] + c);
@@ -429,8 +430,8 @@ D9_INLINE void transform_outputs(one_dimension f, const int side, const int size
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
         const corner whole = corner_of(g, t, size, 1), pooled = corner_of(g, t, size / 2, 2);
-        for (int64_t c = begin; c < d9_least(end, g->channels); c += per_line(store)) {
-            const int64_t channels = d9_least(per_line(store), d9_least(end, g->channels) - c);
+        for (int64_t c = begin; c < d9_min(end, g->channels); c += per_line(store)) {
+            const int64_t channels = d9_min(per_line(store), d9_min(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
                 two_dimensions(f, side, size, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
@@ -478,12 +479,12 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
 
 /* ---- filters ---- */
 
-/* Loads nine taps of LANES channels along the lanes, for LANES channels across; channels outside of the array are zero.
- */
+/* Loads the nine taps of LANES x LANES filters: channel lane + i in lane i, channel other + k in taps[k]. Channels
+ * outside of the array are zero. */
 D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, const void *w, int64_t lane,
                       int64_t other, d9_vector taps[LANES][9]) {
-    const int64_t lanes = d9_least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
-    const int64_t others = d9_least(LANES, (s->rotated ? s->outputs : s->inputs) - other);
+    const int64_t lanes = d9_min(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
+    const int64_t others = d9_min(LANES, (s->rotated ? s->outputs : s->inputs) - other);
     if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(d9_vector[LANES][9]));
     if (s->rotated) {
         for (int64_t k = 0; k < others; k++)
@@ -537,8 +538,7 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
         else
             two_dimensions(strided_filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
-            memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap],
-                   (size_t)d9_least(LANES, s->inputs - i) * sizeof(float));
+            memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap], (size_t)d9_min(LANES, s->inputs - i) * sizeof(float));
     }
 }
 
@@ -565,7 +565,7 @@ void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tile
                                     int64_t step, int64_t panels, const float *next, float *m) {
     for (int64_t c = 0; c < channels; c += step)
         for (int64_t j = 0; j < panels; j++) {
-            const int64_t groups = d9_least(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
+            const int64_t groups = d9_min(step, channels - c) / GROUP, size = groups * GROUP * WIDTH;
             const bool last = j + 1 == panels, end = c + step >= channels;
             const float *ahead = !last ? u + ((j + 1) * channels + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
             const int64_t slice = size * D9_PRODUCT_ROWS / tiles;
