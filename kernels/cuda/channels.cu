@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, con
 
 /* ---- concatenation and slices: copies of some channels of each row; the work is divided as in norm.h ---- */
 
-struct strip {
-    int64_t line, first; /* channels of a row, and the first channel that is copied from or to */
+struct strip {           /* the copied channels of an array's rows */
+    int64_t line, first; /* number of channels of a row; first copied channel */
 };
 
 D9_DEVICE int64_t place_of(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }

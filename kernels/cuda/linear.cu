@@ -1,12 +1,12 @@
-/* The classifier, small enough for plain dot products. x (N, I), w (O, I), y (N, O). */
+/* Linear layers as plain dot products, because a classifier is small. x (N, I), w (O, I), y (N, O). */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
 enum {
     WEIGHT_COLUMNS = 32,
     WEIGHT_LINES = D9_BLOCK / WEIGHT_COLUMNS,
-    FOLD = 64
-}; /* of linear_backward_weight_kernel */
+    FOLD = 64 /* samples that a thread sums in f32 */
+};            /* of linear_backward_weight_kernel */
 
 /* One warp for each element of y. V products are summed in f32, then in double. */
 template <int V>

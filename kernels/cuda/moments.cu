@@ -15,15 +15,15 @@ enum {
 
 /* ---- sums ---- */
 
-/* Adds the products of the warp's 16 pixels of the tile for the lane's pair of squares. */
+/* Adds the products of the warp's 16 pixels of the tile for the lane's pair of sets. */
 D9_DEVICE void add_products(const float *tile, d9_moments_pair pair, float sum[16]) {
     const int warp = static_cast<int>(threadIdx.x) / D9_WARP;
     for (int from = warp * 16; from < warp * 16 + 16; from += 4) {
         float4 second[4];
         for (int b = 0; b < 4; b++)
-            second[b] = d9_moments_four(tile + (pair.second + D9_MOMENTS_SQUARES * b) * SUMS_STRIDE + from);
+            second[b] = d9_moments_four(tile + (pair.second + D9_MOMENTS_SETS * b) * SUMS_STRIDE + from);
         for (int a = 0; a < 4; a++) {
-            const float4 f = d9_moments_four(tile + (pair.first + D9_MOMENTS_SQUARES * a) * SUMS_STRIDE + from);
+            const float4 f = d9_moments_four(tile + (pair.first + D9_MOMENTS_SETS * a) * SUMS_STRIDE + from);
             for (int b = 0; b < 4; b++) {
                 float s = sum[a * 4 + b];
                 s += f.x * second[b].x;
@@ -91,14 +91,14 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- terms ---- */
 
-/* Index of a term in its chunk. A row has 64 outputs; a thread reads eight of them, 16 bytes at a time, so the lower
- * halves of all groups of eight come first, then the upper halves. */
+/* Index of a term. A chunk's row has 64 outputs; a thread reads eight of them, 16 bytes at a time, so the lower halves
+ * of all groups of eight come first, then the upper halves. */
 D9_DEVICE int64_t term_at(int64_t group, int64_t chunks, int64_t o, int row) {
     const int in = static_cast<int>(o % D9_MOMENTS_CHUNK), column = in % 8 / 4 * 32 + in / 8 * 4 + in % 4;
     return (group * chunks + o / D9_MOMENTS_CHUNK) * D9_MOMENTS_TERMS + row * D9_MOMENTS_CHUNK + column;
 }
 
-/* Rewrites act(scale ((w p - mean) inv_std) + bias) as act(terms . p), where the last row of p is 1. */
+/* Sets the term of this lane's row of p for output o: w times factor, or the bias in the last row, where p is 1. */
 D9_DEVICE void set_terms(int64_t group, int64_t chunks, int64_t o, int lane, double w, double factor, double bias,
                          float *terms) {
     if (lane < D9_MOMENTS_ROWS)
@@ -123,9 +123,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
     d9_moments_share(row, lane, w);
     const double spread = d9_warp_sum(w * (d9_moments_product(sums, map.patch, row, lane) * inverse - m * mean));
     const d9_norm_pair total = {0, spread * n};
-    double noted;
+    double mean_again;
     const double inv_std =
-        static_cast<double>(d9_norm_note(state, g * s.outputs + o, n, mean, total, lane == 0, &noted));
+        static_cast<double>(d9_norm_statistics(state, g * s.outputs + o, n, mean, total, lane == 0, &mean_again));
     const double factor = inv_std * static_cast<double>(state.scale[o]);
     set_terms(g, chunks, o, lane, w, factor, static_cast<double>(state.bias[o]) - mean * factor, terms);
 }
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the pass ---- */
 
-/* Stores the n valid ones of eight outputs of a pixel; in one store if V is 8. */
+/* Stores eight outputs of a pixel, or only the first n if n is less; in one store if V is 8. */
 template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<8> &t) {
     for (int i = 0; i < 8; i += V) {
         d9_vector<V> run;
@@ -161,7 +161,7 @@ template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, in
     }
 }
 
-/* Adds the products of four pixels with eight outputs. */
+/* Adds the products of one row of the patches: four pixels by the weights of eight outputs. */
 D9_DEVICE void add_row(const float4 &p, const float4 &low, const float4 &high, d9_vector<32> *sum) {
     const float pixel[4] = {p.x, p.y, p.z, p.w}, w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     for (int i = 0; i < 4; i++)

@@ -21,7 +21,7 @@ struct gradient { /* gradient of y, and the array that the activation's derivati
     d9_kernel_act act;
 };
 
-/* Loads the n valid ones of eight outputs of a pixel; in one load if V is 8. */
+/* Loads eight outputs of a pixel, or only the first n if n is less; in one load if V is 8. */
 template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_t at, int64_t n) {
     d9_vector<8> t = {};
     for (int i = 0; i < 8; i += V) {
@@ -52,7 +52,8 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
     }
 }
 
-/* The sums of one thread: four outputs from `column` on, rows first, first + 4, ..., over a quarter of the pixels. */
+/* The sums of one thread: four outputs, at `column` of put_slopes' layout; rows first, first + 4, ...; over a quarter
+ * of the pixels. */
 struct place {
     int column, first, part;
 };
@@ -62,13 +63,13 @@ D9_DEVICE place place_of() {
     return p;
 }
 
-D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_MOMENTS_SQUARES]) {
+D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_MOMENTS_SETS]) {
     D9_UNROLL(1)
     for (int from = at.part * 16; from < at.part * 16 + 16; from += 4) {
         float4 slope[4];
         for (int i = 0; i < 4; i++)
             slope[i] = d9_moments_four(shared + SLOPES + (from + i) * D9_MOMENTS_CHUNK + at.column);
-        for (int k = 0; k < D9_MOMENTS_SQUARES; k++) {
+        for (int k = 0; k < D9_MOMENTS_SETS; k++) {
             const float4 p = d9_moments_four(shared + (at.first + 4 * k) * STRIDE + from);
             const float pixel[4] = {p.x, p.y, p.z, p.w};
             for (int i = 0; i < 4; i++) {
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         for (int run = 0; run < pixels; run += RUN) {
             const int64_t image = group + s.groups * m;
             const int end = static_cast<int>(D9_END(run + RUN < pixels ? run + RUN : pixels));
-            float4 sum[D9_MOMENTS_SQUARES] = {};
+            float4 sum[D9_MOMENTS_SETS] = {};
             for (int from = run; from < end; from += TILE) {
                 d9_moments_patches<TILE, S>(s, x, image, from, end, shared);
                 put_slopes<V, S>(s, b, image * pixels, blockIdx.y, from, end, shared + SLOPES);
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
                 add_products(shared, at, sum);
                 D9_BARRIER();
             }
-            for (int k = 0; k < D9_MOMENTS_SQUARES; k++)
+            for (int k = 0; k < D9_MOMENTS_SETS; k++)
                 *reinterpret_cast<float4 *>(shared + at.part * D9_MOMENTS_TERMS +
                                             (at.first + 4 * k) * D9_MOMENTS_CHUNK + at.column) = sum[k];
             D9_BARRIER();

@@ -31,12 +31,12 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const d9_norm_pair total = d9_norm_total(p, sums, g, c);
         const double pivot = static_cast<double>(d9_load_one<D9_ANY>(x, d9_norm_at(p, g, 0, c)));
         double mean;
-        const float inv_std = d9_norm_note(state, at, n, pivot, total, true, &mean);
+        const float inv_std = d9_norm_statistics(state, at, n, pivot, total, true, &mean);
         d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
     }
 }
 
-/* Evaluation: terms from the statistics averaged over the groups. One thread for each channel. */
+/* Evaluation: terms from the running statistics averaged over the groups. One thread for each channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_eval_terms_kernel(d9_norm_plan p, d9_kernel_norm_state state, float *terms) {
     for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {

@@ -1,4 +1,4 @@
-/* The division of work in the passes of a normalisation; used by norm*.cu.
+/* The division of work in the passes of a normalisation; also used by channels.cu and moments*.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
@@ -38,7 +38,7 @@ struct d9_norm_plan {
     d9_divisor image;                       /* divides by pixels */
     int64_t pixels, channels, groups, rows; /* rows: in one group */
     int64_t slices, chunks;                 /* parts of a group's rows; parts of the channels */
-    int columns, lines;
+    int columns, lines;                     /* threads of a block along the channels; rows that it loads at once */
 };
 
 /* Columns of a block: 128 bytes of half precision, or one warp of single channels. */
@@ -113,7 +113,7 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
 /* Rows loaded at once: four loads of 16 bytes; a row of f32 needs two loads. */
 #define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
-/* Adds one row to the sums, of x about a pivot or of a gradient dz. */
+/* Adds one row to the sums: d and d^2 with d = x - pivot, or dz and dz (x - mean). */
 template <int V>
 D9_DEVICE void d9_norm_add(const d9_vector<V> &t, const d9_vector<V> &pivot, d9_vector<V> *first,
                            d9_vector<V> *second) {
@@ -188,7 +188,7 @@ D9_DEVICE int64_t d9_norm_chunk(const d9_norm_plan &p, int lanes) {
     return static_cast<int64_t>(blockIdx.x) * p.columns * lanes;
 }
 
-/* d9_norm_fold of the block's chunk, written to its slice's part of the scratch. */
+/* Writes the sums of d9_norm_fold to the block's slice and chunk of the scratch. */
 template <int V>
 D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
                                   double *sums) {
@@ -211,10 +211,10 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, 
     return total;
 }
 
-/* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them in the state at
- * index `at` of (G, C). Returns 1 / sqrt(variance + epsilon). */
-D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
-                             bool writes, double *mean) {
+/* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them and moves the
+ * running statistics at index `at` of (G, C). Returns 1 / sqrt(variance + epsilon). */
+D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at, double n, double pivot,
+                                   d9_norm_pair total, bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;
     const double variance = spread < 0 ? 0 : spread; /* a NaN stays */
     const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance, state.epsilon));
@@ -339,7 +339,8 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
     to[3 * p.channels] = e;
 }
 
-/* ---- launching: a storage type that all arrays share is a template argument, with channels in eights ---- */
+/* ---- launching: the storage type is a template argument if all arrays share it and channels are taken in eights ----
+ */
 static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }

@@ -1,4 +1,4 @@
-/* Batch normalisation over ghost groups, backward, after the activation's derivative:
+/* Batch normalisation over ghost groups, backward, with the fused prologue, which computes dz:
  *
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *

@@ -9,8 +9,8 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
     double mean;
-    terms[D9_RESIDENT_CHANNELS + j] = d9_norm_note(state, blockIdx.z * p.channels + c, static_cast<double>(p.rows),
-                                                   pivot, total, blockIdx.y == 0, &mean);
+    terms[D9_RESIDENT_CHANNELS + j] = d9_norm_statistics(
+        state, blockIdx.z * p.channels + c, static_cast<double>(p.rows), pivot, total, blockIdx.y == 0, &mean);
     terms[j] = static_cast<float>(mean);
     terms[2 * D9_RESIDENT_CHANNELS + j] = state.scale[c];
     terms[3 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
@@ -74,13 +74,13 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- launchers ---- */
 
-int d9_norm_resident_room(d9_room *room) {
-    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
+int d9_norm_resident_limits(d9_limits *limits) {
+    return d9_device_limits(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, limits);
 }
 
 int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
-                              const d9_room &room) {
-    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, algorithm, room);
+                              const d9_limits &limits) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, algorithm, limits);
 }
 
 int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,

@@ -1,4 +1,4 @@
-/* A normalisation in one pass: a cluster of blocks keeps its input in shared memory. Used by norm_resident*.cu.
+/* A normalisation in one pass: a cluster of blocks keeps its input in shared memory.
  *
  * A cluster owns `runs` groups of eight channels of one ghost group; its blocks divide the group's rows like the slices
  * of norm.h, so a slice's index is the block's rank. Each thread stores the runs that it has read in its own part of
@@ -7,7 +7,7 @@
  * shared memory.
  *
  * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first
- * position of that maximum, as in the pool's own kernels; the pool's output and its gradient need no memory. */
+ * position of that maximum, as in the pool's own kernels; the pool's output and its gradient need not be stored. */
 #ifndef D9_CUDA_NORM_RESIDENT_H
 #define D9_CUDA_NORM_RESIDENT_H
 
@@ -102,17 +102,17 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
-/* For the current device and the forward or backward kernel: d9_device_room and d9_device_clusters (cluster.h). */
-int d9_norm_resident_room(d9_room *room);
-int d9_norm_resident_backward_room(d9_room *room);
+/* For the current device and the forward or backward kernel: d9_device_limits and d9_device_clusters (cluster.h). */
+int d9_norm_resident_limits(d9_limits *limits);
+int d9_norm_resident_backward_limits(d9_limits *limits);
 int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
-                              const d9_room &room);
+                              const d9_limits &limits);
 int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
-                                       const d9_room &room);
+                                       const d9_limits &limits);
 
-#define D9_RESIDENT_CLUSTERS(name, pools, store, algorithm, room)                                                      \
+#define D9_RESIDENT_CLUSTERS(name, pools, store, algorithm, limits)                                                    \
     d9_device_clusters((pools) ? D9_RESIDENT_OF(name, true, store) : D9_RESIDENT_OF(name, false, store), D9_BLOCK,     \
-                       static_cast<unsigned>((algorithm)->blocks), (algorithm)->block_bytes, room)
+                       static_cast<unsigned>((algorithm)->blocks), (algorithm)->block_bytes, limits)
 #define D9_RESIDENT_OF(name, pools, store)                                                                             \
     ((store) == D9_KERNEL_F32   ? name<D9_WIDE, D9_KERNEL_F32, pools>                                                  \
      : (store) == D9_KERNEL_F16 ? name<D9_WIDE, D9_KERNEL_F16, pools>                                                  \

@@ -1,6 +1,6 @@
-/* Batch normalisation over ghost groups, backward, in one pass: dy, the activation's reference and x are read once; dz
- * and x are kept in the shared memory of a cluster while their sums are computed; then dx is written, or the gradient
- * of the pool's input where a pool comes before the norm. Formula: norm_backward.cu.
+/* Batch normalisation over ghost groups, backward, in one pass: dz and, with keeps_x, x are kept in the shared memory
+ * of a cluster while their sums are computed; then dx is written, or the gradient of the pool's input if a pool comes
+ * before the norm. Every array is read once, except x without keeps_x. Formula: norm_backward.cu.
  *
  * dscale and dbias are sums over the groups, and each group is in another cluster. So each cluster writes its group's
  * share to scratch and takes a ticket. The cluster with the last ticket adds the shares in the order of the groups. */
@@ -162,13 +162,13 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 
 /* ---- launchers ---- */
 
-int d9_norm_resident_backward_room(d9_room *room) {
-    return d9_device_room(norm_resident_backward_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
+int d9_norm_resident_backward_limits(d9_limits *limits) {
+    return d9_device_limits(norm_resident_backward_kernel<D9_WIDE, D9_KERNEL_F16, false>, limits);
 }
 
 int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
-                                       const d9_room &room) {
-    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, algorithm, room);
+                                       const d9_limits &limits) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, algorithm, limits);
 }
 
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
