@@ -3,9 +3,10 @@
  *
  *   conv k x k, 3 -> 2 * 3 k^2 (frozen), bias, act, and then the network
  *
- * Filter j is patch eigenvector j over sqrt(eigenvalue j + epsilon), as in patch_whitening; filter d + j is its
- * negative, so that an activation which cuts off negative values loses nothing. A network whose first convolution has
- * this form and a bias (airbench) keeps it; others get a new layer, and their first convolution reads its output. */
+ * Filter j of the first 3 k^2 is patch eigenvector j over sqrt(eigenvalue j + epsilon), as in patch_whitening; the
+ * others are their negatives, so that an activation that cuts off negative values loses nothing. A network whose first
+ * convolution has this form and a bias (airbench) keeps it; others get a new layer, whose output their first
+ * convolution reads. */
 #include "step/patches.h"
 #include "tricks/trick.h"
 
