@@ -34,14 +34,14 @@ static int64_t even_block(int64_t n, int64_t largest, int64_t unit) {
     return d9_max(d9_round_up(d9_parts_of(n, d9_max(blocks, 1)), unit), unit);
 }
 
-static void cut_k(const d9_gemm *g, plan *p) {
+static void split_k(const d9_gemm *g, plan *p) {
     p->lanes = p->pairs ? d9_parts_of(g->k, 2) : g->k;
     p->slice = p->across ? even_block(p->lanes, SLICE, K_BLOCK) : d9_max(p->lanes, 1);
     p->slices = d9_max(d9_parts_of(p->lanes, p->slice), 1);
     p->k_block = even_block(p->slice, K_BLOCK, D9_GEMM_LINE);
 }
 
-static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
+static void split_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
     const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = TASKS * cpu->threads;
     int64_t rows, columns;
     if (p->across) { /* the L2 cache holds a block of sums and one of each operand */
@@ -68,8 +68,8 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     p.pairs = p.tile.pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
     p.rows = p.across ? p.tile.rows_across : p.tile.rows;
     p.columns = d9_round_up(g->n, p.tile.width);
-    cut_k(g, &p);
-    cut_rows_and_columns(cpu, g, &p);
+    split_k(g, &p);
+    split_rows_and_columns(cpu, g, &p);
     const bool alone = p.k_block >= p.slice;
     p.shared = !p.across ? p.lanes * p.columns * LANE : p.slices > 1 ? p.slices * g->m * g->n * LANE : 0;
     p.a = p.row_block * p.k_block * LANE;

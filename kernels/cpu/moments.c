@@ -117,8 +117,8 @@ static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
         for (int64_t j = 0; j < l->inputs; j++) centred[i][j] = q[i * D9_PATCH + j] / n - m[i] / n * (m[j] / n);
     for (int64_t o = 0; o < l->outputs; o++) {
         for (int64_t i = 0; i < l->inputs; i++) product[i] = row_dot(l, w, o, centred[i], 1);
-        const d9_cpu_statistics kept = d9_cpu_statistics_keep(state, g * l->outputs + o, row_dot(l, w, o, m, 1) / n,
-                                                              row_dot(l, w, o, product, 1), n);
+        const d9_cpu_statistics kept = d9_cpu_statistics_store(state, g * l->outputs + o, row_dot(l, w, o, m, 1) / n,
+                                                               row_dot(l, w, o, product, 1), n);
         set_terms(l, g, o, kept, state);
     }
     pack(cpu, l, g, w);

@@ -178,7 +178,7 @@ static void forward_terms(const job *j, int64_t g) {
         const int64_t at = g * norm->channels + c;
         const double shift = sums[c] / n, mean = (double)j->l.pivots[at] + shift;
         const d9_cpu_statistics kept =
-            d9_cpu_statistics_keep(state, at, mean, sums[norm->channels + c] / n - shift * shift, n);
+            d9_cpu_statistics_store(state, at, mean, sums[norm->channels + c] / n - shift * shift, n);
         set_forward_terms(group_terms(norm, &j->l, g), norm->channels, c, kept, state);
     }
 }

@@ -133,7 +133,7 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *o, con
     const products p = products_of(o, &r);
     start(cpu, o, g, w, v, &r);
     const double norm = o->renormalise ? norm_of(r.sums + pieces, pieces) : 0;
-    const float keep = (float)d9_orthogonal_keep((double)o->rows, norm, (double)o->rate, (double)o->decay);
+    const float keep = (float)d9_orthogonal_weight_factor((double)o->rows, norm, (double)o->rate, (double)o->decay);
     d9_cpu_scale(cpu, (d9_kernel_in){r.wide, D9_KERNEL_F32}, (float)d9_orthogonal_scale(norm_of(r.sums, pieces)), count,
                  (d9_kernel_out){r.x, o->store});
     for (int i = 0; i < o->iterations; i++) {

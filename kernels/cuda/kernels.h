@@ -238,7 +238,7 @@ int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const fl
  *
  * A run has one guard in device memory. The host writes it before the first step: scale and inverse, bad =
  * D9_CUDA_FINE, the rest zero. Each step calls d9_cuda_guard_check on the gradients of its updates, then the updates
- * (which change no weight while `bad` is set), then d9_cuda_guard_settle. */
+ * (which change no weight while `bad` is set), then d9_cuda_guard_end_step. */
 enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
     float scale, inverse; /* loss scale; gradients are multiplied by `inverse` before use */
@@ -261,8 +261,8 @@ typedef struct d9_cuda_guard_rule { /* {1, 1, 0}: a constant scale */
 int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends,
                         int32_t parameters, d9_cuda_guard *guard);
 /* At the end of a step: records it if it was skipped, adapts the scale by `rule`, and clears guard->bad. */
-int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
-                         d9_cuda_guard *guard);
+int d9_cuda_guard_end_step(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
+                           d9_cuda_guard *guard);
 
 /* ---- updates and the tail ---- */
 typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */

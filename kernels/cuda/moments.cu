@@ -21,9 +21,9 @@ D9_DEVICE void add_products(const float *tile, d9_moments_pair pair, float sum[1
     for (int from = warp * 16; from < warp * 16 + 16; from += 4) {
         float4 second[4];
         for (int b = 0; b < 4; b++)
-            second[b] = d9_moments_four(tile + (pair.second + D9_MOMENTS_SETS * b) * SUMS_STRIDE + from);
+            second[b] = d9_moments_load_four(tile + (pair.second + D9_MOMENTS_SETS * b) * SUMS_STRIDE + from);
         for (int a = 0; a < 4; a++) {
-            const float4 f = d9_moments_four(tile + (pair.first + D9_MOMENTS_SETS * a) * SUMS_STRIDE + from);
+            const float4 f = d9_moments_load_four(tile + (pair.first + D9_MOMENTS_SETS * a) * SUMS_STRIDE + from);
             for (int b = 0; b < 4; b++) {
                 float s = sum[a * 4 + b];
                 s += f.x * second[b].x;
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const double w = d9_moments_weight(map, o, lane);
     const double m = lane < map.patch ? d9_moments_at(sums, lane, D9_MOMENTS_ROWS - 1) * inverse : 0;
     const double mean = d9_warp_sum(w * m);
-    d9_moments_share(row, lane, w);
+    d9_moments_broadcast(row, lane, w);
     const double spread = d9_warp_sum(w * (d9_moments_product(sums, map.patch, row, lane) * inverse - m * mean));
     const d9_norm_pair total = {0, spread * n};
     double mean_again;
@@ -192,9 +192,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
         d9_vector<32> sum = {};
         D9_UNROLL(4)
         for (int row = 0; row < D9_MOMENTS_ROWS; row++)
-            add_row(d9_moments_four(tile + row * APPLY_STRIDE + four * 4),
-                    d9_moments_four(w + row * D9_MOMENTS_CHUNK + eight * 4),
-                    d9_moments_four(w + row * D9_MOMENTS_CHUNK + 32 + eight * 4), &sum);
+            add_row(d9_moments_load_four(tile + row * APPLY_STRIDE + four * 4),
+                    d9_moments_load_four(w + row * D9_MOMENTS_CHUNK + eight * 4),
+                    d9_moments_load_four(w + row * D9_MOMENTS_CHUNK + 32 + eight * 4), &sum);
         D9_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             const int pixel = from + four * 4 + i;
@@ -219,8 +219,8 @@ int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape) { return d9_
 
 int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape) { return shape->groups * D9_MOMENTS_SUMS * 8; }
 
-int d9_moments_fold(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
-                    double *sums) {
+int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
+                          double *sums) {
     const dim3 grid(static_cast<unsigned>(d9_ceiling(count, FOLD_COLUMNS)), static_cast<unsigned>(groups));
     return D9_LAUNCH(moments_fold_kernel, grid, D9_BLOCK, stream, parts, slices, count, sums);
 }
@@ -239,7 +239,7 @@ static int sum_moments(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kerne
                 : x.store == D9_KERNEL_F16
                     ? D9_LAUNCH(moments_kernel<D9_KERNEL_F16>, grid, D9_BLOCK, stream, s, each, x, parts)
                     : D9_LAUNCH(moments_kernel<D9_KERNEL_BF16>, grid, D9_BLOCK, stream, s, each, x, parts));
-    return d9_moments_fold(stream, parts, s.groups, slices, D9_MOMENTS_SUMS, moments);
+    return d9_moments_add_slices(stream, parts, s.groups, slices, D9_MOMENTS_SUMS, moments);
 }
 
 /* Image i uses the terms of group i % groups. */

@@ -81,7 +81,7 @@ D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int6
 }
 
 /* Loads four neighbouring columns of a row. */
-D9_DEVICE float4 d9_moments_four(const float *row) { return *reinterpret_cast<const float4 *>(row); }
+D9_DEVICE float4 d9_moments_load_four(const float *row) { return *reinterpret_cast<const float4 *>(row); }
 
 /* ---- in a kernel: sums of products ---- */
 
@@ -139,14 +139,14 @@ D9_DEVICE double d9_moments_product(const double *sums, int patch, const double 
 }
 
 /* Stores each lane's number in `row`, which belongs to the warp, so that all its lanes can read it. */
-D9_DEVICE void d9_moments_share(double *row, int lane, double number) {
+D9_DEVICE void d9_moments_broadcast(double *row, int lane, double number) {
     __syncwarp();
     row[lane] = number;
     __syncwarp();
 }
 
 /* Sums (G, slices, count) parts over the slices, to (G, count). */
-int d9_moments_fold(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
-                    double *sums);
+int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
+                          double *sums);
 
 #endif

@@ -68,9 +68,9 @@ D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_
     for (int from = at.part * 16; from < at.part * 16 + 16; from += 4) {
         float4 slope[4];
         for (int i = 0; i < 4; i++)
-            slope[i] = d9_moments_four(shared + SLOPES + (from + i) * D9_MOMENTS_CHUNK + at.column);
+            slope[i] = d9_moments_load_four(shared + SLOPES + (from + i) * D9_MOMENTS_CHUNK + at.column);
         for (int k = 0; k < D9_MOMENTS_SETS; k++) {
-            const float4 p = d9_moments_four(shared + (at.first + 4 * k) * STRIDE + from);
+            const float4 p = d9_moments_load_four(shared + (at.first + 4 * k) * STRIDE + from);
             const float pixel[4] = {p.x, p.y, p.z, p.w};
             for (int i = 0; i < 4; i++) {
                 sum[k].x += slope[i].x * pixel[i];
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const double w = d9_moments_weight(map, o, lane), a = static_cast<double>(scale[o]);
     const double per = 1 / n;
     double *own = rows + warp * D9_WARP;
-    d9_moments_share(own, lane, w);
+    d9_moments_broadcast(own, lane, w);
     double row = 0, dscale = 0; /* in lane ROWS - 1 `row` is dbias */
     for (int64_t g = warp; g < s.groups; g += WARPS) {
         const double *q = moments + g * D9_MOMENTS_SUMS;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         dscale += product;
         row += lane < map.patch ? a * inverse * (d - total * m * per - product * per * inverse * spread) : d;
     }
-    d9_moments_share(own, lane, row);
+    d9_moments_broadcast(own, lane, row);
     if (lane == 0) scales[warp] = dscale;
     D9_BARRIER();
     if (warp > 0) return;
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         if (lane < map.patch) gradients.dw[o * map.patch + lane] = static_cast<float>(row);
         return;
     }
-    d9_moments_share(own, lane, row);
+    d9_moments_broadcast(own, lane, row);
     if (lane >= map.between) return;
     double sum = 0;
     for (int i = 0; i < map.patch; i++)
@@ -193,7 +193,7 @@ int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape
                       y.store == x.store;
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(moments_backward_kernel, wide, x.store, grid, stream, s,
                                    static_cast<unsigned>(slices), x, b, at.parts));
-    D9_CUDA_TRY(d9_moments_fold(stream, at.parts, s.groups, slices, chunks * D9_MOMENTS_TERMS, at.sums));
+    D9_CUDA_TRY(d9_moments_add_slices(stream, at.parts, s.groups, slices, chunks * D9_MOMENTS_TERMS, at.sums));
     return D9_LAUNCH(moments_weight_kernel, static_cast<unsigned>(s.outputs), D9_BLOCK, stream, s, map, chunks, n,
                      moments, at.sums, mean, inv_std, scale, *gradients);
 }

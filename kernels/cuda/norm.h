@@ -78,7 +78,7 @@ struct d9_norm_part {
     bool works; /* false: this thread has no work */
 };
 
-D9_DEVICE d9_norm_part d9_norm_share(const d9_norm_plan &p, int lanes) {
+D9_DEVICE d9_norm_part d9_norm_part_of(const d9_norm_plan &p, int lanes) {
     d9_norm_part part;
     const int thread = static_cast<int>(threadIdx.x), line = thread / p.columns, column = thread % p.columns;
     const int64_t slice = blockIdx.y;
@@ -98,7 +98,7 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
 
 /* Loops over a thread's rows, `rows` at a time while that many are left, then one by one. `call` processes R rows from
  * row r on, `lines` apart; it should load all of them before it stores anything. */
-#define D9_NORM_TRIPS(rows, p, part, call)                                                                             \
+#define D9_NORM_FOR_ROWS(rows, p, part, call)                                                                          \
     do {                                                                                                               \
         int64_t r = (part).row;                                                                                        \
         for (; r + ((rows)-1) * (p).lines < (part).end; r += (rows) * (p).lines) {                                     \
@@ -138,7 +138,7 @@ D9_DEVICE void d9_norm_add_backward(const d9_vector<V> &dz, const d9_vector<V> &
  * more than one value is left, each lane of a pair continues with half of them. One lane writes each sum to to[value *
  * columns + column]. */
 template <int N>
-D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
+D9_DEVICE void d9_norm_sum_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     if (offset < columns) {
         D9_UNROLL(N)
@@ -154,15 +154,15 @@ D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int f
         const double kept = upper ? values[half + i] : values[i], given = upper ? values[i] : values[half + i];
         values[i] = kept + __shfl_xor_sync(0xffffffffu, given, offset);
     }
-    d9_norm_fold_lanes<(half > 0 ? half : 1)>(values, offset / 2, columns, upper ? first + half : first,
-                                              writes && (half > 0 || !upper), to);
+    d9_norm_sum_lanes<(half > 0 ? half : 1)>(values, offset / 2, columns, upper ? first + half : first,
+                                             writes && (half > 0 || !upper), to);
 }
 
 /* Adds the 2 V partial sums of each column's threads in fixed order: to[j] is the first and to[apart + j] the second
  * sum of the block's channel j < count. All threads of the block must call it. */
 template <int V>
-D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second, int64_t apart,
-                            int64_t count, double *to) {
+D9_DEVICE void d9_norm_sum_block(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
+                                 int64_t apart, int64_t count, double *to) {
     constexpr int columns = V == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
     D9_SHARED(double, warps, D9_BLOCK / D9_WARP * 2 * V * columns);
     const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns;
@@ -172,7 +172,7 @@ D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, co
         values[i] = static_cast<double>(first.v[i]);
         values[V + i] = static_cast<double>(second.v[i]);
     }
-    d9_norm_fold_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
+    d9_norm_sum_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
     D9_BARRIER();
     for (int k = thread; k < sums; k += D9_BLOCK) {
         const int lane = k / p.columns, j = k % p.columns * V + lane % V;
@@ -188,13 +188,13 @@ D9_DEVICE int64_t d9_norm_chunk(const d9_norm_plan &p, int lanes) {
     return static_cast<int64_t>(blockIdx.x) * p.columns * lanes;
 }
 
-/* Writes the sums of d9_norm_fold to the block's slice and chunk of the scratch. */
+/* Writes the sums of d9_norm_sum_block to the block's slice and chunk of the scratch. */
 template <int V>
-D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
-                                  double *sums) {
+D9_DEVICE void d9_norm_sum_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
+                                 double *sums) {
     const int64_t chunk = d9_norm_chunk(p, V);
     double *slice = sums + (blockIdx.z * p.slices + blockIdx.y) * 2 * p.channels;
-    d9_norm_fold<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
+    d9_norm_sum_block<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
 }
 
 /* The group's two sums of channel c, added over its slices in order. */
@@ -346,7 +346,7 @@ static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch)
 }
 
 /* True if dy, dz, reference and addend, as far as present, have this storage type and are aligned to 16 bytes. */
-static inline bool d9_norm_even(const d9_norm_backward &b, d9_kernel_store store) {
+static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store store) {
     const d9_cuda_prologue &p = b.prologue;
     const bool slope = p.act.activation != D9_KERNEL_NO_ACT;
     return b.dy.store == store && d9_aligned(b.dy.data) &&

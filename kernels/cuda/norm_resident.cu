@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     const d9_kernel_out keep = {memory, static_cast<d9_kernel_store>(S)};
     const d9_kernel_in kept = {memory, static_cast<d9_kernel_store>(S)};
     const int thread = static_cast<int>(threadIdx.x);
@@ -55,10 +55,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part.group, 0, part.c), &places);
         int64_t slot = d9_resident_slot<V>();
         if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
-        D9_NORM_TRIPS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
-                      (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
+        D9_NORM_FOR_ROWS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
+                         (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }
-    d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    d9_norm_sum_block<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
     if (thread < p.columns * V && chunk + thread < p.channels)
         set_terms(p, sums, thread, chunk + thread, static_cast<double>(pivots[thread]), state, terms);
@@ -67,9 +67,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const d9_act act = d9_act_of(epilogue.act);
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
     int64_t slot = d9_resident_slot<V>();
-    D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part,
-                  (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
-                   slot += R * D9_RESIDENT_STEP));
+    D9_NORM_FOR_ROWS(
+        D9_NORM_ROWS(S), p, part,
+        (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
+         slot += R * D9_RESIDENT_STEP));
 }
 
 /* ---- launchers ---- */

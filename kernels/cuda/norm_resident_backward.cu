@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     const kept own = divide<S>(plan, memory);
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t chunk = d9_norm_chunk(p, V);
@@ -143,10 +143,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
         int64_t slot = d9_resident_slot<V>();
-        D9_NORM_TRIPS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
-                      (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
+        D9_NORM_FOR_ROWS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
+                         (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
     }
-    d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    d9_norm_sum_block<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
     if (thread < p.columns * V && chunk + thread < p.channels)
         set_terms(p, b, sums, thread, chunk + thread, terms, shares);
@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         const d9_norm_factors<V> lane = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
         int64_t slot = d9_resident_slot<V>();
-        D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part,
-                      (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
+        D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
+                         (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
     }
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }

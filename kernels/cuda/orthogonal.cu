@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
     terms->rate = d9_coefficient(o.rate, o.step);
     terms->scale = static_cast<float>(d9_orthogonal_scale(sqrt(h_sum)));
-    terms->keep = static_cast<float>(d9_orthogonal_keep(static_cast<double>(o.rows), renormalise ? sqrt(w_sum) : 0,
-                                                        static_cast<double>(terms->rate),
-                                                        static_cast<double>(d9_coefficient(o.decay, o.step))));
+    terms->keep = static_cast<float>(d9_orthogonal_weight_factor(
+        static_cast<double>(o.rows), renormalise ? sqrt(w_sum) : 0, static_cast<double>(terms->rate),
+        static_cast<double>(d9_coefficient(o.decay, o.step))));
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)

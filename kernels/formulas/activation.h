@@ -39,14 +39,14 @@ D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
 D9_FN D9_REAL D9_OF(d9_act_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     D9_REAL density;
-    const D9_REAL below = D9_OF(d9_normal_below)(D9_OF(d9_clamp_40)(x), &density);
+    const D9_REAL below = D9_OF(d9_normal_cdf)(D9_OF(d9_clamp_40)(x), &density);
     return (x < -40 ? D9_R(-40) : x) * below; /* Phi(-40) is 0 */
 }
 
 D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     D9_REAL density;
-    const D9_REAL c = D9_OF(d9_clamp_40)(x), below = D9_OF(d9_normal_below)(c, &density);
+    const D9_REAL c = D9_OF(d9_clamp_40)(x), below = D9_OF(d9_normal_cdf)(c, &density);
     return below + c * D9_R(0.39894228040143267794) * density;
 }
 

@@ -70,7 +70,7 @@ D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
 
 /* The bits of centre + u * range, where u is uniform in [-1, 1), from the word's upper 24 bits. The product of two
  * 24-bit numbers is exact in double, so a fused multiply-add gives the same bits. */
-D9_FN int32_t d9_augment_spread(uint32_t word, double centre, float range) {
+D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     const double u = (double)((int32_t)(word >> 8) - 0x800000) * (1.0 / 0x800000);
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
@@ -85,8 +85,8 @@ D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, ui
 }
 
 /* Draws the integers of `slot` and `slot` + 1, each below its number of places. */
-D9_FN void d9_augment_place(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
-                            d9_augment_draws *draws) {
+D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
+                                d9_augment_draws *draws) {
     const int rows = d9_augment_places(rule, slot), columns = d9_augment_places(rule, slot + 1);
     if (rows <= 1 && columns <= 1) return;
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, stream, 0);
@@ -96,15 +96,15 @@ D9_FN void d9_augment_place(const d9_augment_rule *rule, uint32_t sample, uint32
 
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
-    d9_augment_place(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
+    d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
         const float *range = rule->number[D9_AUGMENT_JITTER];
-        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_spread(word.v[0], 0, range[0]);
-        draws.slot[D9_DRAW_CONTRAST] = d9_augment_spread(word.v[1], 1, range[1]);
+        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_uniform(word.v[0], 0, range[0]);
+        draws.slot[D9_DRAW_CONTRAST] = d9_augment_uniform(word.v[1], 1, range[1]);
     }
-    d9_augment_place(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
+    d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
     return draws;
 }
 

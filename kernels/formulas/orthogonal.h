@@ -20,7 +20,7 @@
 #define D9_ORTHOGONAL_EPSILON 1e-7
 
 /* Factor of w. norm: |w| if w is normalised in this step, otherwise 0. A w of zeros stays zero. */
-D9_FN double d9_orthogonal_keep(double rows, double norm, double rate, double decay) {
+D9_FN double d9_orthogonal_weight_factor(double rows, double norm, double rate, double decay) {
     return (norm > 0 ? sqrt(rows) / norm : 1) * (1 - rate * decay);
 }
 

@@ -27,7 +27,7 @@ D9_FN double d9_expm1_below_double(double x) { return expm1(x); }
 D9_FN double d9_log_double(double x) { return log(x); }
 D9_FN double d9_sqrt_double(double x) { return sqrt(x); }
 /* Cumulative distribution function of the standard normal distribution. *density is e^(-x^2 / 2). */
-D9_FN double d9_normal_below_double(double x, double *density) {
+D9_FN double d9_normal_cdf_double(double x, double *density) {
     const double below = 0.5 * erfc(x * -0.70710678118654752440);
     *density = exp(-0.5 * x * x);
     return below;
@@ -72,7 +72,7 @@ D9_FN float d9_expm1_below_float(float x) {
 #ifdef __CUDACC__
 /* The device's function needs fewer registers: with the polynomial below, norm kernels spill on compute capability 7.5
  * and 8.0. */
-D9_FN float d9_normal_below_float(float x, float *density) {
+D9_FN float d9_normal_cdf_float(float x, float *density) {
     const float below = 0.5f * erfcf(x * -0.70710678118654752440f);
     *density = d9_exp_float(-0.5f * x * x);
     return below;
@@ -80,7 +80,7 @@ D9_FN float d9_normal_below_float(float x, float *density) {
 #else
 /* With u = |x| and density e, the probability below -u divided by e decreases like 1 / u. It is approximated by t times
  * a minimax polynomial in t = 1 / (1 + 0.35 u), within 2^-24 up to u = 14.5; beyond that e is 0. */
-D9_FN float d9_normal_below_float(float x, float *density) {
+D9_FN float d9_normal_cdf_float(float x, float *density) {
     const float e = d9_exp_float(-0.5f * x * x), t = 1.0f / (1.0f + 0.35f * (x < 0 ? -x : x));
     const float high = 0x1.464a38p-3f + t * (-0x1.05fb06p-2f + t * (0x1.26fa0cp-3f + t * -0x1.ddb9a4p-6f));
     const float low = 0x1.eac99ep-4f + t * (0x1.b05844p-4f + t * (-0x1.7c5408p-6f + t * high));

@@ -14,7 +14,7 @@
     row(bias) row(bias_backward) row(concat) row(dropout)                                                              \
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
-    row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_settle)          \
+    row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_end_step)        \
     row(draw) row(gather) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
 /* clang-format on */
 

@@ -189,7 +189,7 @@ void d9_cuda_check_guard_check(d9_check *check) {
 }
 
 /* Two good steps, two bad ones, three good ones; the scale doubles after three. */
-void d9_cuda_check_guard_settle(d9_check *check) {
+void d9_cuda_check_guard_end_step(d9_check *check) {
     const d9_cuda_guard_rule rule = {.growth = 2, .backoff = 0.5f, .growth_every = 3};
     const bool bad[] = {false, false, true, true, false, false, false};
     const float scales[] = {1024, 1024, 512, 256, 256, 256, 512};
@@ -197,7 +197,7 @@ void d9_cuda_check_guard_settle(d9_check *check) {
     for (int64_t at = 0; at < 7; at++) {
         const int64_t number = at + 10;
         if (bad[at]) guard.bad = at == 2 ? 5 : 3;
-        d9_check_launch(check, "guard_settle", d9_cuda_guard_settle(NULL, &rule, &number, &guard));
+        d9_check_launch(check, "guard_end_step", d9_cuda_guard_end_step(NULL, &rule, &number, &guard));
         expect(check, "scale", (double)guard.scale, (double)scales[at]);
         expect(check, "inverse", (double)guard.inverse, 1 / (double)scales[at]);
         expect(check, "bad", guard.bad, D9_CUDA_FINE);
@@ -208,7 +208,7 @@ void d9_cuda_check_guard_settle(d9_check *check) {
     const d9_cuda_guard_rule fixed = {1, 1, 0};
     const int64_t late = 99;
     for (int at = 0; at < 4; at++)
-        d9_check_launch(check, "guard_settle", d9_cuda_guard_settle(NULL, &fixed, &late, &guard));
+        d9_check_launch(check, "guard_end_step", d9_cuda_guard_end_step(NULL, &fixed, &late, &guard));
     expect(check, "a static scale", (double)guard.scale, 512);
     expect(check, "first_step stays", (double)guard.first_step, 13);
 }

@@ -610,7 +610,7 @@ TEST(test_statistics_without_spread) {
                                        .inv_std = &inv_std,
                                        .epsilon = 0.25,
                                        .momentum = 0.5};
-    const d9_cpu_statistics made = d9_cpu_statistics_keep(&kept, 0, 8, -1e-3, 4);
+    const d9_cpu_statistics made = d9_cpu_statistics_store(&kept, 0, 8, -1e-3, 4);
     assert_true(made.inv_std == 2 && inv_std == 2 && mean == 8 && running_mean == 4 && running_var == 0.5f);
 }
 

@@ -66,7 +66,7 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
     const d9_cuda_guard_rule fixed = {1, 1, 0}, moving = {2, 0.5f, (int32_t)every};
     const d9_cuda *cuda = cuda_of(plan);
     return d9_cuda_check(context, site,
-                         d9_cuda_guard_settle(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
+                         d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
 /* Runs one rule; checks the gradients before the first update. */

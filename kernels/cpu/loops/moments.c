@@ -81,7 +81,7 @@ static void add_products(const float *patches, int64_t n, const float *b, int64_
 }
 
 /* Copies columns [from, from + WIDTH) of n rows of `row` floats; columns past the end are zero. */
-static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, float *tile) {
+static void copy_columns(const float *x, int64_t row, int64_t n, int64_t from, float *tile) {
     const int64_t count = row - from < WIDTH ? row - from : WIDTH;
     for (int64_t p = 0; p < n; p++) {
         const float *a = x + p * row + from;
@@ -98,7 +98,7 @@ static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, f
 void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs, double *sums) {
     run_tile tile;
     for (int64_t from = 0; from < D9_PATCH; from += WIDTH) {
-        take_columns(patches, D9_PATCH, n, from, tile);
+        copy_columns(patches, D9_PATCH, n, from, tile);
         add_products(patches, n, tile, inputs + 1, sums + from, D9_PATCH);
     }
 }
@@ -107,8 +107,8 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
                                     d9_kernel_act act, int64_t outputs, double *sums, int64_t sums_row) {
     run_tile tile, reference;
     for (int64_t from = 0; from < outputs; from += WIDTH) {
-        take_columns(dy, outputs, n, from, tile);
-        take_columns(y, outputs, n, from, reference);
+        copy_columns(dy, outputs, n, from, tile);
+        copy_columns(y, outputs, n, from, reference);
         d9_tile_slope(act, tile, reference, n * WIDTH, tile);
         add_products(patches, n, tile, inputs + 1, sums + from, sums_row);
     }

@@ -580,11 +580,11 @@ void D9_LOOP_NAME(winograd_product)(const float *v, const float *u, int64_t tile
         }
 }
 
-static __attribute__((noinline)) void tall(const float *w, const float *v, int64_t groups, bool add, float *u) {
+static __attribute__((noinline)) void tall_product(const float *w, const float *v, int64_t groups, bool add, float *u) {
     d9_product(TALL, channels_are_rows, w, 4 * GROUP, v, groups, add, u, WIDTH);
 }
 
-static __attribute__((noinline)) void low(const float *w, const float *v, int64_t groups, bool add, float *u) {
+static __attribute__((noinline)) void low_product(const float *w, const float *v, int64_t groups, bool add, float *u) {
     d9_product(LOW, channels_are_rows, w, 4 * GROUP, v, groups, add, u, WIDTH);
 }
 
@@ -593,7 +593,7 @@ void D9_LOOP_NAME(winograd_gradient_product)(const float *w, const float *v, int
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
         /* u is large and read once a block, so its next rows are prefetched during these sums. */
         prefetch(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
-        tall(w, v, tiles / 4, add, u);
-        for (int64_t k = TALL; k < GROUP; k += LOW) low(w + k, v, tiles / 4, add, u + k * WIDTH);
+        tall_product(w, v, tiles / 4, add, u);
+        for (int64_t k = TALL; k < GROUP; k += LOW) low_product(w + k, v, tiles / 4, add, u + k * WIDTH);
     }
 }
