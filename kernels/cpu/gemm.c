@@ -25,7 +25,7 @@ typedef struct plan {
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, rounded up to whole panels */
     int64_t shared, a, b, sums, places, temporary,
-        thread; /* bytes: of the part of the scratch that threads share, of a thread's buffers, and of all of these */
+        thread; /* bytes of the scratch: shared by all threads; each buffer of a thread; all buffers of a thread */
 } plan;
 
 /* Block size that splits `n` about evenly: a multiple of `unit`, at most the larger of `largest` and `unit`. */
@@ -115,8 +115,7 @@ static buffers buffers_of(const job *j, int thread) {
     return r;
 }
 
-/* Runs task(j, thread, i) for each i below `count`; an idle thread takes the next i. Small products use fewer threads.
- */
+/* Runs task(j, thread, i) for each i below `count`; an idle thread takes the next i. Small products use few threads. */
 static void run_tasks(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
     const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
@@ -163,8 +162,7 @@ static void pack_weights(const job *j, int thread, int64_t i) {
         j->cpu->loops->gemm_pack_across(&pack);
 }
 
-/* Returns the array for a block's sums (the target or, with several slices, the scratch) and sets places[i] to the
- * index in it of the block's first column in row i. */
+/* Returns the array for a block's sums (target or scratch); places[i]: index in it of row i's first column. */
 static d9_kernel_out find_places(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
                                  int64_t *places) {
     const d9_gemm_target *c = &j->gemm->c;
@@ -227,8 +225,8 @@ enum { FOLD = 1 << 14 }; /* elements of a task */
 static void add_slices(const job *j, int thread, int64_t i) {
     const int64_t count = j->gemm->m * j->gemm->n;
     (void)thread;
-    j->cpu->loops->gemm_add_slices((const float *)(const void *)j->scratch, j->plan->slices, count, i * FOLD,
-                                   d9_min(count, (i + 1) * FOLD), j->gemm->c.y);
+    j->cpu->loops->gemm_reduce((const float *)(const void *)j->scratch, j->plan->slices, count, i * FOLD,
+                               d9_min(count, (i + 1) * FOLD), j->gemm->c.y);
 }
 
 void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch) {

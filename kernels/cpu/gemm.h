@@ -6,8 +6,8 @@
  * it reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
  * outside of the array are zero. Sums are f32, rounded once to the target's type.
  *
- * K is split at positions that depend only on the shape and on whether bf16 is multiplied in pairs, and the parts are
- * added in order. The result therefore depends neither on the number of threads nor on the cache sizes. */
+ * K is split at positions that depend only on shape, type and instruction set, and the parts are added in order. The
+ * result therefore depends neither on the number of threads nor on the cache sizes. */
 #ifndef D9_KERNELS_CPU_GEMM_H
 #define D9_KERNELS_CPU_GEMM_H
 
@@ -25,8 +25,8 @@ typedef struct d9_gemm_source {
     int64_t taps_high, taps_wide, channels; /* with more than one tap, `pixel` must equal `channels` */
 } d9_gemm_source;
 
-typedef struct d9_gemm_target { /* row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel
-                                 */
+/* Row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel of y. */
+typedef struct d9_gemm_target {
     d9_kernel_out y;
     int64_t start;
     int64_t high, wide;

@@ -44,8 +44,7 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. dz must have data if there is an addend, and none if there is
- * neither addend nor activation. */
+ * intermediate value rounded to the storage type. dz must have data with an addend, and none if there is no stage. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
@@ -53,8 +52,7 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* All pixels of some images, usually of one ghost group. at: index of the first element; stride: elements from one
- * image to the next; pixels: of an image. */
+/* Images, usually of one ghost group: index of the first element, elements from one image to the next, their number. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
@@ -75,11 +73,10 @@ typedef struct d9_cpu_loops {
 /* Returns the loops of the named level, or with NULL of the best level that this processor supports. Returns NULL if
  * the level is unknown, not built, or not supported. */
 const d9_cpu_loops *d9_cpu_loops_find(const char *level);
-/* Name of the index-th level in this build, best last; NULL past the end. d9_cpu_loops_find tells if it is supported.
- */
+/* Name of the index-th level in this build, best last, supported or not; NULL past the end. */
 const char *d9_cpu_level_at(int index);
 
-/* True if the processor has bf16 matrix tiles (AMX) and the system saves them; false if DAWN9_CPU_CEILING=avx2. */
+/* True if processor and operating system support bf16 matrix tiles (AMX), unless DAWN9_CPU_CEILING=avx2 is set. */
 bool d9_cpu_has_amx_bf16(void);
 
 /* ---- kernels, called by backends ---- */
@@ -96,7 +93,7 @@ static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
 }
 
-/* True if an output is larger than half of the L3 cache: it would leave the cache before it is read again. */
+/* True if an output exceeds half of the L3 cache: it would leave it before it is read again. Size unknown: false. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
 }
@@ -161,8 +158,8 @@ void d9_cpu_loss_forward(const d9_kernel_loss *shape, const double *weights, con
                          float *loss);
 void d9_cpu_loss_backward(const d9_kernel_loss *shape, const double *weights, const float *logits,
                           const int32_t *labels, float *dlogits);
-/* metrics (4): adds summed loss, images and correct predictions; the fourth, if it is 0 and the loss is not finite,
- * becomes step + 1. */
+/* metrics (4): adds summed loss, images and correct predictions; the fourth number is the first step, counted from 1,
+ * whose summed loss is not finite; 0: none yet. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float *logits, const int32_t *labels,
                     int64_t step, double *metrics);
 
@@ -180,8 +177,7 @@ void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each
- * image; `across` divides N. A strip fills an AMX tile of 16 pixels where a line of one image does not
- * (onednn/conv.c). */
+ * image; `across` divides N. For AMX, whose tiles of 16 pixels a narrow image does not fill (onednn/conv.c). */
 typedef struct d9_cpu_strip {
     int64_t images, height, width, channels, across, gap;
 } d9_cpu_strip;

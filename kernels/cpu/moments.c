@@ -61,7 +61,7 @@ static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i)
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
 }
 
-/* sums = the sum of the parts of group g's images, in order; each part has rows of `row` numbers. */
+/* Adds the parts of group g's images in order; each part has rows of `row` numbers. */
 static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row,
                       double *sums) {
     const int64_t count = (l->inputs + 1) * row;

@@ -1,10 +1,9 @@
 /* Batch normalisation over ghost groups: partial sums for each slice of a group, combined in order, then a second pass.
  *
  * The images are split into about SLICES slices, whatever the number of threads, so results do not depend on it. The
- * second pass reads the same arrays as the first and should find them in the shared cache. If that cache holds one
- * group for each thread, and the threads get about as many groups each, each thread processes whole groups without
- * barriers between the passes. Otherwise a few groups go through both passes before the next few begin; each thread has
- * the same slices in both passes, with two barriers.
+ * second pass reads the arrays of the first and should find them in the shared cache. If that cache holds one group for
+ * each thread, and threads get about equally many, each processes whole groups without barriers between the passes.
+ * Otherwise a few groups go through both passes, separated by barriers, before the next few begin.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/integers.h"
@@ -98,9 +97,8 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
                         (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
 }
 
-/* Runs both passes over some slices; the second in reverse order, because the last data are still in the cache.
- * `groups`: those whose terms this thread computes in between. `meet`: other threads have slices of the same groups, so
- * barriers separate the steps. */
+/* Runs both passes over some slices, the second in reverse order, because the last data are still in the cache; between
+ * them computes the terms of `groups`. `meet`: other threads have slices of the same groups, so barriers are needed. */
 static void run_passes(const job *j, share slices, share groups, bool meet) {
     for (int64_t i = slices.from; i < slices.until; i++) {
         const d9_cpu_run run = slice_run(j, i, false);

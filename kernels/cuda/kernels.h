@@ -1,16 +1,16 @@
 /* CUDA kernels: every operation of graph/ops.def except convolutions, as C launchers over device arrays.
  *
  * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32, and double in the
- * loss; most sums are f32 over short runs, then double. No result depends on scheduling: no floating-point atomics,
- * partial sums are combined in index order, and grids depend only on shapes, alignment and the algorithm of a norm.
+ * loss; most sums are f32 over short runs, then double. No result depends on scheduling: there are no floating-point
+ * atomics, and partial sums are combined in index order.
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G.
  *
- * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits, allocates or
- * copies to or from the host, so it may be captured into a CUDA graph. Arrays are in device memory; structs and lists
- * of pointers are in host memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel
- * counts divisible by 8 are read and written 16 bytes at a time; others are slower, and their sums may have another
- * order. An output may be the same array as an input of the same size and store unless a comment forbids it; any other
- * overlap is an error. Counts of 0 launch nothing.
+ * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits or allocates,
+ * so it may be captured into a CUDA graph. Arrays are in device memory; structs and lists of pointers are in host
+ * memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel counts divisible by 8
+ * are read and written 16 bytes at a time; others are slower, and their sums may have another order. An output may be
+ * the same array as an input of the same size and store unless a comment forbids it; any other overlap is an error.
+ * Counts of 0 launch nothing.
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
  * the step number from a counter that d9_cuda_advance increments, learning rates from tables indexed by it. */

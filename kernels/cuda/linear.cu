@@ -45,8 +45,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         }
 }
 
-/* One block for 32 columns of one row of dw. Line l adds the samples l, l + 8, ...: FOLD of them in f32, then in
- * double. */
+/* One block for 32 columns of one row of dw. Line l adds samples l, l + 8, ...: FOLD of them in f32, then in double. */
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_backward_weight_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dw) {
     D9_SHARED(double, part, D9_BLOCK);

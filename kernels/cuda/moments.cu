@@ -168,8 +168,7 @@ D9_DEVICE void add_row(const float4 &p, const float4 &low, const float4 &high, d
         for (int o = 0; o < 8; o++) sum->v[i * 8 + o] += pixel[i] * w[o];
 }
 
-/* One block for a span of an image's pixels and a chunk of the outputs; a thread computes 4 pixels x 8 outputs a tile.
- */
+/* One block for a span of an image's pixels and a chunk of outputs; per tile a thread computes 4 pixels x 8 outputs. */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_apply_kernel(d9_cuda_moments s, unsigned spans, unsigned groups, d9_kernel_in x, const float *terms,

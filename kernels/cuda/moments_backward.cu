@@ -52,8 +52,7 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
     }
 }
 
-/* The sums of one thread: four outputs, at `column` of put_slopes' layout; rows first, first + 4, ...; over a quarter
- * of the pixels. */
+/* Sums of one thread: four outputs (put_slopes: `column`), rows first, first + 4, ..., over a quarter of the pixels. */
 struct place {
     int column, first, part;
 };

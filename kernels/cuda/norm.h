@@ -18,8 +18,7 @@
 
 enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows summed in f32 by a thread; blocks that fill a large GPU */
 
-/* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, Division by Invariant Integers using
- * Multiplication, section 4. */
+/* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers", sec. 4. */
 struct d9_divisor {
     unsigned by, factor, shift;
 };
@@ -339,8 +338,7 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
     to[3 * p.channels] = e;
 }
 
-/* ---- launching: the storage type is a template argument if all arrays share it and channels are taken in eights ----
- */
+/* ---- launching: a storage type that all arrays share is a template argument if channels are taken in eights ---- */
 static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }

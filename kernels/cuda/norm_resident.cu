@@ -3,8 +3,7 @@
  * the epilogue after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Computes mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block stores the
- * statistics. */
+/* Sets mean, 1 / deviation, scale, bias of the block's channel j; the cluster's first block stores the statistics. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);

@@ -84,8 +84,7 @@ D9_DEVICE d9_resident_row<V, S, P> d9_resident_fetch(const d9_resident &plan, d9
     return row;
 }
 
-/* Returns the row or, with P, the maximum of each lane. *places: two bits for each lane, the first position of the
- * maximum. */
+/* Returns the row or, with P, the maximum of each lane. *places: its first position, two bits for each lane. */
 template <int V, int S, bool P>
 D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident_row<V, S, P> &row, unsigned *places) {
     d9_vector<V> best = d9_open<V, S>(store, row.place[0]);

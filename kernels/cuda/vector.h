@@ -2,8 +2,7 @@
  * V is 4), or element by element if V is 1 or the run is cut off by the end of an array.
  *
  * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that is
- * the same for all threads. Stores round to nearest even, as in kernels/formulas/half.h, by the device's instructions.
- */
+ * the same for all threads. Stores round to nearest even, as in formulas/half.h, by the device's instructions. */
 #ifndef D9_CUDA_VECTOR_H
 #define D9_CUDA_VECTOR_H
 
@@ -191,8 +190,7 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* Loads a whole run in two steps: d9_fetch in its storage type, then d9_open, which converts to f32. V is 8, or 1: then
- * d9_fetch converts. */
+/* Loads a whole run in two steps: d9_fetch in its storage type (V 8), then d9_open to f32. V 1: d9_fetch converts. */
 template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
     return d9_run<V, S>::fetch(x, at);
 }

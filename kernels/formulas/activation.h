@@ -17,8 +17,7 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* Computes the exponential for every x and selects without a branch: x if it is above 0, otherwise (also for a NaN) the
- * exponential's part. */
+/* Computes the exponential for every x and selects without a branch: x only above 0, so a NaN stays a NaN. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;

@@ -1,7 +1,6 @@
 /* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and its colours.
  * Shared by every backend, so that a run sees the same f32 batches bit for bit on each, unless images are mixed. Apart
- * from its trick, a new kind that changes colours needs only code in this file: an enum constant, its draws, its
- * formula.
+ * from its trick, a new kind that changes colours needs only an enum constant, draws and a formula in this file.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24

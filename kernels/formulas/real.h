@@ -39,8 +39,8 @@ D9_FN float d9_sqrt_float(float x) { return sqrtf(x); }
 D9_FN float d9_exp_reduce(float x, int32_t *n) {
     const float shift = 0x1.8p23f; /* adding it rounds to an integer in the low bits */
     const float t = x * 0x1.715476p+0f + shift, whole = t - shift;
-    const float r = (x - whole * 0x1.62e4p-1f) -
-                    whole * 0x1.7f7d1cp-20f; /* ln 2 in two parts; the product with the first is exact */
+    const float r =
+        (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f; /* ln 2 in two parts, the first product exact */
     const float q = 1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720 + r * (1.0f / 5040))));
     *n = (int32_t)(d9_float_bits(t) - d9_float_bits(shift));
     return r + r * r * (0.5f + r * q);

@@ -1,13 +1,11 @@
-/* Element-wise loops: cast, add, scale, activations and their derivatives, updates, lerp. Most are limited by memory
- * bandwidth. */
+/* Element-wise loops, most of them limited by memory bandwidth. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/update.h"
 
 static inline void copy_tile(const float *from, int64_t n, float *to) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): all n are set */
+    for (int64_t i = 0; i < n; i++) to[i] = from[i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): n are set */
 }
 
 void D9_LOOP_NAME(cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {

@@ -19,8 +19,7 @@ enum { LINE = D9_GEMM_LINE, WIDTH = D9_PRODUCT_WIDTH };
 #define ROW_COUNTS(X) X(6)
 #endif
 
-/* Chooses the tile height across K with the lowest cost, (height + 1) for each tile: each step also loads a row of b,
- * which costs about as much as one row of sums. */
+/* The cost of a tile is its height + 1: each step also loads a row of b, which costs about as much as a row of sums. */
 void D9_LOOP_NAME(gemm_tile)(int64_t m, struct d9_gemm_tile *tile) {
     int64_t best = INT64_MAX;
     *tile = (struct d9_gemm_tile){.pairs = D9_PRODUCT_PAIRS, .rows = D9_PRODUCT_ROWS, .width = WIDTH};
@@ -136,8 +135,7 @@ static const void *fetch(const struct d9_gemm_source *s, place place, bool narro
     return to;
 }
 
-/* Copies elements of a row as lines of `length` elements that begin `stride` floats apart; the last line is padded with
- * zeros. */
+/* Copies elements of a row as lines of `length` elements, `stride` floats apart; zeros fill up the last line. */
 static inline __attribute__((always_inline)) void copy_lines(const struct d9_gemm_source *s, place place, bool narrow,
                                                              int64_t from, int64_t count, const int64_t length,
                                                              int64_t stride, float *to) {
@@ -330,8 +328,8 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
         }
 }
 
-void D9_LOOP_NAME(gemm_add_slices)(const float *sums, int64_t slices, int64_t stride, int64_t begin, int64_t end,
-                                   d9_kernel_out y) {
+void D9_LOOP_NAME(gemm_reduce)(const float *sums, int64_t slices, int64_t stride, int64_t begin, int64_t end,
+                               d9_kernel_out y) {
     d9_tile tile;
     for (int64_t at = begin, count; at < end; at += count) {
         count = d9_tile_count(at, end);

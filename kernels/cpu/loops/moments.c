@@ -32,8 +32,7 @@ static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pi
     }
 }
 
-/* Writes patches of a single pixel by whole vectors, with surplus elements masked, as long as the image has that many
- * elements left; returns the number of patches written. */
+/* Patches of a pixel: copies whole vectors while the image has that many elements; returns the number of patches. */
 static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
@@ -67,8 +66,7 @@ void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *
 
 /* ---- sums ---- */
 
-/* sums (rows, WIDTH), with row stride `sums_row`, += patches^T b for b (n, WIDTH): f32 within the run, double beyond.
- */
+/* sums (rows, WIDTH), rows `sums_row` apart, += patches^T b with b (n, WIDTH): f32 within the run, double beyond. */
 static void add_products(const float *patches, int64_t n, const float *b, int64_t rows, double *sums,
                          int64_t sums_row) {
     float part[ROWS * WIDTH] __attribute__((aligned(64)));

@@ -12,8 +12,7 @@
 
 enum { D9_FOLD = 64, D9_ROWS = 4 }; /* most additions in f32 before a sum is added to a double; rows at a time */
 
-/* Loops go row by row: a row is several whole pixels if there are few channels, otherwise at most D9_TILE channels of
- * one pixel. */
+/* Loops go row by row: a row is several pixels if there are few channels, otherwise at most D9_TILE channels of one. */
 typedef struct layout {
     int64_t channels, rows, width;
 } layout; /* width = channels * rows */

@@ -1,8 +1,7 @@
 /* Tiles: short runs of floats that stay in the L1 cache, on which most loops compute. f32 arrays are used in place;
  * bf16 is widened into a tile and rounded from it.
  *
- * Inner loops are plain C over a tile, most of them marked `omp simd`: the compiler uses vectors as wide as the level
- * allows. */
+ * Inner loops are plain C over a tile, most with `omp simd`: the compiler uses vectors as wide as the level allows. */
 #ifndef D9_CPU_TILE_H
 #define D9_CPU_TILE_H
 
@@ -37,8 +36,7 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
     if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
-/* Like d9_tile_target and d9_tile_store, but with `stream` y may be written by non-temporal stores; d9_stream_end must
- * run before y is read. */
+/* d9_tile_target and d9_tile_store for non-temporal stores, if `stream`; d9_stream_end must run before y is read. */
 static inline float *d9_tile_place(d9_kernel_out y, bool stream, int64_t at, float *tile) {
     return stream ? tile : d9_tile_target(y, at, tile);
 }

@@ -138,8 +138,7 @@ D9_INLINE void strided_filter_gradient(const d9_vector *x, d9_vector *y) { /* 6 
 }
 
 /* Transforms a (from, from) tile of vectors, read at element `offset` of x[i * from + j], to (to, to) vectors at
- * y + (i * to + j) * stride. Vectors are loaded and stored one by one, because a tile does not fit into the registers.
- */
+ * y + (i * to + j) * stride. Vectors are loaded and stored one by one: a tile does not fit into the registers. */
 D9_INLINE void two_dimensions(one_dimension f, const int from, const int to, const d9_kernel_store store,
                               const void *const *x, int64_t offset, float *y, int64_t stride) {
     d9_vector half[MOST];
