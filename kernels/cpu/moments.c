@@ -103,14 +103,14 @@ static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) 
 }
 
 /* Number of values of a channel in a group. */
-static double per_group(const d9_cpu_moments *s, const layout *l) {
+static double values_per_group(const d9_cpu_moments *s, const layout *l) {
     const int64_t images = s->conv.images / s->groups;
     return (double)(images * l->pixels);
 }
 
 static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
                           const d9_kernel_norm_state *state) {
-    const double n = per_group(s, l);
+    const double n = values_per_group(s, l);
     const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     double centred[D9_MOMENTS_INPUTS][D9_MOMENTS_INPUTS], product[D9_MOMENTS_INPUTS];
     for (int64_t i = 0; i < l->inputs; i++)
@@ -205,7 +205,7 @@ static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 /* Adds group g's contribution to row o of dW, and to dscale and dbias of channel o. */
 static void add_group(const d9_cpu_moments *s, const layout *l, const backward *b, int64_t g, int64_t o, double *row,
                       double *dscale, double *dbias) {
-    const double n = per_group(s, l);
+    const double n = values_per_group(s, l);
     const double *d = sums_of(l, g) + o, *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     const double total = d[l->inputs * l->padded], mean = (double)b->mean[g * l->outputs + o],
                  inv_std = (double)b->inv_std[g * l->outputs + o];

@@ -76,8 +76,8 @@ int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogon
 /* ---- passes ---- */
 
 /* Updates v, writes H, and sums the squares of H and of w. */
-static void start(const d9_cpu *cpu, const d9_cpu_orthogonal *o, const float *g, const float *w, float *v,
-                  const buffers *r) {
+static void update_momentum(const d9_cpu *cpu, const d9_cpu_orthogonal *o, const float *g, const float *w, float *v,
+                            const buffers *r) {
     const int64_t count = o->rows * o->columns, pieces = d9_parts_of(count, PIECE);
     FOR_PIECES(count) {
         const int64_t end = d9_min(begin + PIECE, count);
@@ -105,8 +105,8 @@ static inline float element(d9_kernel_in x, int64_t i) {
 }
 
 /* Computes B from A and t = A A or, if not `inner`, X from X and t = B X. The result replaces t and is rounded to y. */
-static void mix(const d9_cpu *cpu, const d9_cpu_orthogonal *o, bool inner, d9_kernel_in x, int64_t count, float *t,
-                d9_kernel_out y) {
+static void combine(const d9_cpu *cpu, const d9_cpu_orthogonal *o, bool inner, d9_kernel_in x, int64_t count, float *t,
+                    d9_kernel_out y) {
     FOR_PIECES(count) {
         const int64_t end = d9_min(begin + PIECE, count);
         for (int64_t i = begin; i < end; i++) {
@@ -117,7 +117,7 @@ static void mix(const d9_cpu *cpu, const d9_cpu_orthogonal *o, bool inner, d9_ke
     d9_cpu_cast(cpu, (d9_kernel_in){t, D9_KERNEL_F32}, count, y);
 }
 
-static void finish(const d9_cpu *cpu, const d9_cpu_orthogonal *o, float keep, d9_kernel_in x, float *w) {
+static void update_weights(const d9_cpu *cpu, const d9_cpu_orthogonal *o, float keep, d9_kernel_in x, float *w) {
     const int64_t count = o->rows * o->columns;
     FOR_PIECES(count) {
         const int64_t end = d9_min(begin + PIECE, count);
@@ -131,7 +131,7 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *o, con
     buffers r;
     lay_out(cpu, o, scratch, &r);
     const products p = products_of(o, &r);
-    start(cpu, o, g, w, v, &r);
+    update_momentum(cpu, o, g, w, v, &r);
     const double norm = o->renormalise ? norm_of(r.sums + pieces, pieces) : 0;
     const float keep = (float)d9_orthogonal_weight_factor((double)o->rows, norm, (double)o->rate, (double)o->decay);
     d9_cpu_scale(cpu, (d9_kernel_in){r.wide, D9_KERNEL_F32}, (float)d9_orthogonal_scale(norm_of(r.sums, pieces)), count,
@@ -139,9 +139,9 @@ void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *o, con
     for (int i = 0; i < o->iterations; i++) {
         d9_gemm_run(cpu, &p.inner, r.product);
         d9_gemm_run(cpu, &p.square, r.product);
-        mix(cpu, o, true, (d9_kernel_in){r.a, o->store}, square, r.square, (d9_kernel_out){r.b, o->store});
+        combine(cpu, o, true, (d9_kernel_in){r.a, o->store}, square, r.square, (d9_kernel_out){r.b, o->store});
         d9_gemm_run(cpu, &p.outer, r.product);
-        mix(cpu, o, false, (d9_kernel_in){r.x, o->store}, count, r.wide, (d9_kernel_out){r.x, o->store});
+        combine(cpu, o, false, (d9_kernel_in){r.x, o->store}, count, r.wide, (d9_kernel_out){r.x, o->store});
     }
-    finish(cpu, o, keep, (d9_kernel_in){r.x, o->store}, w);
+    update_weights(cpu, o, keep, (d9_kernel_in){r.x, o->store}, w);
 }

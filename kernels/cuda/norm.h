@@ -238,8 +238,8 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
 
 /* Rounds t to the storage type and adds the addend `more`. */
 template <int V, int S>
-D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
-                               d9_vector<V> *t) {
+D9_DEVICE void d9_norm_add_addend(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
+                                  d9_vector<V> *t) {
     const d9_vector<V> b = d9_open<V, S>(epilogue.addend.store, more);
     d9_round(store, t);
     for (int i = 0; i < V; i++) t->v[i] += b.v[i];
@@ -248,12 +248,12 @@ D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, co
 /* Applies activation and addition in either order and stores the results. The input of each stage is rounded to the
  * storage type first. */
 template <int V, int S>
-D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
-                              d9_vector<V> t, const d9_raw<V, S> &more) {
+D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
+                                d9_vector<V> t, const d9_raw<V, S> &more) {
     const int store = d9_store_of<S>(y.store);
     const bool adds = epilogue.addend.data, adds_first = adds && epilogue.adds_first;
     if (adds_first) {
-        d9_norm_add_run<V, S>(epilogue, store, more, &t);
+        d9_norm_add_addend<V, S>(epilogue, store, more, &t);
         if (y.data) d9_put<V, S>(y, at, V, t);
     }
     if (act.activation != D9_KERNEL_NO_ACT) {
@@ -262,7 +262,7 @@ D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, in
     }
     if (!adds_first && y.data) d9_put<V, S>(y, at, V, t);
     if (!adds) return;
-    if (!adds_first) d9_norm_add_run<V, S>(epilogue, store, more, &t);
+    if (!adds_first) d9_norm_add_addend<V, S>(epilogue, store, more, &t);
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 
@@ -284,7 +284,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
         d9_vector<V> t = d9_open<V, S>(x.store, from[k]);
         for (int i = 0; i < V; i++)
             t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
-        d9_norm_finish<V, S>(epilogue, act, at[k], y, t, more[k]);
+        d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
 

@@ -17,7 +17,7 @@
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return __half_as_ushort(__float2half_rn(x)); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
-D9_DEVICE float d9_power_of_two_of(float x) { /* 2^x, relative error at most 2^-22 (PTX ISA: ex2.approx) */
+D9_DEVICE float d9_exp2_approx(float x) { /* 2^x, relative error at most 2^-22 (PTX ISA: ex2.approx) */
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
@@ -27,7 +27,7 @@ D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
 /* Host model of ex2.approx: for x < 0 adds its largest relative error. */
-D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
+D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
 #endif
 
 enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* WIDE, FOUR: elements in 16 bytes, of half precision, of f32 */
@@ -230,7 +230,7 @@ D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alph
 template <int V> D9_DEVICE void d9_celu_run(d9_act act, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) {
         const float x = t->v[i], above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
-        t->v[i] = above + act.alpha * (d9_power_of_two_of(below * act.factor) - 1);
+        t->v[i] = above + act.alpha * (d9_exp2_approx(below * act.factor) - 1);
     }
 }
 

@@ -23,10 +23,10 @@ void D9_LOOP_NAME(add)(d9_kernel_in a, d9_kernel_in b, bool stream, d9_kernel_ou
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *p = d9_tile_load(a, at, n, a_tile), *q = d9_tile_load(b, at, n, b_tile);
-        float *to = d9_tile_place(y, stream, at, a_tile);
+        float *to = d9_tile_stream_target(y, stream, at, a_tile);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) to[i] = p[i] + q[i];
-        d9_tile_put(y, stream, at, n, to);
+        d9_tile_stream_store(y, stream, at, n, to);
     }
     if (stream) d9_stream_end();
 }

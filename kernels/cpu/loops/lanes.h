@@ -22,11 +22,11 @@ typedef float d9_lanes[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
 
 /* Makes the compiler round v: it cannot fuse the product that gave v with a following sum. */
 #if defined(__AVX512F__)
-#define D9_LANES_KEEP(v) __asm__("" : "+v"(v))
+#define D9_NO_CONTRACTION(v) __asm__("" : "+v"(v))
 #elif defined(__SSE2__)
-#define D9_LANES_KEEP(v) __asm__("" : "+x"(v))
+#define D9_NO_CONTRACTION(v) __asm__("" : "+x"(v))
 #else
-#define D9_LANES_KEEP(v) __asm__("" : "+m"(v))
+#define D9_NO_CONTRACTION(v) __asm__("" : "+m"(v))
 #endif
 
 typedef uint16_t d9_narrow_vector __attribute__((vector_size(2 * D9_LANES), aligned(2), may_alias));
@@ -81,7 +81,7 @@ D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, in
 /* Rounds to the storage type, as storing and loading would; f32 is not contracted either. */
 D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
     if (store == D9_KERNEL_BF16) v = d9_lanes_bf16(v);
-    D9_LANES_KEEP(v);
+    D9_NO_CONTRACTION(v);
     return v;
 }
 

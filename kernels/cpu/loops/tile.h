@@ -37,11 +37,11 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
 }
 
 /* d9_tile_target and d9_tile_store for non-temporal stores, if `stream`; d9_stream_end must run before y is read. */
-static inline float *d9_tile_place(d9_kernel_out y, bool stream, int64_t at, float *tile) {
+static inline float *d9_tile_stream_target(d9_kernel_out y, bool stream, int64_t at, float *tile) {
     return stream ? tile : d9_tile_target(y, at, tile);
 }
 
-static inline void d9_tile_put(d9_kernel_out y, bool stream, int64_t at, int64_t n, const float *tile) {
+static inline void d9_tile_stream_store(d9_kernel_out y, bool stream, int64_t at, int64_t n, const float *tile) {
     uint16_t narrow[D9_TILE] __attribute__((aligned(64)));
     if (!stream || !y.data) {
         d9_tile_store(y, at, n, tile);

@@ -262,8 +262,8 @@ D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels
 }
 
 /* Spreads the gradients of the maxima over the pixels of a tile, for one vector of channels. */
-D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store, const window *windows,
-                      int64_t channel, int64_t tail, d9_vector *patch) {
+D9_INLINE void scatter_maxima(const int size, const int odd, const d9_kernel_store store, const window *windows,
+                              int64_t channel, int64_t tail, d9_vector *patch) {
     const int side = size / 2 + odd;
     D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = 0; j < side; j++) {
         const window *w = &windows[i * side + j];
@@ -293,9 +293,9 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
         }
     for (int p = 0; p < size * size; p++) there[p] = &patch[p];
     if (tail == LANES)
-        spread(size, odd, store, windows, channel, LANES, patch);
+        scatter_maxima(size, odd, store, windows, channel, LANES, patch);
     else
-        spread(size, odd, store, windows, channel, tail, patch);
+        scatter_maxima(size, odd, store, windows, channel, tail, patch);
     two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, to, plane);
 }
 
@@ -358,15 +358,15 @@ void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winogr
 /* ---- outputs ---- */
 
 /* A rectangle of pixels in an array, with the distances between its lines and pixels. */
-typedef struct corner {
+typedef struct rectangle {
     int64_t at, rows, columns, row, pixel;
-} corner;
+} rectangle;
 
-static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
+static inline rectangle rectangle_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
     const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
                   column = t.column / shrink;
-    return (corner){((t.image * height + row) * width + column) * g->channels, d9_min(size, height - row),
-                    d9_min(size, width - column), width * g->channels, g->channels};
+    return (rectangle){((t.image * height + row) * width + column) * g->channels, d9_min(size, height - row),
+                       d9_min(size, width - column), width * g->channels, g->channels};
 }
 
 typedef float line[2 * GROUP] __attribute__((aligned(64))); /* channels of one pixel, at most one cache line */
@@ -377,7 +377,7 @@ D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_
         d9_lanes_store(store, stream, *(const d9_vector *)(from + c), channels - c, array, at + c);
 }
 
-D9_INLINE void store_lines(line *y, const int size, const d9_kernel_store store, const corner *to, int64_t channel,
+D9_INLINE void store_lines(line *y, const int size, const d9_kernel_store store, const rectangle *to, int64_t channel,
                            int64_t rows, int64_t columns, int64_t channels, const bool stream, void *all) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
@@ -406,7 +406,7 @@ D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *m
     }
 }
 
-D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const corner *to, int64_t channel,
+D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const rectangle *to, int64_t channel,
                             int64_t channels, const bool stream, const d9_winograd_pixels *p) {
     for (int64_t i = 0; i < to->rows; i++)
         for (int64_t j = 0; j < to->columns; j++) {
@@ -428,7 +428,7 @@ D9_INLINE void transform_outputs(one_dimension f, const int side, const int size
     find_planes(m, l->plane, side * side, position);
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
-        const corner whole = corner_of(g, t, size, 1), pooled = corner_of(g, t, size / 2, 2);
+        const rectangle whole = rectangle_of(g, t, size, 1), pooled = rectangle_of(g, t, size / 2, 2);
         for (int64_t c = begin; c < d9_min(end, g->channels); c += per_line(store)) {
             const int64_t channels = d9_min(per_line(store), d9_min(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
