@@ -1,4 +1,4 @@
-/* CPU kernels on plain arrays: everything in a training step except the convolutions (conv.h).
+/* CPU kernels of a training step on plain arrays; convolutions are in conv.h and moments.h.
  *
  * There are two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each x86-64
  * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
@@ -44,7 +44,8 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. dz must have data with an addend, and none if there is no stage. */
+ * intermediate value rounded to the storage type. dz must have data with an addend, or with an activation before a
+ * bias; it must have none without both. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
@@ -52,7 +53,7 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* Images, usually of one ghost group: index of the first element, elements from one image to the next, their number. */
+/* Images, usually of one ghost group: first element, elements from one to the next, number of images, pixels of each. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;

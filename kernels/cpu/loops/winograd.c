@@ -544,7 +544,7 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
 /* ---- products of one position ---- */
 
 static const d9_product_layout tiles_are_rows = {GROUP, 1, GROUP}, channels_are_rows = {1, GROUP, 4};
-enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* TALL + n LOW = GROUP */
+enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* rows of products; TALL + n LOW = GROUP */
 
 static __attribute__((noinline)) void many_tiles(const float *v, int64_t group, const float *u, int64_t groups,
                                                  bool add, float *m) {
