@@ -53,7 +53,7 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* Images, usually of one ghost group: first element, elements from one to the next, number of images, pixels of each. */
+/* Images, mostly of one ghost group: first element, elements from one to the next, number of images, pixels of each. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
