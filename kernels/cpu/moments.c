@@ -14,7 +14,7 @@ typedef struct layout { /* layout of the scratch, in this order */
     double *sums;           /* (G, inputs + 1, padded): D^T; in the last row S */
     double *parts;          /* (N, inputs + 1, D9_PATCH): each image's moments */
     double *gradient_parts; /* (N, inputs + 1, padded): each image's sums */
-    float *packed;          /* (G, (inputs + 1) * padded) */
+    float *packed;          /* (G, (inputs + 1) * padded): W' and b' as moments_forward reads them */
     float *bias, *factor;   /* (G, padded) each */
     int64_t bytes;
 } layout;

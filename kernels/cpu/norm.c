@@ -36,7 +36,7 @@ static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     return l;
 }
 
-/* Index of the first element of image m of group g; slice s contains images [from, until) of the group. */
+/* Index of the first element of image m of group g. Slice s has the images from slice_from(s) to that of s + 1. */
 static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }

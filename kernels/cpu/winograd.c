@@ -105,7 +105,8 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     return p;
 }
 
-/* True if an array of `pixels` pixels an image is written by non-temporal stores, which need whole cache lines. */
+/* True if an array with `pixels` pixels an image is written by non-temporal stores: it is too large for the cache, and
+ * each pixel consists of whole cache lines. */
 static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_store store, const void *array,
                     int64_t pixels) {
     const int64_t bytes = g->channels * d9_kernel_store_bytes(store);

@@ -105,8 +105,8 @@ D9_DEVICE void set_terms(int64_t group, int64_t chunks, int64_t o, int lane, dou
         terms[term_at(group, chunks, o, lane)] = static_cast<float>(lane == D9_MOMENTS_ROWS - 1 ? bias : w * factor);
 }
 
-/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w, with m
- * and Q as in kernels/cpu/moments.h; a channel has n values. */
+/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w^T, with
+ * m and Q as in kernels/cpu/moments.h; a channel has n values. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, double n, const double *moments,
                          d9_kernel_norm_state state, float *terms) {

@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(D9_BLOCK) orthogonal_product_kernel(product p)
 struct scratch_arrays {
     terms_of_step *terms;
     double *sums;          /* (2, blocks), at most SUM_BLOCKS */
-    float *wide;           /* (rows, columns) */
+    float *wide;           /* (rows, columns): H */
     d9_kernel_out x, next; /* (rows, columns) */
     d9_kernel_out a, b;    /* (side, side) */
     int64_t bytes;

@@ -30,7 +30,7 @@ D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
 D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
 #endif
 
-enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* WIDE, FOUR: elements in 16 bytes, of half precision, of f32 */
+enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements in 16 bytes: 8 of half precision, 4 of f32 */
 
 template <int V> struct d9_vector { float v[V]; };
 

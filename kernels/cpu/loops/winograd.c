@@ -18,7 +18,7 @@ enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
  *
  * Points 0, a, -a, b, -b, infinity. Row p of A holds the powers 1, p, p^2, p^3 (infinity: 0, 0, 0, 1); row p of G those
  * up to p^2 over the product of p's distances from the other finite points; row p of B' the coefficients of the
- * polynomial that is zero at all other finite points (infinity: at all of them). */
+ * polynomial that is zero at all other finite points (infinity: at all of them). "6 to 4": 6 inputs, 4 outputs. */
 #define A  0.6875f
 #define B  1.5625f
 #define A2 (A * A)
