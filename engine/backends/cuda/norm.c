@@ -3,9 +3,9 @@
  * is never written, the value between act and add only if a node outside of the rule reads it.
  *
  * Algorithms: passes over memory, with a separate pool; or, except for norm_eval, one pass that keeps its input on
- * chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the
- * passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off`
- * uses the first division; a saved plan names one. If a launch fails in the first step, the passes are used. */
+ * chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times
+ * the passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune:
+ * off` uses the first division; a saved plan names one. If a launch fails in the first step, the passes are used. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -98,8 +98,8 @@ static bool are_aligned(const d9_site *site, const parts *p) {
 }
 
 /* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
-static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
-                            int *count) {
+static void list_algorithms(d9_context *context, const d9_site *site,
+                            d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS], int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
