@@ -3,6 +3,7 @@
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "step/layout.h"
+#include "tests/support/each_call.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
@@ -241,48 +242,27 @@ TEST(test_largest_augmentation) { /* the bounds themselves are legal */
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-typedef struct ration { /* an allocator that fails at allocation `fail_at` */
-    int64_t taken, live, fail_at;
-} ration;
-
-static void *rationed_allocate(void *user, size_t alignment, size_t bytes) {
-    ration *r = user;
-    if (r->taken++ == r->fail_at) return NULL;
-    r->live++;
-    return d9_system_default()->allocate(NULL, alignment, bytes);
-}
-
-static void rationed_release(void *user, void *pointer) {
-    ((ration *)user)->live--;
-    d9_system_default()->release(NULL, pointer);
-}
-
 TEST(test_out_of_memory_anywhere) {
     d9_config *config = config_with(program_many_tricks);
-    d9_extent extent = program_extent(config, 32, 32);
-    ration r = {.fail_at = -1};
-    d9_system system = *d9_system_default();
+    const d9_extent extent = program_extent(config, 32, 32);
+    planted p = {.kind = CALL_allocate};
+    const d9_system system = planted_system(&p, d9_system_default());
     d9_program program;
-    system.user = &r;
-    system.allocate = rationed_allocate;
-    system.release = rationed_release;
-    d9_context rationed;
-    d9_context_init(&rationed);
-    rationed.system = &system;
-    test_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
-                                        &(d9_program_options){.seed = 1}, &program));
-    d9_program_free(&rationed, &program);
-    assert_int_equal(r.live, 0);
-    int64_t allocations = r.taken;
-    assert_true(allocations > 10);
-    for (int64_t at = 0; at < allocations; at++) {
-        r = (ration){.fail_at = at};
-        d9_context_clear(&rationed);
-        assert_int_equal(d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
-                                          &(d9_program_options){.seed = 1}, &program),
-                         D9_DEVICE);
-        assert_memory_equal(rationed.message, "out of memory", 13);
-        assert_int_equal(r.live, 0);
-    }
+    d9_context failing;
+    d9_context_init(&failing);
+    failing.system = &system;
+    do {
+        p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
+        d9_context_clear(&failing);
+        const d9_status status = d9_program_build(&failing, config, &extent, d9_precision_find("bf16"),
+                                                  &(d9_program_options){.seed = 1}, &program);
+        assert_int_equal(status, p.met ? D9_DEVICE : D9_OK);
+        if (p.met)
+            assert_memory_equal(failing.message, "out of memory", 13);
+        else
+            d9_program_free(&failing, &program);
+        assert_int_equal(p.live, 0);
+    } while (p.met);
+    assert_true(p.victim > 10);
     d9_config_free(&context, config);
 }
