@@ -1,4 +1,5 @@
 /* Training runs for tests: see runs.h. */
+#include "core/listing.h"
 #include "exchange/model.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -97,27 +98,40 @@ bool run_has(const char *folder, const char *name) {
     return access(path_in(folder, name, path), F_OK) == 0;
 }
 
-/* Counts files whose names have this ending; removes them if `removing`. */
-static int visit(const char *folder, const char *ending, bool removing) {
+int run_folder_count(const char *folder, const char *ending) {
     DIR *directory = opendir(folder);
     int count = 0;
-    char path[RUN_PATH_BYTES];
     if (!directory) return 0;
     for (struct dirent *entry; (entry = readdir(directory));) {
-        size_t length = strlen(entry->d_name), tail = strlen(ending);
-        if (entry->d_name[0] == '.' || length < tail || strcmp(entry->d_name + length - tail, ending) != 0) continue;
-        count++;
-        if (removing) unlink(path_in(folder, entry->d_name, path));
+        const size_t length = strlen(entry->d_name), tail = strlen(ending);
+        count += entry->d_name[0] != '.' && length >= tail && strcmp(entry->d_name + length - tail, ending) == 0;
     }
     closedir(directory);
     return count;
 }
 
-int run_folder_count(const char *folder, const char *ending) { return visit(folder, ending, false); }
-
 void run_folder_remove(const char *folder) {
-    visit(folder, "", true);
-    if (rmdir(folder) != 0) fail_msg("%s cannot be removed", folder);
+    d9_context own;
+    d9_context_init(&own);
+    d9_folder_remove(&own, folder);
+    if (access(folder, F_OK) == 0) fail_msg("%s cannot be removed", folder);
+}
+
+int run_folder_set_up(void **state) {
+    static char folder[RUN_PATH_BYTES];
+    context.system = run_system();
+    run_folder_make(folder);
+    *state = folder;
+    return 0;
+}
+
+int run_folder_tear_down(void **state) {
+    run_folder_remove(*state);
+    return 0;
+}
+
+void run_write(const char *folder, const char *name, const void *bytes, size_t size) {
+    OK(d9_file_write(&context, run_path(folder, name), bytes, size));
 }
 
 static d9_config *config_of(d9_context *context, const char *backend, const char *precision, int threads,

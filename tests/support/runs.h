@@ -36,8 +36,13 @@ enum { RUN_PATH_BYTES = 512 };
 void run_folder_make(char folder[RUN_PATH_BYTES]);
 const char *run_path(const char *folder, const char *name); /* remains for the next 63 calls */
 bool run_has(const char *folder, const char *name);
-int run_folder_count(const char *folder, const char *ending); /* files with this ending; "": all files */
+int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
 void run_folder_remove(const char *folder);
+/* Writes a file; a failure fails the test. */
+void run_write(const char *folder, const char *name, const void *bytes, size_t size);
+/* Fixture: *state is the path of a temporary folder, removed after the test; `context` writes without syncing. */
+int run_folder_set_up(void **state);
+int run_folder_tear_down(void **state);
 
 /* Some epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
  * `more`: more lines of YAML, or "". */
