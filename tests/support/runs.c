@@ -1,11 +1,13 @@
 /* Training runs for tests: see runs.h. */
 #include "core/listing.h"
 #include "exchange/model.h"
+#include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
 #include "verify/verify.h"
 #include <dirent.h>
+#include <jansson.h>
 
 static void fill(const d9_result *result, run_report *report) {
     assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
@@ -115,6 +117,38 @@ void run_folder_remove(const char *folder) {
     d9_context_init(&own);
     d9_folder_remove(&own, folder);
     if (access(folder, F_OK) == 0) fail_msg("%s cannot be removed", folder);
+}
+
+void run_check_files(const char *folder, const char *what) {
+    static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"},
+                             *const objects[] = {"result.json", "submission.json"},
+                             *const lines[] = {"events.jsonl", "epochs.tsv"};
+    if (run_folder_count(folder, ".partial")) fail_msg("%s: a partial file was left", what);
+    for (int i = 0; i < 3; i++) {
+        d9_safetensors *file;
+        if (!run_has(folder, tensors[i])) continue;
+        OK(d9_safetensors_read(&context, run_path(folder, tensors[i]), &file));
+        d9_safetensors_free(&context, file);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!run_has(folder, objects[i])) continue;
+        json_t *json = json_load_file(run_path(folder, objects[i]), 0, NULL);
+        if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
+        json_decref(json);
+    }
+    for (int i = 0; i < 2; i++) {
+        uint8_t *bytes;
+        size_t size;
+        if (!run_has(folder, lines[i])) continue;
+        OK(d9_file_read(&context, run_path(folder, lines[i]), &bytes, &size));
+        if (size && bytes[size - 1] != '\n') fail_msg("%s: %s ends within a line", what, lines[i]);
+        d9_release(&context, bytes);
+    }
+    if (run_has(folder, "config.yaml")) {
+        d9_config *config;
+        OK(d9_config_load(&context, run_path(folder, "config.yaml"), NULL, &config));
+        d9_config_free(&context, config);
+    }
 }
 
 int run_folder_set_up(void **state) {

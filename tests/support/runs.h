@@ -38,6 +38,8 @@ const char *run_path(const char *folder, const char *name); /* remains for the n
 bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
 void run_folder_remove(const char *folder);
+/* Fails unless every file of a run that is in the folder is complete, and no partial file was left. */
+void run_check_files(const char *folder, const char *what);
 /* Writes a file; a failure fails the test. */
 void run_write(const char *folder, const char *name, const void *bytes, size_t size);
 /* Fixture: *state is the path of a temporary folder, removed after the test; `context` writes without syncing. */
