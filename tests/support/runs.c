@@ -5,7 +5,6 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
-#include "verify/verify.h"
 #include <dirent.h>
 #include <jansson.h>
 
@@ -236,32 +235,44 @@ void run_check_resume(const d9_config *config, const int64_t *stops) {
     for (; *stops; stops++) check_stop(config, *stops, &whole);
 }
 
-typedef struct tally {
-    int rows, failed, rules;
-} tally;
+static void keep_row(void *user, const d9_verify_row *row) {
+    run_verified *v = user;
+    assert_true(v->count < RUN_MAX_ROWS);
+    v->rows[v->count++] = *row;
+    v->failed += !row->passed && !row->skipped;
+    v->skipped += row->skipped;
+}
 
-static void count_row(void *user, const d9_verify_row *row) {
-    tally *t = user;
-    t->rows++;
-    t->rules += strcmp(row->group, "rule by rule") == 0;
-    if (row->passed || row->skipped) return;
-    t->failed++;
-    print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error,
-                row->limit, row->sensitivity, row->note);
+void run_verify(run_verified *v, const d9_verify_options *options) {
+    d9_context_clear(&context);
+    v->count = v->failed = v->skipped = 0;
+    v->status = d9_verify(&context, options, keep_row, v);
+}
+
+const d9_verify_row *run_verified_row(const run_verified *v, const char *group) {
+    for (int i = 0; i < v->count; i++)
+        if (strcmp(v->rows[i].group, group) == 0) return &v->rows[i];
+    fail_msg("no row for %s", group);
+    return NULL;
 }
 
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases) {
-    d9_context context;
-    tally t = {0};
-    d9_context_init(&context);
-    const d9_verify_options options = {.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases),
-                                       .backend = backend,
-                                       .precision = precision,
-                                       .threads = 2};
-    const d9_status status = d9_verify(&context, &options, count_row, &t);
-    if (status != D9_OK) fail_msg("%s", context.message);
-    assert_ints(t.failed, 0, t.rules, training_cases);
-    assert_true(t.rows >= 6 * training_cases);
+    static run_verified v;
+    int rules = 0;
+    run_verify(&v, &(d9_verify_options){.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases),
+                                        .backend = backend,
+                                        .precision = precision,
+                                        .threads = 2});
+    for (int i = 0; i < v.count; i++) {
+        const d9_verify_row *row = &v.rows[i];
+        rules += strcmp(row->group, "rule by rule") == 0;
+        if (!row->passed && !row->skipped)
+            print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error,
+                        row->limit, row->sensitivity, row->note);
+    }
+    OK(v.status);
+    assert_ints(v.failed, 0, rules, training_cases);
+    assert_true(v.count >= 6 * training_cases);
 }
 
 static void print_failure(void *user, const d9_verify_row *row) {

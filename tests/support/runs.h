@@ -5,6 +5,7 @@
 #include "core/system.h"
 #include "tests/support/programs.h"
 #include "train/trainer.h"
+#include "verify/verify.h"
 
 enum { RUN_MAX_EPOCHS = 64 };
 
@@ -63,6 +64,16 @@ int run_bench_tear_down(void **state);
 void run_check_seeds(const d9_config *config);
 /* Stops after each of `stops` steps (0 ends the list) and resumes. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
+
+/* Calls d9_verify in `context`, and keeps its status and rows. */
+enum { RUN_MAX_ROWS = 160 };
+typedef struct run_verified {
+    d9_status status;
+    d9_verify_row rows[RUN_MAX_ROWS];
+    int count, failed, skipped; /* failed: neither passed nor skipped */
+} run_verified;
+void run_verify(run_verified *v, const d9_verify_options *options);
+const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* the first; fails if there is none */
 
 /* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). All rows must pass, and each training case
  * must have a rule by rule row. */
