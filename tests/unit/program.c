@@ -18,19 +18,9 @@ static d9_config *config_with(const char *tricks) {
     return program_config(&context, yaml);
 }
 
-typedef struct built {
-    d9_config *config;
-    d9_program program;
-} built;
-
 static built make(const char *tricks, int64_t images, const char *precision) {
-    built b = {.config = config_with(tricks)};
-    d9_extent extent = program_extent(b.config, images, 32);
-    program_make(&context, b.config, &extent, precision, false, &b.program);
-    return b;
+    return program_built(config_with(tricks), images, 32, precision);
 }
-
-static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 TEST(test_steps) {
     built b = make("", 35, "f32");
@@ -39,7 +29,7 @@ TEST(test_steps) {
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
     assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* none is needed */
-    drop(&b);
+    program_drop(&b);
 }
 
 /* 2.9 epochs of 4 steps are 11.6: rounded to the nearest number of steps. */
@@ -122,25 +112,22 @@ static void check_layout(const d9_program *program, const int *wanted) {
 TEST(test_layout) {
     built b = make("", 32, "f32");
     check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* convolutions, head and scales; biases; -; statistics */
-    drop(&b);
+    program_drop(&b);
     b = make(program_many_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
     assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")],
                      b.program.buffer_bytes[D9_BUFFER_STATE]);
-    drop(&b);
+    program_drop(&b);
 }
 
 /* The published network: 6,573,120 parameters (two 3x3 convolutions per residual, no biases except batch norm's). */
 TEST(test_parameter_count) {
-    d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: resnet9}\n");
-    d9_extent extent = program_extent(config, 1024, 32);
-    d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
+    built b = program_built(program_config(&context, "data: {dataset: synthetic}\n"), 1024, 32, "f32");
     int64_t convolutions = 9 * (3 * 64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 256 * 512 + 2 * 512 * 512);
     int64_t norms = 2 * (64 + 3 * 128 + 256 + 3 * 512);
-    assert_ints(program.trainable_count, convolutions + norms + 5120, program.trainable_count, 6573120);
-    assert_int_equal(program.frozen_count, 0);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    assert_ints(b.program.trainable_count, convolutions + norms + 5120, b.program.trainable_count, 6573120);
+    assert_int_equal(b.program.frozen_count, 0);
+    program_drop(&b);
 }
 
 TEST(test_order_of_the_list) {
@@ -160,7 +147,7 @@ TEST(test_order_of_the_list) {
         if (!end && !info->gradient) assert_true(n > metrics && n < weights);
         if (!end && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
     }
-    drop(&b);
+    program_drop(&b);
 }
 
 /* The gradient with respect to the image adds nodes: the first layer's, which a frozen whitening layer passes on. All
@@ -171,12 +158,11 @@ TEST(test_gradient_into_the_image) {
         int more;
     } rows[] = {{"", 1}, {"patch_whitening: {}", 2}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        built off = make(rows[i].tricks, 32, "bf16"), on = {.config = config_with(rows[i].tricks)};
-        d9_extent extent = program_extent(on.config, 32, 32);
+        d9_config *config = config_with(rows[i].tricks);
+        assert_false(config->train.image_gradient);
+        config->train.image_gradient = true;
+        built off = make(rows[i].tricks, 32, "bf16"), on = program_built(config, 32, 32, "bf16");
         const d9_graph *a = &off.program.train, *b = &on.program.train;
-        assert_false(on.config->train.image_gradient);
-        on.config->train.image_gradient = true;
-        program_make(&context, on.config, &extent, "bf16", false, &on.program);
         assert_int_equal(b->node_count, a->node_count + rows[i].more);
         assert_int_equal(program_count(b, D9_OP_CONV_BACKWARD_DATA, true),
                          program_count(a, D9_OP_CONV_BACKWARD_DATA, true) + rows[i].more);
@@ -189,7 +175,7 @@ TEST(test_gradient_into_the_image) {
         }
         assert_int_equal(m, b->node_count);
         program_check_graph(b);
-        drop(&off), drop(&on);
+        program_drop(&off), program_drop(&on);
     }
 }
 
@@ -200,7 +186,7 @@ TEST(test_built_twice) {
         built b = make(program_many_tricks, 32, "bf16");
         d9_text_init(&context, &text[i]);
         program_write_lists(&b.program, &text[i]);
-        drop(&b);
+        program_drop(&b);
     }
     assert_true(text[0].size > 5000);
     assert_string_equal(d9_text_get(&text[0]), d9_text_get(&text[1]));
@@ -235,11 +221,8 @@ TEST(test_refusals) {
 }
 
 TEST(test_largest_augmentation) { /* the bounds themselves are legal */
-    d9_config *config = config_with("crop: {pad: 7}, cutout: {size: 8}");
-    d9_extent extent = program_extent(config, 32, 8);
-    d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    built b = program_built(config_with("crop: {pad: 7}, cutout: {size: 8}"), 32, 8, "f32");
+    program_drop(&b);
 }
 
 TEST(test_out_of_memory_anywhere) {
