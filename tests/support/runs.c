@@ -391,13 +391,13 @@ static void test_own_kernels_on_any_threads(void **state) {
     run_folder_remove(folder), d9_config_free(&context, one), d9_config_free(&context, two);
 }
 
-const char *run_missing(d9_context *context, const char *backend, const char *precision) {
+const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level) {
     const d9_backend *found;
     d9_device *device;
     d9_device_info info;
     const d9_precision *chosen;
     if (d9_backend_find(context, backend, &found) != D9_OK) return backend;
-    if (found->open(context, &(d9_backend_options){.threads = 1}, &device) != D9_OK) return backend;
+    if (found->open(context, &(d9_backend_options){.threads = 1, .cpu_level = level}, &device) != D9_OK) return backend;
     found->describe(device, &info);
     found->close(context, device);
     return d9_backend_precision(context, found, &info, precision, &chosen) == D9_OK ? NULL : precision;
@@ -410,7 +410,7 @@ int run_backend_main(const char *backend, const char *precision) {
                                        cmocka_unit_test_prestate(test_wide_on_one_and_two_threads, &b)},
                             own[] = {cmocka_unit_test_prestate(test_own_kernels_on_any_threads, &b)};
     d9_context_init(&context);
-    const char *missing = run_missing(&context, backend, precision);
+    const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) return skipped(missing, context.message);
     int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
     if (strcmp(backend, "cpu") == 0) failed += cmocka_run_group_tests_name("own kernels", own, NULL, NULL);

@@ -86,9 +86,9 @@ void run_open_ready(d9_context *context, const d9_config *config, d9_session *se
  * the state is NaN, so both sides compute NaN, and rules must fail. tf32 is compared with f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
-/* NULL if this machine has the backend and the precision; otherwise which of them is missing, with the reason in
- * context->message. */
-const char *run_missing(d9_context *context, const char *backend, const char *precision);
+/* NULL if this machine has the backend, the precision and the CPU level (NULL: any); otherwise which of them is
+ * missing, with the reason in context->message. */
+const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level);
 
 /* main for programs that check seeds and resuming on a backend; skips if it is unavailable. */
 int run_backend_main(const char *backend, const char *precision);
