@@ -98,7 +98,7 @@ static void assert_not_loaded(const char *path, const char *words) {
     d9_config *config;
     d9_context_clear(&context);
     assert_refusal(d9_config_load(&context, path, NULL, &config), D9_USAGE, words);
-    assert_null(config), d9_context_clear(&context);
+    assert_null(config);
 }
 
 TEST(test_inheritance, make_folder, remove_folder) {

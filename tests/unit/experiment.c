@@ -66,7 +66,7 @@ static void refuse_with(const char *yaml, const d9_experiment_options *options, 
     char wanted[1024];
     snprintf(wanted, sizeof wanted, "%s/x.yaml%s", folder, words);
     assert_refusal(load_with(yaml, options, &experiment), D9_USAGE, wanted);
-    assert_null(experiment), d9_context_clear(&context);
+    assert_null(experiment);
 }
 static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &no_options, words); }
 
@@ -265,7 +265,7 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         experiment = load(others[i].yaml);
         assert_refusal(d9_experiment_open(&context, experiment, out), D9_USAGE, others[i].words);
-        d9_context_clear(&context), d9_experiment_free(&context, experiment);
+        d9_experiment_free(&context, experiment);
     }
     json_t *after = read_record(out);
     assert_true(json_equal(record, after));

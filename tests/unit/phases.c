@@ -150,7 +150,7 @@ TEST(test_a_plan_of_each_list) {
     char *line = strstr(text, "\tphase1:draws\t");
     line[8] = 'x'; /* a node that does not exist */
     assert_refusal(d9_session_open(&context, &options, &again), D9_USAGE, "phase1:xraws");
-    d9_context_clear(&context), d9_session_close(&session), d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* ---- several batches a step ---- */
