@@ -283,6 +283,20 @@ static void print_failure(void *user, const d9_verify_row *row) {
                     row->limit, row->cosine, row->note);
 }
 
+void run_steps(d9_session *session, int64_t from, int64_t until) {
+    for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
+        if (step % session->program.steps_per_epoch == 0)
+            test_ok(session->context, d9_session_begin_epoch(session, step));
+        test_ok(session->context, d9_session_step(session, step));
+    }
+}
+
+double run_distance(const double *a, const double *b, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
+    return most;
+}
+
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {
     d9_session_options options = {.config = config, .seed = 1, .no_eval = true, .program.keep_all = true};
     if (d9_session_open(context, &options, session) != D9_OK) fail_msg("%s", context->message);

@@ -79,6 +79,11 @@ const d9_verify_row *run_verified_row(const run_verified *v, const char *group);
  * must have a rule by rule row. */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
+/* Trains from step `from` to before step `until`. */
+void run_steps(d9_session *session, int64_t from, int64_t until);
+/* The largest difference of two arrays. */
+double run_distance(const double *a, const double *b, int64_t count);
+
 /* Opens a training session at its first step, with all values kept. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
 

@@ -144,6 +144,7 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
 TEST(test_refusals_name_the_place, setup, teardown) {
     refuse("config: tiny.yaml\nseed: 3\n", ":2:1 seed config checkpoint_every seeds");
     refuse("title: a\n", ":1:1 config arms");
+    refuse("config: none.yaml\n", ":1:9 config");
     refuse("config: tiny.yaml\ngrid: {}\n", ":2:7 grid");
     refuse("config: tiny.yaml\ngrid: {train.epochs: []}\n", ":2:22 grid.train.epochs");
     refuse("config: tiny.yaml\ngrid: {seed: [1, 2]}\n", ":2:8 grid.seed seeds");
@@ -166,8 +167,6 @@ TEST(test_refusals_name_the_place, setup, teardown) {
     refuse("config: tiny.yaml\nablate: all\ngrid: {train.epochs: [1]}\n", ":3:1 grid");
     refuse("config: tiny.yaml\nkeep: some\n", ":2:7 keep some none model all");
 }
-
-TEST(test_a_missing_configuration_is_named, setup, teardown) { refuse("config: none.yaml\n", ":1:9 config"); }
 
 TEST(test_an_ablation_moves_each_trick, setup, teardown) {
     d9_experiment *experiment;

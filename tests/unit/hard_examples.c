@@ -3,9 +3,8 @@
 #include "exchange/model.h"
 #include "graph/edit.h"
 #include "graph/op.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
 
 enum { BATCH = 8 };
 
@@ -24,13 +23,6 @@ static void open_session(const d9_config *config, d9_session *session) {
     const d9_session_options options = {.config = config, .seed = 5, .program.keep_all = true};
     OK(d9_session_open(&context, &options, session));
     OK(d9_session_initialize(session));
-}
-
-static void run_steps(d9_session *session, int64_t from, int64_t until) {
-    for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
-        if (step % session->program.steps_per_epoch == 0) OK(d9_session_begin_epoch(session, step));
-        OK(d9_session_step(session, step));
-    }
 }
 
 static const d9_value *value_of(const d9_graph *graph, const char *name) {
@@ -121,12 +113,6 @@ static double *network_after(const char *backend, const char *tricks, int64_t st
     return all;
 }
 
-static double distance(const double *a, const double *b, int64_t count) {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
-    return most;
-}
-
 /* If no image is left out, only their order changes. */
 TEST(test_none_left_out) {
     int64_t count;
@@ -134,7 +120,7 @@ TEST(test_none_left_out) {
            *ranked =
                network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3, &count),
            *half = network_after("reference", plain, 3, &count);
-    assert_true(count > 1000 && distance(all, ranked, count) < 1e-5 && distance(all, half, count) > 1e-3);
+    assert_true(count > 1000 && run_distance(all, ranked, count) < 1e-5 && run_distance(all, half, count) > 1e-3);
     free(all), free(ranked), free(half);
 }
 
@@ -147,7 +133,7 @@ TEST(test_backends_agree) {
         int64_t count;
         double *reference = network_after("reference", tricks[t], 4, &count),
                *cpu = network_after("cpu", tricks[t], 4, &count);
-        assert_true(distance(reference, cpu, count) < 2e-4);
+        assert_true(run_distance(reference, cpu, count) < 2e-4);
         free(reference), free(cpu);
     }
 }
@@ -166,7 +152,7 @@ TEST(test_the_small_one_learns_in_its_time) {
         OK(d9_session_read_value(&session, weight, before));
         run_steps(&session, step, step + 1);
         OK(d9_session_read_value(&session, weight, after));
-        assert_int_equal(distance(before, after, count) > 0, step % 3 == 0);
+        assert_int_equal(run_distance(before, after, count) > 0, step % 3 == 0);
     }
     free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }

@@ -65,11 +65,6 @@ static void open_session(const d9_config *config, d9_session *session) {
     OK(d9_session_initialize(session));
 }
 
-static void step(d9_session *session, int64_t at) {
-    if (at % session->program.steps_per_epoch == 0) OK(d9_session_begin_epoch(session, at));
-    OK(d9_session_step(session, at));
-}
-
 /* Reads a parameter's elements from a buffer with the layout of the state or of the gradients. */
 static void read_parameter(d9_session *session, const char *name, d9_buffer buffer, float *values, int64_t *count) {
     const d9_graph *graph = &session->program.train;
@@ -115,7 +110,7 @@ static void check_two_updates(const char *backend) {
         read_parameter(&session, "head.weight", D9_BUFFER_STATE, head, &count);
         read_parameter(&session, "stem.conv.weight", D9_BUFFER_STATE, conv, &count);
         read_parameter(&session, "stem.conv.weight", kept, velocity, &count);
-        step(&session, at);
+        run_steps(&session, at, at + 1);
         const double rate = d9_schedule_at(&config->train.lr, at, program->steps_per_epoch, program->extent.epochs);
         check_update(&session, "stem.conv.weight", at, rate, config->train.momentum, conv, velocity);
         read_parameter(&session, "head.weight", D9_BUFFER_STATE, after, &count);
@@ -158,7 +153,7 @@ static void check_adam(const char *backend, d9_optimizer optimizer, const char *
     memset(firsts, 0, sizeof firsts), memset(seconds, 0, sizeof seconds);
     for (int64_t at = 0; at < program->steps; at++) {
         read_parameter(&session, name, D9_BUFFER_STATE, before, &count);
-        step(&session, at);
+        run_steps(&session, at, at + 1);
         read_parameter(&session, name, D9_BUFFER_STATE, after, &count);
         read_parameter(&session, name, D9_BUFFER_GRADIENT, gradient, &count);
         const double rate =
@@ -214,7 +209,7 @@ static void check_resume(d9_config *config) {
     for (int64_t at = 0; at < whole.program.steps; at++) {
         const d9_progress_state here = {at, rows, at / whole.program.steps_per_epoch};
         if (at == 7) OK(d9_checkpoint_write(&whole, path, &here)); /* while the head is updated */
-        step(&whole, at);
+        run_steps(&whole, at, at + 1);
     }
     read_all(&whole, &wanted, &size);
     open_session(config, &half);
@@ -222,7 +217,7 @@ static void check_resume(d9_config *config) {
     OK(d9_checkpoint_read(&half, path, 8, &progress));
     assert_int_equal(progress.step, 7);
     OK(d9_session_begin_epoch(&half, 7));
-    for (int64_t at = 7; at < half.program.steps; at++) step(&half, at);
+    run_steps(&half, 7, half.program.steps);
     read_all(&half, &got, &other);
     assert_int_equal(other, size);
     assert_memory_equal(got, wanted, (size_t)size);
@@ -265,7 +260,7 @@ TEST(muon_moves_filters_by_its_rate) {
     for (int64_t at = 0; at < program->steps; at++) {
         double norm = 0, moved = 0;
         read_parameter(&session, "layer1.conv.weight", D9_BUFFER_STATE, before, &count);
-        step(&session, at);
+        run_steps(&session, at, at + 1);
         read_parameter(&session, "layer1.conv.weight", D9_BUFFER_STATE, after, &count);
         const double rate =
             24 * d9_schedule_at(&config->train.lr, at, program->steps_per_epoch, program->extent.epochs);
