@@ -1,6 +1,7 @@
 /* Configurations: edits on the command line, inheritance, and lack of memory. */
 #include "config_testing.h"
 #include "tests/support/each_call.h"
+#include "tests/support/runs.h"
 
 static double celu_alpha(const d9_config *config) {
     d9_text text;
@@ -75,21 +76,16 @@ TEST(test_refuses_edits, reset) {
     assert_refused("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
-static char folder[256];
+static char folder[RUN_PATH_BYTES];
 
 static int make_folder(void **state) {
-    reset(state);
-    snprintf(folder, sizeof folder, "%s/test-config.XXXXXX", D9_BINARY_DIR);
-    if (!mkdtemp(folder) || chdir(folder) != 0) return -1;
-    return d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
+    (void)state, run_folder_make(folder);
+    return chdir(folder) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
 }
 
 static int remove_folder(void **state) {
-    (void)state;
-    static const char *const names[] = {"a.yaml", "b.yaml", "sub/c.yaml", "sub/a.yaml"};
-    for (int i = 0; i < COUNT(names); i++) unlink(names[i]);
-    rmdir("sub");
-    return chdir(D9_SOURCE_DIR) || rmdir(folder);
+    (void)state, run_folder_remove(folder);
+    return chdir(D9_SOURCE_DIR);
 }
 
 static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }

@@ -338,33 +338,30 @@ TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
-    uint8_t zeros[ARRAY_IMAGES] = {0};
+    const uint8_t zeros[ARRAY_IMAGES] = {0}, gap[ARRAY_IMAGES] = {[3] = 2};
     refused(folder, array_options, D9_DATA, "images.npy");
     write_arrays(folder, "", images);
     refused(folder, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
-    write_npy(folder, "labels.npy", NPY("<i2", "12,"), negative, sizeof negative);
-    refused(folder, array_options, D9_DATA, "labels.npy 3 -1 0 65535");
-    write_npy(folder, "labels.npy", NPY("<i8", "12,"), lowest, sizeof lowest);
-    refused(folder, array_options, D9_DATA, "labels.npy 0 -9223372036854775808");
-    write_npy(folder, "labels.npy", NPY("<u8", "12,"), lowest, sizeof lowest);
-    refused(folder, array_options, D9_DATA, "labels.npy 0 9223372036854775808");
-    write_npy(folder, "labels.npy", NPY("<i8", "12,"), lowest, sizeof lowest - 8);
-    refused(folder, array_options, D9_DATA, "labels.npy 88 96");
-    write_npy(folder, "labels.npy", NPY(">i2", "12,"), negative, sizeof negative);
-    refused(folder, array_options, D9_DATA, "labels.npy <i8");
-    write_npy(folder, "labels.npy", NPY("<U1", "12,"), lowest, 48);
-    refused(folder, array_options, D9_DATA, "labels.npy");
-    write_npy(folder, "labels.npy", NPY("|O", "12,"), lowest, 48);
-    refused(folder, array_options, D9_DATA, "labels.npy");
-    write_npy(folder, "labels.npy", NPY("<i2", "11,"), negative, sizeof negative - 2);
-    refused(folder, array_options, D9_DATA, "labels.npy 11 12");
-    write_npy(folder, "labels.npy", NPY("<f4", "6,"), negative, sizeof negative);
-    refused(folder, array_options, D9_DATA, "labels.npy");
-    write_npy(folder, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
-    refused(folder, array_options, D9_DATA, "labels.npy");
-    zeros[3] = 2;
-    write_npy(folder, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
-    refused(folder, array_options, D9_DATA, "1 2");
+    const struct {
+        const char *head;
+        const void *labels;
+        size_t size;
+        const char *words;
+    } bad[] = {{NPY("<i2", "12,"), negative, sizeof negative, "labels.npy 3 -1 0 65535"},
+               {NPY("<i8", "12,"), lowest, sizeof lowest, "labels.npy 0 -9223372036854775808"},
+               {NPY("<u8", "12,"), lowest, sizeof lowest, "labels.npy 0 9223372036854775808"},
+               {NPY("<i8", "12,"), lowest, sizeof lowest - 8, "labels.npy 88 96"},
+               {NPY(">i2", "12,"), negative, sizeof negative, "labels.npy <i8"},
+               {NPY("<U1", "12,"), lowest, 48, "labels.npy"},
+               {NPY("|O", "12,"), lowest, 48, "labels.npy"},
+               {NPY("<i2", "11,"), negative, sizeof negative - 2, "labels.npy 11 12"},
+               {NPY("<f4", "6,"), negative, sizeof negative, "labels.npy"},
+               {NPY("|u1", "12,"), zeros, sizeof zeros, "labels.npy"},
+               {NPY("|u1", "12,"), gap, sizeof gap, "1 2"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_npy(folder, "labels.npy", bad[i].head, bad[i].labels, bad[i].size);
+        refused(folder, array_options, D9_DATA, bad[i].words);
+    }
     static const struct {
         const char *head, *words;
     } wrong[] = {

@@ -1,25 +1,25 @@
 /* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records: pairs, intervals,
  * Holm, shares, epochs saved, verdicts. statistics.c tests the statistics. */
 #include "core/system.h"
-#include "core/listing.h"
 #include "record/safetensors.h"
 #include "report/report.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static char folder[64];
+static char folder[RUN_PATH_BYTES];
 static json_t *arms, *runs; /* of the next experiment.json */
 static d9_report *report;   /* the last that was read */
 
 static int set_up(void **state) {
     (void)state;
-    snprintf(folder, sizeof folder, "report.XXXXXX");
+    run_folder_make(folder);
     arms = json_array(), runs = json_array();
-    return mkdtemp(folder) ? 0 : -1;
+    return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    d9_report_free(&context, report), d9_folder_remove(&context, folder), json_decref(arms), json_decref(runs);
+    d9_report_free(&context, report), run_folder_remove(folder), json_decref(arms), json_decref(runs);
     report = NULL;
     return 0;
 }
@@ -103,17 +103,17 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
 
 /* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *accuracies) {
-    char at[256], path[340];
+    char at[256];
     const char *epochs = strstr(name, "train.epochs=");
     list_arm(name, baseline, name);
     for (int i = 0; i < count; i++) {
         list_run(name, first_seed + i, name, at);
-        snprintf(path, sizeof path, "%s/%s", folder, at);
-        OK(d9_directory_make(&context, path));
-        strcat(path, "/result.json");
-        write_json(path, json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1,
-                                   "accuracy_tta", accuracies[i], "config_hash", name, "seed", first_seed + i, "epochs",
-                                   "config", "train", "epochs", epochs ? strtod(epochs + 13, NULL) : 10.0));
+        OK(d9_directory_make(&context, run_path(folder, at)));
+        strcat(at, "/result.json");
+        write_json(run_path(folder, at),
+                   json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1, "accuracy_tta",
+                             accuracies[i], "config_hash", name, "seed", first_seed + i, "epochs", "config", "train",
+                             "epochs", epochs ? strtod(epochs + 13, NULL) : 10.0));
     }
 }
 
@@ -126,10 +126,9 @@ static void add_twin(const char *name, const char *baseline, const char *other, 
 
 /* Reads the report of the arms and runs added since the last report. */
 static void finish(void) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/experiment.json", folder);
-    write_json(path, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid",
-                               "target", 94.0, "arms", arms, "runs", runs));
+    write_json(run_path(folder, "experiment.json"),
+               json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid", "target",
+                         94.0, "arms", arms, "runs", runs));
     arms = json_array(), runs = json_array();
     d9_report_free(&context, report);
     OK(d9_report_read(&context, folder, &report));
@@ -213,10 +212,9 @@ TEST(test_answers, set_up, tear_down) {
     const d9_tensor tensors[] = {{"top1", D9_TENSOR_I32, shape, top1, sizeof top1},
                                  {"confidence", D9_TENSOR_F32, shape, confidence, sizeof confidence},
                                  {"label", D9_TENSOR_I32, shape, label, sizeof label}};
-    char path[128];
     add_arm("alone", NULL, 1, 1, high);
-    snprintf(path, sizeof path, "%s/runs/alone/seed1/predictions.safetensors", folder);
-    OK(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
+    OK(d9_safetensors_write(&context, run_path(folder, "runs/alone/seed1/predictions.safetensors"), tensors, 3, NULL,
+                            0));
     finish();
     const d9_report_predictions *predictions = &report->predictions;
     assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
