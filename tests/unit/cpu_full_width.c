@@ -5,8 +5,6 @@
 #include "tests/support/test.h"
 
 static void check(const char *backend, const char *precision, bool poisoned) {
-    d9_context context;
-    d9_context_init(&context);
     char yaml[1024];
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);

@@ -192,10 +192,8 @@ static bool is_time(const char *name) {
 }
 
 static void compare_checkpoints(const draw *d, const char *whole_folder, const char *parts_folder) {
-    d9_context context;
     d9_safetensors *whole, *parts;
     int compared = 0;
-    d9_context_init(&context);
     OK(d9_safetensors_read(&context, run_path(whole_folder, "checkpoint.safetensors"), &whole));
     OK(d9_safetensors_read(&context, run_path(parts_folder, "checkpoint.safetensors"), &parts));
     if (whole->tensor_count != parts->tensor_count) FAIL(d, "one checkpoint has more tensors than the other");
