@@ -116,9 +116,8 @@ static void make_package(const char *folder) {
 static void check_records(const char *decoded, const char *name, int first) {
     uint8_t *bytes;
     size_t size;
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/decoded/%s", f->folder, name);
-    assert_ints(d9_file_read_limited(&context, path, D9_IMAGE_MAX_BYTES, &bytes, &size), D9_OK, size, BATCH_BYTES);
+    assert_ints(d9_file_read_limited(&context, run_path(decoded, name), D9_IMAGE_MAX_BYTES, &bytes, &size), D9_OK, size,
+                BATCH_BYTES);
     for (int i = 0; i < IMAGES; i++) assert_int_equal(bytes[i * 3073], (first + i) / 3 % 10);
     const uint8_t *planes = bytes + 300 * 3073 + 1;
     for (int pixel = 0; pixel < PIXELS; pixel++)

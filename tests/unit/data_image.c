@@ -116,11 +116,11 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
     uint8_t file[sizeof jpeg.bytes]; /* counts for more values than the segment has */
     memcpy(file, jpeg.bytes, jpeg.size);
     file[first + 5] = 200;
-    refused(file, sizeof file, 0, "");
-    assert_true(d9_jpeg_is_decodable(jpeg, sizeof jpeg));
-    memcpy(file, jpeg, sizeof jpeg); /* one more is too many */
+    refused(file, jpeg.size, 0, "");
+    assert_true(d9_jpeg_is_decodable(jpeg.bytes, jpeg.size));
+    memcpy(file, jpeg.bytes, jpeg.size); /* one more is too many */
     file[first + 5]++;
-    assert_false(d9_jpeg_is_decodable(file, sizeof file));
+    assert_false(d9_jpeg_is_decodable(file, jpeg.size));
 }
 
 /* A JPEG without its tables must decode to grey, regardless of earlier contents of memory. */

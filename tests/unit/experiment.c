@@ -364,7 +364,7 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teard
     write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the same configuration, but seed 1 */
     d9_release(&context, bytes);
     assert_refusal(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
-    d9_context_clear(&context), d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);
+    d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);
     d9_experiment_free(&context, other);
 }
 

@@ -334,10 +334,10 @@ TEST(test_shifted_views) {
     }
     assert_true(b.program.eval.nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 2);
     assert_true(b.program.views.alone == 0 && d9_views_per_image(&b.program.views) == 6);
-    drop(&b);
+    program_drop(&b);
     build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);
     assert_true(b.program.views.alone == 0.75 && d9_views_per_image(&b.program.views) == 2.25);
-    drop(&b);
+    program_drop(&b);
     build(TINY, "multicrop_tta: {even: on}, flip_tta: {}", &b);
     assert_int_equal(b.program.views.count, 6);
     for (int v = 0; v < 6; v++) assert_true(fabs(b.program.views.view[v].weight - 1.0 / 6) <= 1e-16);
