@@ -64,7 +64,7 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 [ "$(widest '^(time|    )')" -lt 120 ] || fail "the clocks are $(widest '^(time|    )') columns wide"
 
 # ---- evaluations move the live line ----
-on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=40000 --out evaluated
+on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=4000 --out evaluated
 shows '^  1/2 .*  evaluating [0-9]+%'
 
 # ---- narrow: no wrapping; epoch, loss and time left are shown ----
@@ -105,7 +105,7 @@ shows 'stopping after the current batch'
 shows '^about [0-9.]+ (minutes|hours) with evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
-after='with its evaluations'
+after='with evaluations|[\r\n]    2 +[0-9]'
 minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # of 5000 epochs; a minute and a quarter:
 on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
 hides '^about 1 minutes'
