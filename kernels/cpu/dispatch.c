@@ -46,8 +46,10 @@ bool d9_cpu_has_amx_bf16(void) {
 }
 
 static const level_row levels[] = {{&d9_cpu_loops_plain, always},
+#ifndef D9_FEW_LEVELS
                                    {&d9_cpu_loops_v2, has_v2},
                                    {&d9_cpu_loops_v3, has_v3},
+#endif
                                    {&d9_cpu_loops_v4, has_v4},
                                    {&d9_cpu_loops_v4bf16, has_v4bf16}};
 #else
