@@ -12,10 +12,10 @@ static const char yaml[] =
     "precision: f32\n"
     "threads: 1\n"
     "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
-    "data: {dataset: synthetic, synthetic_train: 96, synthetic_test: 60}\n"
+    "data: {dataset: synthetic, synthetic_train: 96, synthetic_test: 60, image_size: 16}\n"
     "train: {epochs: 2, batch_size: 24, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}\n"
     "tricks: {crop: {pad: 4}, flip: {}, ghost_batchnorm: {group_size: 12}, ema: {every: 2}, flip_tta: {}}\n";
-enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 32 * 32 * 3 };
+enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 16 * 16 * 3 };
 
 static char folder[RUN_PATH_BYTES]; /* of the test */
 
@@ -93,7 +93,7 @@ TEST_WITH(dawn9_context *context, configurations, set_up, tear_down) {
 /* The synthetic data set's test images. */
 static d9_dataset *test_images(d9_context *context) {
     d9_dataset *dataset;
-    const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST};
+    const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST, .image_size = 16};
     d9_context_init(context);
     test_ok(context, d9_dataset_load(context, &options, &dataset));
     return dataset;
@@ -160,7 +160,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     ok(context, dawn9_model_save(model, path));
     refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
     ok(context, dawn9_model_open(context, path, NULL, &opened));
-    assert_ints(dawn9_model_height(opened), 32, dawn9_model_width(opened), 32, dawn9_model_classes(opened), CLASSES);
+    assert_ints(dawn9_model_height(opened), 16, dawn9_model_width(opened), 16, dawn9_model_classes(opened), CLASSES);
     assert_non_null(dawn9_model_class_name(opened, 0));
     assert_null(dawn9_model_class_name(opened, -1));
     assert_null(dawn9_model_class_name(opened, CLASSES));
