@@ -394,7 +394,8 @@ static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape)
 static const int64_t some_sizes[] = {1, 2, 4, 5, 8, 9, 17, 0},
                      many_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 0};
 
-/* Combines every height with every width, cycling through channels, padding and images. */
+/* Combines every height with every width, cycling through channels, padding and images. Of `some_sizes`, windows other
+ * than 3x3 take two combinations of five, which still meet every padding, number of images and pair of channels. */
 static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, int window, int stride) {
     static const int64_t channels[] = {1, 3, 16, 27, 32, 64, 65};
     int compared = 0, turn = window + stride;

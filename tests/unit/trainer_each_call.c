@@ -40,7 +40,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
     run_assert_equal(&again, whole, what);
 }
 
-enum { SOME = 40 / TEST_SHARE }; /* of each kind */
+enum { SOME = 20 / TEST_SHARE }; /* of each kind */
 static bool every;
 
 TEST_WITH(run_bench *b, test_each_call, run_bench_set_up, run_bench_tear_down) {

@@ -1,5 +1,6 @@
 /* Runs on a failing disk: the documented status, a message with the file, and no partial file. */
 #include "tests/support/runs.h"
+#include "tests/support/share.h"
 #include "tests/support/test.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -134,23 +135,24 @@ TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
         "model.safetensors", "submission.json", "result.json"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        for (fault f = FAULT_OPEN; f < FAULTS; f++) {
-            char what[64];
-            disk d = {.fault = f, .victim = files[i], .room = INT64_MAX, .marked = -1};
-            d9_system system = system_on(&d);
-            snprintf(what, sizeof what, "%s of %s", fault_names[f], files[i]);
-            d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
-            run_report report = run_train(&options, &system);
-            check_failed(b, &report, &d, what);
-            if (!strstr(report.message, files[i])) fail_msg("%s: \"%s\" does not name it", what, report.message);
-            assert_recovers(b, what);
-        }
+    enum { KINDS = FAULTS - FAULT_OPEN, CASES = sizeof files / sizeof *files * KINDS };
+    for (int i = 0; i < CASES; i += TEST_SHARE) {
+        const char *file = files[i / KINDS];
+        char what[64];
+        disk d = {.fault = FAULT_OPEN + i % KINDS, .victim = file, .room = INT64_MAX, .marked = -1};
+        d9_system system = system_on(&d);
+        snprintf(what, sizeof what, "%s of %s", fault_names[d.fault], file);
+        d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
+        run_report report = run_train(&options, &system);
+        check_failed(b, &report, &d, what);
+        if (!strstr(report.message, file)) fail_msg("%s: \"%s\" does not name it", what, report.message);
+        assert_recovers(b, what);
+    }
 }
 
 /* A disk that is full after some number of bytes, anywhere in the run. */
 TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
-    enum { CASES = 25 };
+    enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&whole);
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};

@@ -251,16 +251,21 @@ TEST(test_unspoilt) {
     }
 }
 
-/* Each expected tensor in turn, one percent too large. */
+/* Each expected tensor in turn, one percent too large: in each round, the next one of every row. */
 TEST(test_each_tensor_one_percent) {
     fixture *f = *state;
-    int spoilt = 0;
-    for (int i = 0; i < f->tensor_count; i++) {
-        if (!group_of(f->tensors[i].name)) continue;
-        assert_fail(f, &i, 1, SCALED, "f64");
-        spoilt++;
+    int all = 0;
+    for (int round = 0, count = 1; count > 0; round++, all += count) {
+        int spoilt[GROUPS], seen[GROUPS] = {0};
+        count = 0;
+        for (int i = 0; i < f->tensor_count; i++)
+            for (int g = 0; g < GROUPS; g++) {
+                const char *group = group_of(f->tensors[i].name);
+                if (group && strcmp(group, groups[g]) == 0 && seen[g]++ == round) spoilt[count++] = i;
+            }
+        if (count > 0) assert_fail(f, spoilt, count, SCALED, "f64");
     }
-    assert_int_equal(spoilt, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
+    assert_int_equal(all, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
 }
 
 /* In f32, a row beyond its limit is compared with the case's sensitivity, which is far below one percent. */
@@ -276,7 +281,7 @@ static void test_first_and_last(fixture *f, wrong how) {
         pick(f, first, spoilt);
         assert_fail(f, spoilt, GROUPS, how, "f64");
         assert_fail(f, spoilt, GROUPS, how, "f32");
-        for (int g = 0; g < GROUPS; g++) assert_fail(f, &spoilt[g], 1, how, "f32");
+        for (int g = 0; first && g < GROUPS; g++) assert_fail(f, &spoilt[g], 1, how, "f32");
     }
 }
 
