@@ -29,17 +29,9 @@ static void add_batch(training *t) {
     const d9_shape all = {4, {SAMPLES, 9, 7, 3}}, batch = {4, {IMAGES, 9, 7, 3}};
     const d9_value_id order =
         op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(IMAGES * STEPS_PER_EPOCH), 0, SAMPLES - 1);
-    const d9_augment_attributes attributes = {
-        IMAGES,
-        IMAGES,
-        STEPS_PER_EPOCH,
-        SAMPLES,
-        {11,
-         9,
-         7,
-         9,
-         7,
-         {[D9_AUGMENT_CROP] = {2}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {3}}}};
+    const d9_augment_rule rule = {
+        11, 9, 7, 9, 7, {[D9_AUGMENT_CROP] = {2}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {3}}};
+    const d9_augment_attributes attributes = {IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, rule};
     d9_node draw = {.op = D9_OP_DRAW, .inputs = {order}, .input_count = 1, .output_count = 1, .as.augment = attributes};
     draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
     d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = attributes};
@@ -101,6 +93,15 @@ static void make_training(training *t, const char *precision) {
     add_update(t);
 }
 
+/* The same, opened on the backend with default options; returns the gradient. */
+static d9_value_id open_training(training *t, op_live *live, const char *precision) {
+    make_training(t, precision);
+    op_open(live, &t->c, cuda, NULL);
+    return t->c.graph->nodes[2].inputs[1];
+}
+
+static void close_training(training *t, op_live *live) { op_close(live), op_case_free(&t->c); }
+
 static void assert_near(op_live *a, op_live *b, d9_value_id value, const char *what, int64_t step) {
     static double got[RIVAL_MANY], want[RIVAL_MANY];
     const int64_t count = op_count(a->c, value);
@@ -138,9 +139,7 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;
     double before[WEIGHTS], after[WEIGHTS], gradient[WEIGHTS];
-    make_training(&t, "fp16");
-    op_open(&live, &t.c, cuda, NULL);
-    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    const d9_value_id g = open_training(&t, &live, "fp16");
     memcpy(gradient, t.c.content[g], sizeof gradient);
     for (int s = 0; s < 4; s++) {
         const bool bad = s == 1 || s == 2;
@@ -157,7 +156,7 @@ TEST(a_gradient_that_is_not_finite_skips_the_step) {
     op_write(&live, g, gradient);
     op_step(&live, 4);
     assert_words(logged, "3 layer.weight.grad 2");
-    op_close(&live), op_case_free(&t.c);
+    close_training(&t, &live);
 }
 
 /* An infinite gradient of a parameter group must not skip the steps in which the group is not updated. */
@@ -217,7 +216,7 @@ static void run_scaled(const d9_backend_options *options, double weights[SCALED_
         op_read(&live, t.w, weights[s]);
         scales[s] = read_guard(&live).scale;
     }
-    op_close(&live), op_case_free(&t.c);
+    close_training(&t, &live);
 }
 
 /* A loss scale that is a power of two must not change the weights. Two good steps double it, a bad one halves it;
@@ -243,15 +242,13 @@ TEST(other_precisions_have_no_guard) {
     training t;
     op_live live;
     double w[WEIGHTS];
-    make_training(&t, "f32");
-    op_open(&live, &t.c, cuda, NULL);
-    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    const d9_value_id g = open_training(&t, &live, "f32");
     t.c.content[g][20] = INFINITY;
     op_write(&live, g, t.c.content[g]);
     op_step(&live, 0);
     op_read(&live, t.w, w);
     assert_true(fabs(w[20]) > 1e30 || w[20] != w[20]);
-    op_close(&live), op_case_free(&t.c);
+    close_training(&t, &live);
 }
 
 /* Nothing is timed before a reset; after it, every rule has a time, and rules that skipped steps have fewer runs. */
@@ -260,8 +257,7 @@ TEST(times_are_measured_after_a_reset) {
     training t;
     op_live live;
     d9_node_time rows[ROWS];
-    make_training(&t, "f32");
-    op_open(&live, &t.c, cuda, NULL);
+    open_training(&t, &live, "f32");
     for (int s = 0; s < STEPS; s++) op_step(&live, s);
     assert_int_equal(cuda->times(live.plan, rows, ROWS, true), 3);
     for (int r = 0; r < 3; r++) assert_true(rows[r].seconds == 0);
@@ -273,7 +269,7 @@ TEST(times_are_measured_after_a_reset) {
         assert_true(rows[r].seconds > 0 && rows[r].seconds < 10);
         assert_int_equal(rows[r].runs, r < 2 ? STEPS : STEPS / 3);
     }
-    op_close(&live), op_case_free(&t.c);
+    close_training(&t, &live);
 }
 
 /* The mask differs in every step, replayed or not, and the gradient uses the same one. */
