@@ -1,10 +1,5 @@
 /* cast, add, scale, fill, copy, activations: whole runs, tails, and unaligned arrays. */
 #include "tests/cuda_model/checks.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 static const int64_t counts[] = {1, 7, 8, 65, 2051}; /* the last: more than a block of runs */

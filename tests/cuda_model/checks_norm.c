@@ -1,11 +1,6 @@
 /* Batch norm, compared with the CPU in f32, stage by stage. Values are rounded to the storage type between stages, so
  * fused kernels must give the bits of unfused ones, except for the last unit. */
 #include "tests/cuda_model/checks.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 static const d9_kernel_norm shapes[] = {

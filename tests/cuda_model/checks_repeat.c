@@ -2,11 +2,6 @@
  * bits must be the same. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };

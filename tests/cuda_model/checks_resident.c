@@ -2,11 +2,6 @@
  * only the order of sums differs. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/room.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 /* images, height, width, channels, groups: of the norm */

@@ -1,5 +1,6 @@
 /* Every launcher of kernels/cuda on the CPU's execution model, compared with kernels/cpu and the formulas; and the
  * table of every __global__ function with the checks that ran it, none of which may be empty. */
+#include "core/system.h"
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/cuda_model/model.h"
@@ -47,18 +48,6 @@ static bool next_kernel(const char **text, char *name, size_t size) {
     return true;
 }
 
-static char *read_source(const char *folder, const char *name) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    char *text = calloc(1, 1 << 20);
-    assert_non_null(text);
-    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
 TEST(every_kernel_has_run) {
     const char *folder = D9_SOURCE_DIR "/kernels/cuda";
     static char rows[1 << 16];
@@ -68,8 +57,12 @@ TEST(every_kernel_has_run) {
     for (struct dirent *entry; (entry = readdir(listing));) {
         const char *dot = strrchr(entry->d_name, '.');
         if (!dot || strcmp(dot, ".cu") != 0) continue;
-        char *source = read_source(folder, entry->d_name), name[128], tests[1024];
-        const char *at = source;
+        char path[1024], name[128], tests[1024];
+        uint8_t *source;
+        size_t size;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        OK(d9_file_read(&context, path, &source, &size));
+        const char *at = (const char *)source;
         while (next_kernel(&at, name, sizeof name)) {
             const bool ran = has_run(name, tests, sizeof tests);
             if (!ran) print_message("%s: %s: no test ran it\n", entry->d_name, name);
@@ -78,7 +71,7 @@ TEST(every_kernel_has_run) {
             kernels++;
             blanks += !ran;
         }
-        free(source);
+        d9_release(&context, source);
     }
     closedir(listing);
     assert_true(kernels > 20);
