@@ -16,10 +16,9 @@ enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cud
 
 typedef struct d9_fake_counts {
     int64_t calls; /* of the runtime */
-    int64_t allocations, frees, writes, reads, memsets;
+    int64_t allocations, frees, writes, reads;
     int64_t waits; /* waits with queued work other than copies to the host */
     int64_t captures, instantiations, replays;
-    int64_t kernels;                       /* launched */
     int64_t convolutions, plans, surveyed; /* launched; built; requests for lists of choices */
     int64_t runs[D9_FAKE_CHOICES + 1];     /* convolutions by choice */
     int64_t on_zeros;                      /* inputs of convolutions that were all zero */
