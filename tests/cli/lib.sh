@@ -6,7 +6,8 @@ case $dawn9 in /*) ;; *) dawn9=$PWD/$dawn9 ;; esac
 # A script with cifar10 in its name needs the data set; $data is its folder.
 case $0 in
 *cifar10*)
-    data=$("$dawn9" data check cifar10 --json 2>/dev/null) || { echo "skipped: cifar10: it is not there; ./setup.sh --data gets it"; exit 77; }
+    data=$("$dawn9" data check cifar10 --json 2>/dev/null) ||
+        { echo "skipped: cifar10: it is not there; ./setup.sh --data gets it"; exit 77; }
     data=$(echo "$data" | python3 -c 'import json, os, sys; print(os.path.abspath(json.load(sys.stdin)["path"]))')
     ;;
 esac
