@@ -54,12 +54,13 @@ static d9_kernel_norm_state gpu_state(const site *s) {
         1e-5,     0.1};
 }
 
-/* norm(x) on the CPU, not rounded yet. */
-static float *normalise(site *s) {
+/* norm(x) on the CPU, not rounded yet, in training or in evaluation. */
+static float *normalise(site *s, bool evaluates) {
     float *y = d9_floats(s->count);
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = cpu_state(s);
-    d9_cpu_norm_forward(&s->cpu, &s->norm, d9_plain_in(s->x), &state, &none, s->cpu_scratch, d9_plain_out(y));
+    (evaluates ? d9_cpu_norm_eval : d9_cpu_norm_forward)(&s->cpu, &s->norm, d9_plain_in(s->x), &state, &none,
+                                                         s->cpu_scratch, d9_plain_out(y));
     return y;
 }
 
@@ -74,7 +75,7 @@ static void launch(d9_check *check, const site *s, const d9_array *y) {
 
 static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift) {
     site s = open_site(shape, store, shift, 0);
-    float *expected = normalise(&s);
+    float *expected = normalise(&s, false);
     d9_array y = d9_array_new(store, s.count, shift);
     launch(check, &s, &y);
     d9_check_array(check, "mean", s.mean, &s.gpu_mean, 1e-6);
@@ -142,25 +143,28 @@ static double tolerance_of(d9_kernel_store store) {
 
 typedef struct epilogue_case {
     int activation;
-    bool keeps_y, adds_first;
+    bool keeps_y, adds_first, evaluates;
 } epilogue_case;
 
 static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store,
                            const epilogue_case *how) {
+    const char *name = how->evaluates ? "norm_eval" : "norm_epilogue";
     site s = open_site(shape, store, 0, 0);
-    float *expected = normalise(&s), *sum = d9_floats(s.count);
+    float *expected = normalise(&s, how->evaluates), *sum = d9_floats(s.count);
     const float *addend = d9_random(store, s.count, 16);
     stage(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
     const d9_kernel_epilogue epilogue = {{how->activation, 0.3f}, d9_array_in(&b), how->adds_first, d9_array_out(&out)};
-    const d9_kernel_norm_state state = gpu_state(&s);
+    d9_kernel_norm_state state = gpu_state(&s);
+    if (how->evaluates) state.mean = state.inv_std = NULL;
     const d9_kernel_out kept = {how->keeps_y ? y.data : NULL, store};
-    d9_check_launch(
-        check, "norm_epilogue",
-        d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
+    d9_check_launch(check, name,
+                    (how->evaluates ? d9_cuda_norm_eval : d9_cuda_norm_forward)(
+                        NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
     if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance_of(store));
-    d9_check_array(check, "norm_epilogue last", sum, &out, tolerance_of(store));
+    d9_check_array(check, name, sum, &out, tolerance_of(store));
+    if (how->evaluates) d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
     d9_check_done(check);
 }
 
@@ -168,31 +172,13 @@ void d9_cuda_check_norm_epilogue(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 check_epilogue(check, &shapes[i], store,
-                               &(epilogue_case){activation, (activation & 1) == 0, ((activation + i) & 1) == 0});
+                               &(epilogue_case){activation, (activation & 1) == 0, ((activation + i) & 1) == 0, false});
         }
 }
 
 void d9_cuda_check_norm_eval(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            site s = open_site(&shapes[i], store, 0, 0);
-            float *expected = d9_floats(s.count), *sum = d9_floats(s.count);
-            const float *addend = d9_random(store, s.count, 17);
-            const d9_kernel_epilogue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
-            const d9_kernel_norm_state on_cpu = cpu_state(&s);
-            d9_cpu_norm_eval(&s.cpu, &s.norm, d9_plain_in(s.x), &on_cpu, &cpu_none, s.cpu_scratch,
-                             d9_plain_out(expected));
-            stage(&s, D9_ACT_CELU, addend, i & 1, expected, sum);
-            d9_array b = d9_array_of(store, s.count, 0, addend), out = d9_array_new(store, s.count, 0);
-            const d9_kernel_epilogue epilogue = {{D9_ACT_CELU, 0.3f}, d9_array_in(&b), i & 1, d9_array_out(&out)};
-            d9_kernel_norm_state state = gpu_state(&s);
-            state.mean = state.inv_std = NULL;
-            const d9_kernel_out dropped = {NULL, store};
-            d9_check_launch(
-                check, "norm_eval",
-                d9_cuda_norm_eval(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, dropped));
-            d9_check_array(check, "norm_eval", sum, &out, tolerance_of(store));
-            d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
-            d9_check_done(check);
+            check_epilogue(check, &shapes[i], store, &(epilogue_case){D9_ACT_CELU, false, i & 1, true});
         }
 }
 
@@ -205,7 +191,7 @@ typedef struct backward_case {
 
 static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
     site s = open_site(shape, how->store, how->shift, 0);
-    normalise(&s); /* computes mean and inv_std */
+    normalise(&s, false); /* computes mean and inv_std */
     float *dy = d9_random(how->store, s.count, 18), *dz = d9_floats(s.count);
     const float *reference = d9_random(how->store, s.count, 19);
     float *dx = d9_floats(s.count), *dscale = d9_floats(s.channels);

@@ -27,35 +27,10 @@ static void is_race(const char *name, int (*scenario)(void), const char *kernel,
     }
 }
 
-#define CLEAN(name)                is_clean(#name, d9_race_##name)
-#define RACE(name, kernel, reason) is_race(#name, d9_race_##name, kernel, reason)
-
-TEST(what_is_ordered_is_clean) {
-    CLEAN(barrier);
-    CLEAN(neighbour_bytes);
-    CLEAN(all_read);
-    CLEAN(launches);
-    CLEAN(syncwarp);
-    CLEAN(cluster);
-    CLEAN(ticket);
-    CLEAN(atomics);
-}
-
-TEST(what_is_not_is_a_race) {
-    RACE(no_barrier, "barrier_kernel", " of turn, and nothing orders them");
-    RACE(no_second, "barrier_kernel", " of turn, ");
-    RACE(shuffle, "lanes_kernel", " of turn, ");
-    RACE(some_lanes, "lanes_kernel", " of turn, ");
-    RACE(same_word, "same_kernel", " writes what thread ");
-    RACE(same_value, "same_kernel", " has written, in global memory, ");
-    RACE(half_words, "halves_kernel", " has written, ");
-    RACE(read_first, "read_first_kernel", "in global memory");
-    RACE(no_cluster, "cluster_kernel", " of turn, ");
-    RACE(early_end, "cluster_kernel", " of turn, ");
-    RACE(ticket_unwritten, "ticket_kernel", "in global memory");
-    RACE(ticket_unread, "ticket_kernel", "in global memory");
-    RACE(plain_atomic, "atomics_kernel", " by an atomic");
-}
+#define CLEAN(name)                is_clean(#name, d9_race_##name);
+#define RACE(name, kernel, reason) is_race(#name, d9_race_##name, kernel, reason);
+TEST(what_is_ordered_is_clean) { D9_ORDERED(CLEAN); }
+TEST(what_is_not_is_a_race) { D9_RACES(RACE); }
 
 static void run_check(const char *name, d9_cuda_check_function *run) {
     d9_model_seed(0);
