@@ -26,8 +26,6 @@ Y
     json ops.json '(sum("pool" in r["rule"] for r in d["rules"]) > 0) == ("'"$backend"'" == "cpu")'
     json ops.json 'all(any(w["choice"].startswith("own ") for w in r["algorithms"]) for r in d["rules"])'
     json ops.json 'd["fastest_bare_seconds"] <= sum(min(w["seconds"] for w in r["algorithms"]) for r in d["rules"]) * 1.5'
-    accepts "$dawn9" bench ops --config tiny.yaml
-    says '^  \* ' 'times the sum of fastest bare'
 done
 # The same as text, on the last backend.
 accepts "$dawn9" bench step --config tiny.yaml

@@ -253,7 +253,7 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
     dawn9_model_free(model);
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "32x32");
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
     dawn9_model_free(model);
 }
 

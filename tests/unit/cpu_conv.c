@@ -403,7 +403,8 @@ static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, i
         for (size_t w = 0; sizes[w]; w++, turn++) {
             const int pad = turn % (window < 4 ? 3 : 4);
             if (sizes[h] + 2 * pad < window || sizes[w] + 2 * pad < window) continue;
-            compared += check_case(kernel, shape_of(turn % 2 ? 7 : 1, sizes[h], sizes[w], channels[turn % 7],
+            if (sizes == some_sizes && window != 3 && turn % 5 > 1) continue;
+            compared += check_case(kernel, shape_of(turn % 2 ? 4 : 1, sizes[h], sizes[w], channels[turn % 7],
                                                     channels[turn / 7 % 7], window, stride, pad));
         }
     return compared;
