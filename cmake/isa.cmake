@@ -5,7 +5,7 @@ file(GLOB LOOP_SOURCES CONFIGURE_DEPENDS kernels/cpu/loops/*.c)
 # to compile there and find no more than AddressSanitizer's.
 if(DAWN9_SANITIZE)
   set_source_files_properties(kernels/cpu/loops/norm.c kernels/cpu/loops/winograd.c
-                              PROPERTIES COMPILE_OPTIONS "-O1;-fno-sanitize=undefined")
+                              PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
 endif()
 file(GLOB KERNEL_SOURCES CONFIGURE_DEPENDS kernels/cpu/*.c)
 
@@ -20,25 +20,29 @@ endif()
 add_library(dawn9_kernels STATIC ${KERNEL_SOURCES} ${AMX_SOURCES})
 target_link_libraries(dawn9_kernels PUBLIC dawn9_flags)
 
+if(NOT DAWN9_SANITIZE) # whose checks leave little to vectorise
+  set(loop_optimisation -O3)
+endif()
 function(dawn9_isa_level level)
   add_library(dawn9_loops_${level} OBJECT ${LOOP_SOURCES})
   target_link_libraries(dawn9_loops_${level} PRIVATE dawn9_flags)
   # Contraction differs between levels, so only integers and look-ups (augment.c) have the same bits on all of them. GCC
   # vectorises the selections in the exponentials only with -fno-trapping-math. Debug information has lines but no
   # variables, because with variables these unrolled loops take a third longer to compile.
-  target_compile_options(dawn9_loops_${level} PRIVATE -O3 $<$<CONFIG:RelWithDebInfo>:-g1>
+  target_compile_options(dawn9_loops_${level} PRIVATE ${loop_optimisation} $<$<CONFIG:RelWithDebInfo>:-g1>
                          -ffp-contract=fast -fno-trapping-math -fopenmp-simd ${ARGN})
-  if(DAWN9_FUZZ) # no fuzzed input controls these loops
-    target_compile_options(dawn9_loops_${level} PRIVATE -fno-sanitize=fuzzer-no-link)
-  endif()
   target_compile_definitions(dawn9_loops_${level} PRIVATE D9_LEVEL=${level})
   target_sources(dawn9_kernels PRIVATE $<TARGET_OBJECTS:dawn9_loops_${level}>)
 endfunction()
 
 dawn9_isa_level(plain)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  dawn9_isa_level(v2 -march=x86-64-v2)
-  dawn9_isa_level(v3 -march=x86-64-v3)
+  if(DAWN9_SANITIZE) # v2 and v3 are the code of plain with other instructions: sanitizers find nothing more there
+    target_compile_definitions(dawn9_kernels PRIVATE D9_FEW_LEVELS)
+  else()
+    dawn9_isa_level(v2 -march=x86-64-v2)
+    dawn9_isa_level(v3 -march=x86-64-v3)
+  endif()
   dawn9_isa_level(v4 -march=x86-64-v4 -mprefer-vector-width=512)
   dawn9_isa_level(v4bf16 -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512)
   target_compile_definitions(dawn9_kernels PRIVATE D9_X86_LEVELS)

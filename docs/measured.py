@@ -140,10 +140,15 @@ def gigabytes(bench, pattern):
     return sum(node["seconds"] * node["gigabytes_per_second"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
 
 
+def algorithms(rule):
+    """The timed algorithms of a rule of `bench ops`; "ways" is their key in the committed records."""
+    return rule["algorithms"] if "algorithms" in rule else rule["ways"]
+
+
 def bare_rates(path, pattern):
     """GFLOP/s per core of oneDNN's fastest algorithm for each convolution of `bench ops` after the stem, without reorders."""
     ops = record(path)
-    return [rule["gflop"] / ops["threads"] / min(way["bare_seconds"] for way in rule["ways"] if not way["choice"].startswith("own"))
+    return [rule["gflop"] / ops["threads"] / min(each["bare_seconds"] for each in algorithms(rule) if not each["choice"].startswith("own"))
             for rule in ops["rules"] if re.fullmatch(pattern, rule["node"]) and not rule["role"].startswith("stem")]
 
 

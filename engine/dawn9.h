@@ -1,7 +1,7 @@
 /* dawn9 as a library: trains a small image network, evaluates it, predicts with it. C, and C++ by extern "C".
  *
- *     dawn9_open -> dawn9_config_load -> dawn9_train      -> dawn9_model_save | dawn9_evaluate | dawn9_predict
- *                -> dawn9_model_open                      ->                    dawn9_evaluate | dawn9_features
+ *     dawn9_open -> dawn9_config_load -> dawn9_train -> dawn9_model_save, dawn9_evaluate, dawn9_predict, dawn9_features
+ *                -> dawn9_model_open                 -> (any of these)
  *
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
  * the next call. No function prints, exits, installs a signal handler or keeps global state. A context and what was
@@ -48,7 +48,7 @@ DAWN9_API const char *dawn9_commit(void);  /* Git commit that the library was bu
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_open(dawn9_context **context);
 DAWN9_API void dawn9_close(dawn9_context *context);
 
-/* Error message of the last call with this context or with a model made with it: one line; "" if it succeeded. */
+/* Error of the last call that returned a status, with this context or a model made with it: one line; "": no error. */
 DAWN9_API const char *dawn9_message(const dawn9_context *context);
 
 /* Sets the callback for warnings, one line each without a newline. NULL, the initial state: no warnings. */

@@ -32,8 +32,8 @@ typedef struct d9_kernel_norm {
 
 typedef struct d9_kernel_norm_state {  /* all f32 */
     const float *scale, *bias;         /* (C) */
-    float *running_mean, *running_var; /* (G, C): moved by `momentum` */
-    float *mean, *inv_std;             /* (G, C): written */
+    float *running_mean, *running_var; /* (G, C): moved by `momentum` in training */
+    float *mean, *inv_std;             /* (G, C): written in training */
     double epsilon, momentum;
 } d9_kernel_norm_state;
 

@@ -17,14 +17,15 @@ import math
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 from array import array
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from tensorfile import read, split
+
 STEPS = 12
-TYPES = {"F64": "d", "F32": "f", "I64": "q", "I32": "i", "U8": "B"}
 TIMES = re.compile("timeline|seconds|per_second|hours")  # of tensors that may differ
 
 
@@ -40,18 +41,6 @@ def in_words(error):
 
 
 # ---- reading a run: every value under its name ----
-
-
-def read_tensors(path):
-    """The metadata and {name: (shape, numbers)} of a safetensors file."""
-    with open(path, "rb") as file:
-        data = file.read()
-    (length,) = struct.unpack_from("<Q", data)
-    header, body, tensors = json.loads(data[8:8 + length]), memoryview(data)[8 + length:], {}
-    metadata = header.pop("__metadata__", {})
-    for name, entry in header.items():
-        tensors[name] = entry["shape"], array(TYPES[entry["dtype"]], body[slice(*entry["data_offsets"])].tobytes())
-    return metadata, tensors
 
 
 def is_statistic(name):
@@ -80,8 +69,8 @@ def sorted_rows(numbers, shape):
 def read_run(folder):
     """{name: numbers} of a finished run. What a checkpoint says of each value must be what the model file says: a
     reader that takes one value for another ends here."""
-    metadata, checkpoint = read_tensors(f"{folder}/checkpoint.safetensors")
-    _, model = read_tensors(f"{folder}/model.safetensors")
+    metadata, checkpoint = read(f"{folder}/checkpoint.safetensors")
+    _, model = read(f"{folder}/model.safetensors")
     with open(f"{folder}/result.json", encoding="utf-8") as file:
         result = json.load(file)
     if metadata["step"] != str(STEPS):
@@ -96,7 +85,7 @@ def read_run(folder):
             raise Wrong(f"{folder}: {evaluated}/{name} of the checkpoint is not that of the model file")
         values[f"model/{name}"] = model[name][1]
     for file in ("logits", "predictions"):
-        for name, (_, numbers) in read_tensors(f"{folder}/{file}.safetensors")[1].items():
+        for name, (_, numbers) in read(f"{folder}/{file}.safetensors")[1].items():
             values[f"{file}/{name}"] = numbers
     for name in ("accuracy", "accuracy_tta"):
         values[f"result/{name}"] = array("d", [result[name]])
@@ -132,10 +121,9 @@ def compare_runs(old, new):
 
 def tensor_bytes(path):
     """The names of a file's tensors, and where in the file each begins."""
-    with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-    return [(name, 8 + length + entry["data_offsets"][0]) for name, entry in header.items() if name != "__metadata__"]
+    _, header, body = split(path)
+    begin = os.path.getsize(path) - len(body)
+    return [(name, begin + entry["data_offsets"][0]) for name, entry in header.items()]
 
 
 def self_check(run):

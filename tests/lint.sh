@@ -278,39 +278,32 @@ lint() {
 # ---- the proof that the rules bite ----
 
 planted=0
-plant() { # FILE, PATTERN of the complaint, text: in a tree that holds nothing else
+tree() { # FILE TEXT [FILE TEXT]: a tree that holds nothing else; its complaints go to $scratch/said
     rm -rf "$scratch/tree"
-    mkdir -p "$scratch/tree/$(dirname "$1")"
-    printf '%s\n' "$3" >"$scratch/tree/$1"
+    while [ $# -gt 0 ]; do
+        mkdir -p "$scratch/tree/$(dirname "$1")"
+        printf '%s\n' "$2" >"$scratch/tree/$1"
+        shift 2
+    done
     planted=$((planted + 1))
-    if lint "$scratch/tree" >"$scratch/said"; then
-        echo "lint: not noticed in $1: $3"
-        return 1
-    fi
-    [ "$(wc -l <"$scratch/said")" = 1 ] && grep -Eq "$2" "$scratch/said" && return 0
-    echo "lint: one complaint like '$2' expected about $1, these came:"
+    lint "$scratch/tree" >"$scratch/said"
+}
+misjudged() { # WHAT
+    echo "lint: $1; these complaints came:"
     cat "$scratch/said"
     return 1
 }
-circle() { # FILE, text, FILE, text: that include each other
-    rm -rf "$scratch/tree"
-    mkdir -p "$scratch/tree/$(dirname "$1")" "$scratch/tree/$(dirname "$3")"
-    printf '%s\n' "$2" >"$scratch/tree/$1"
-    printf '%s\n' "$4" >"$scratch/tree/$3"
-    planted=$((planted + 1))
-    lint "$scratch/tree" >"$scratch/said" || [ "$(grep -c 'on a circle of folders' "$scratch/said")" != 2 ] || return 0
-    echo "lint: no circle noticed between $1 and $3, these came:"
-    cat "$scratch/said"
-    return 1
+plant() { # FILE, PATTERN of its only complaint, TEXT
+    ! tree "$1" "$3" && [ "$(wc -l <"$scratch/said")" = 1 ] && grep -Eq "$2" "$scratch/said" && return 0
+    misjudged "one complaint like '$2' expected about $1: $3"
 }
-spare() { # FILE, text that breaks no rule
-    rm -rf "$scratch/tree"
-    mkdir -p "$scratch/tree/$(dirname "$1")"
-    printf '%s\n' "$2" >"$scratch/tree/$1"
-    planted=$((planted + 1))
-    lint "$scratch/tree" && return 0
-    echo "lint: complained about the innocent $1: $2"
-    return 1
+circle() { # FILE TEXT FILE TEXT: that include each other
+    tree "$@" || [ "$(grep -c 'on a circle of folders' "$scratch/said")" != 2 ] || return 0
+    misjudged "no circle noticed between $1 and $3"
+}
+spare() { # FILE TEXT: no rule is broken
+    tree "$@" && return 0
+    misjudged "complaint about the innocent $1: $2"
 }
 
 prove() {

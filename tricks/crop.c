@@ -1,4 +1,4 @@
-/* crop: a random crop of the image's own size from its reflect-padded copy. */
+/* crop: a random crop from the reflect-padded image, as large as the image (smaller in the steps of `progressive`). */
 #include "tricks/trick.h"
 
 typedef struct crop {

@@ -12,8 +12,8 @@ static d9_status copy_channels(d9_context *context, const d9_initializer *self, 
     return D9_OK;
 }
 
-/* Leaves out 1x1 convolutions: they mix channels, and those of a shortcut change their number. */
-static bool takes(const d9_value *value) {
+/* True for learned convolutions above 1x1: 1x1 ones mix channels, and those of a shortcut change their number. */
+static bool is_initialised(const d9_value *value) {
     return value->kind == D9_VALUE_PARAMETER && value->trainable && value->shape.rank == 4 && value->shape.d[1] > 1;
 }
 
@@ -21,7 +21,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     (void)opaque;
     int edits = 0;
     for (int v = 0; v < graph->value_count; v++) {
-        if (!takes(&graph->values[v])) continue;
+        if (!is_initialised(&graph->values[v])) continue;
         graph->values[v].init.name = "dirac";
         graph->values[v].init.adjust = copy_channels;
         edits++;

@@ -1,5 +1,5 @@
 /* ema: evaluates a moving average of parameters and running statistics, a = m^every * a + (1 - m^every) * x, updated
- * every few steps. It starts from the initial state. */
+ * every few steps. The average starts from their initial values. */
 #include "tricks/trick.h"
 
 #include <math.h>

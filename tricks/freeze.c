@@ -1,9 +1,9 @@
 /* freeze: freezes the first layers before the run ends; from then on their gradients are not computed.
  *
  * `until` has a share of the run for each of the first learned convolutions: until: [0.6, 0.6, 0.8] freezes two of them
- * after 0.6 of the steps and the third after 0.8. Parameters between a convolution and the next one are frozen with it.
- * The learning rate schedule of a layer ends when the layer is frozen, so that its rate has fallen by then: knots in
- * percent and from the end refer to the layer's own steps, knots in epochs to the run's. */
+ * after 0.6 of the steps and the third after 0.8. All parameters before the next convolution are frozen with it. A
+ * layer's learning rate schedule ends when the layer is frozen, so that its rate has fallen by then: knots in percent
+ * and from the end refer to the layer's own steps, knots in epochs to the run's. */
 #include "tricks/trick.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  * The small network, airbench's with `widths` and two convolutions per group, computes the loss of every image of the
  * step, and the network trains on the `share` with the largest losses. Every `every` steps the small network trains on
- * these images as well. It has the tricks that find something to edit in it. With train.decoupled a learning rate is
- * per 1024 images that the network trains on. */
+ * these images as well. The tricks of the run that find something to edit in the small network apply to it, too. With
+ * train.decoupled a learning rate is per 1024 images that the network trains on. */
 #include "tricks/trick.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* patch_whitening: a fixed whitening convolution before the stem.
+/* patch_whitening: a fixed whitening convolution before the stem. With size 3:
  *
  *   stem conv 3x3, 3 -> c   becomes   whiten 3x3, 3 -> 27 (frozen)  then  conv 1x1, 27 -> c
  *
  * Row j of the filters is eigenvector j of the patch covariance over sqrt(eigenvalue j + epsilon), largest
- * eigenvalue first. Patches come from the first `images` training images, unpadded, not re-centred. */
+ * eigenvalue first. Patches come from the first `images` training images, unpadded; their mean is not subtracted. */
 #include "step/patches.h"
 #include "tricks/trick.h"
 
@@ -27,7 +27,7 @@ static d9_status fill(d9_context *context, const d9_initializer *self, const d9_
     return d9_whitening_filters(context, &whitening, site, values, count);
 }
 
-/* Does the convolution keep the size of the image, as the 3x3 and 1x1 convolutions that replace it do? */
+/* Does the convolution keep the size of the image, as the two convolutions that replace it do? */
 static bool keeps_size(const d9_conv_attributes *c) { return c->stride == 1 && 2 * c->pad + 1 == c->kernel; }
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
@@ -49,7 +49,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     frozen->init =
         (d9_initializer){.name = "patch_whitening", .fill = fill, .phase = D9_INIT_FROM_IMAGES, .options = self};
 
-    d9_edit_conv_inputs(graph, stem, d, (d9_conv_attributes){1, 1, 0}); /* the 1x1 that mixes the 27 */
+    d9_edit_conv_inputs(graph, stem, d, (d9_conv_attributes){1, 1, 0}); /* the 1x1 on the whitened channels */
     D9_TRY(d9_edit_insert(context, graph, graph->image, &whiten, NULL));
 done:
     return status;

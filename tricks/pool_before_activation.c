@@ -1,7 +1,7 @@
 /* pool_before_activation: moves max pooling ahead of the activation, or ahead of the norm too.
  *
  *   conv norm act pool  ->  conv norm pool act    before_act: exact for an increasing activation; needs no norm
- *                       ->  conv pool norm act    before_norm: the norm reads a quarter of the values */
+ *                       ->  conv pool norm act    before_norm: a quarter of the values to normalise after a 2x2 pool */
 #include "tricks/trick.h"
 
 typedef struct pool_before_activation {

@@ -60,7 +60,7 @@ typedef struct d9_measured {
 } d9_measured;
 const d9_measured *d9_measured_at(int index); /* NULL past the end */
 
-/* Fails with D9_USAGE and "TRICK finds nothing to edit: WHY; --without TRICK leaves it out". */
+/* Fails with D9_USAGE: the trick finds nothing to edit, for the reason `why`; --without leaves it out. */
 d9_status d9_trick_refuse(d9_context *context, const char *trick, const char *why);
 
 #endif

@@ -3,9 +3,9 @@
  *
  *   conv k x k, 3 -> 2 * 3 k^2 (frozen), bias, act, and then the network
  *
- * Filter j is patch eigenvector j over sqrt(eigenvalue j + epsilon), as in patch_whitening; filter d + j is its
- * negative, so that an activation which cuts off negative values loses nothing. A network whose first convolution has
- * this form and a bias (airbench) keeps it; others get a new layer, and their first convolution reads its output. */
+ * Filter j of the first 3 k^2 is patch eigenvector j over sqrt(eigenvalue j + epsilon), as in patch_whitening; the
+ * others are their negatives, so that an activation that cuts off negative values loses nothing. A network whose first
+ * convolution has this form and a bias (airbench) keeps it; others get a new layer in front of theirs. */
 #include "step/patches.h"
 #include "tricks/trick.h"
 
@@ -55,7 +55,7 @@ static d9_node_id bias_of(const d9_graph *graph, d9_node_id conv) {
 }
 
 /* Does the convolution have this size, the number of filters of a whitening layer, and a bias? */
-static bool is_layer(const d9_graph *graph, d9_node_id conv, int64_t size) {
+static bool is_whitening_layer(const d9_graph *graph, d9_node_id conv, int64_t size) {
     const d9_shape *shape = &graph->values[graph->nodes[conv].inputs[1]].shape;
     return shape->d[1] == size && shape->d[0] == 2 * size * size * shape->d[3] && bias_of(graph, conv) != D9_NONE;
 }
@@ -89,7 +89,7 @@ static d9_status on_model(d9_context *context, const void *opaque, d9_graph *gra
     const d9_node_id stem = d9_edit_stem(graph);
     if (stem == D9_NONE || graph->nodes[stem].as.conv.stride != 1)
         return d9_trick_refuse(context, "whitening_bias", "no convolution of stride 1 reads the image alone");
-    if (!is_layer(graph, stem, self->size)) {
+    if (!is_whitening_layer(graph, stem, self->size)) {
         if (self->size % 2 == 0)
             return d9_fail(context, D9_USAGE,
                            "tricks.whitening_bias.size is %lld; it must be odd: the first layer of this network is no "

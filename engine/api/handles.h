@@ -1,4 +1,4 @@
-/* Definitions of the handles of dawn9.h, and functions that start and end every API call. */
+/* Definitions of the handles of dawn9.h, and functions that begin and end API calls. */
 #ifndef D9_API_HANDLES_H
 #define D9_API_HANDLES_H
 
@@ -21,21 +21,21 @@ struct dawn9_config {
 struct dawn9_model {
     d9_context *context;
     dawn9_config *config;
-    char *name;     /* the file, or the title of the run, for messages */
+    char *name;     /* path of the file, or title of the configuration that trained it; for messages */
     uint8_t *bytes; /* content of the model.safetensors file */
     size_t size;
     d9_safetensors *file;        /* the decoded `bytes` */
     d9_description *description; /* metadata of `file` */
-    d9_predictor predictor;      /* predictor.context is NULL until it is opened */
+    d9_predictor predictor;      /* opened by the first prediction; predictor.context is NULL before */
 };
 
-/* Clears the failure of the previous call. Every API function that can fail calls it first, except dawn9_open. */
+/* Clears the error message of the previous call. Every API function that can fail calls it first, except dawn9_open. */
 static inline d9_context *d9_api_begin(d9_context *context) {
     d9_context_clear(context);
     return context;
 }
 
-/* Converts a status: the engine's numbers are also the public ones, except interrupts. */
+/* Converts the engine's status: interrupts become DAWN9_STOPPED; all others have equal numbers. */
 static inline dawn9_status d9_api_end(d9_status status) {
     return d9_status_is_interrupt(status) ? DAWN9_STOPPED : (dawn9_status)status;
 }

@@ -1,4 +1,4 @@
-/* The public API: models. A model is a file in memory; its network is planned at first use. See dawn9.h. */
+/* The public API: models. A model is a file in memory; predictions plan its network as needed, evaluations always. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST_IMAGES = 64 }; /* largest batch for predictions; larger ones are not faster */
+enum { BATCH_WANTED = 64 }; /* predictions with larger batches are not faster */
 
 /* ---- a model from a file's bytes ---- */
 
@@ -21,7 +21,7 @@ d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, si
     D9_TRY(D9_ALLOCATE(context, strlen(name) + 1, "a model's name", &made->name));
     memcpy(made->name, name, strlen(name) + 1);
     D9_TRY(d9_safetensors_decode(context, name, made->bytes, size, &made->file));
-    D9_TRY(d9_description_find(context, name, made->file, &made->description));
+    D9_TRY(d9_description_decode(context, name, made->file, &made->description));
     D9_TRY(d9_api_config(context, name, yaml ? yaml : made->description->config, set, &made->config));
     *model = made;
     made = NULL;
@@ -37,7 +37,7 @@ dawn9_status dawn9_model_open(dawn9_context *outer, const char *path, const char
     uint8_t *bytes = NULL;
     size_t size;
     *model = NULL;
-    D9_TRY(d9_file_read_most(context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_api_model(context, path, bytes, size, NULL, set, model));
 done:
     return d9_api_end(status);
@@ -104,7 +104,7 @@ done:
 /* ---- prediction ---- */
 
 /* Opens a predictor with a batch of about `count` images. An open predictor is replaced if its batch is smaller than
- * `count` and than MOST_IMAGES, or if features are needed that it does not compute. */
+ * `count` and than BATCH_WANTED, or if features are needed that it does not compute. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -114,7 +114,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch;
-        if ((count <= batch || batch >= MOST_IMAGES) && (predictor->features > 0 || !features)) return D9_OK;
+        if ((count <= batch || batch >= BATCH_WANTED) && (predictor->features > 0 || !features)) return D9_OK;
         d9_predictor_close(predictor);
     }
     return d9_predictor_open(model->context, &options, predictor);
@@ -137,7 +137,7 @@ static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t coun
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
         D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide, read));
-        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_likeliest(wide + i * classes, classes);
+        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_argmax(wide + i * classes, classes);
         narrow(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
         narrow(read, some * width, features ? features + begin * width : NULL);
     }

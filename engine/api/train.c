@@ -9,8 +9,8 @@
 
 typedef struct run { /* argument of the trainer's callbacks */
     const dawn9_train_options *options;
-    volatile sig_atomic_t stop; /* set to stop: the trainer's interrupt flag */
-    uint8_t *bytes;             /* content of the model file of this run; NULL: none yet */
+    volatile sig_atomic_t stop; /* the trainer's interrupt flag: not 0 to stop */
+    uint8_t *bytes;             /* content of a model file with the trained network; NULL: none yet */
     size_t size;
     bool wants_model;
     int64_t step; /* steps done */
@@ -50,14 +50,14 @@ static d9_status on_kept(void *user, d9_session *session) {
     return d9_model_encode(session, session->config->title, &self->bytes, &self->size);
 }
 
-/* Reads the model from the run's folder: a run resumed after its best epoch never had that model in memory. */
+/* Reads the model from the run's folder: on_kept never ran if the best epoch came before the resumed checkpoint. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status;
     d9_text path;
     d9_text_init(context, &path);
     d9_text_add(&path, "%s/model.safetensors", self->options->folder);
     D9_TRY(d9_text_status(&path));
-    D9_TRY(d9_file_read_most(context, d9_text_get(&path), D9_TENSORS_MOST, &self->bytes, &self->size));
+    D9_TRY(d9_file_read_limited(context, d9_text_get(&path), D9_TENSORS_MAX_BYTES, &self->bytes, &self->size));
 done:
     d9_text_free(&path);
     return status;

@@ -1,26 +1,26 @@
 /* A backend: a const struct of functions for one kind of device. Other code uses devices only through it. A backend
  * computes nodes by rules: a rule covers one node, or several consecutive nodes that it fuses (host/host.h).
  *
- * Order of calls: open, allocate, plan (any number), write, run..., read, plan_free, close. Not thread-safe. */
+ * Order of calls: open, allocate, plan, write, run..., read, plan_free, close; plan also later. Not thread-safe. */
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 
 #include "step/program.h"
 
-typedef struct d9_device d9_device; /* defined by each backend */
-typedef struct d9_plan d9_plan;
+typedef struct d9_device d9_device; /* host/device.h, private to the backends */
+typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {
     char name[128];                /* common name of the processor or GPU */
-    char version[128];             /* version of the vendor's library */
+    char version[128];             /* of libraries: "oneDNN 2.6.3"; "own kernels" without any */
     char isa[32];                  /* "avx512-bf16", "amx", "sm_90" */
     int threads;                   /* number of CPU threads */
-    int64_t memory_bytes;          /* memory that a run may use */
+    int64_t memory_bytes;          /* of the GPU; of the host: that this process may use */
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
-    const char *preferred_why;     /* reason for this choice, for users; "" if there was no choice */
-    bool narrow_gradients; /* weight gradients of convolutions are rounded to the compute type before they become f32 */
-    int longest_rule;      /* number of nodes of the backend's longest rule; for d9_program_options */
+    const char *preferred_why;     /* reason for this preference, for users; "" if there was no choice */
+    bool narrow_gradients; /* weight gradients of convolutions may be rounded to the compute type before they are f32 */
+    int longest_rule;      /* number of nodes of the longest rule that may be used; for d9_program_options */
     bool asynchronous;     /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
 
@@ -31,9 +31,9 @@ typedef struct d9_backend_options {
     bool fuse;                /* false: use only rules of one node */
     d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
-    const char *force_plan;   /* text of a saved plan; NULL: choose rules freely */
+    const char *force_plan;   /* text of a saved plan (host/plan.c); NULL: choose rules freely */
     double loss_scale;        /* fp16: initial loss scale; 0 means 1 */
-    int64_t loss_scale_every; /* steps without overflow after which the loss scale doubles; 0: constant */
+    int64_t loss_scale_every; /* steps without overflow before the scale doubles; overflow halves it; 0: constant */
 } d9_backend_options;
 
 typedef struct d9_node_time {  /* a rule in a plan and its time */
@@ -42,7 +42,7 @@ typedef struct d9_node_time {  /* a rule in a plan and its time */
     const char *why;           /* reason for the choice, for users: "first choice"; "" if there was no choice */
     double seconds;            /* of all runs since the last reset */
     int64_t runs;
-    bool in_f32;            /* the rule does not round between its nodes */
+    bool in_f32; /* the rule computes in f32 between its nodes, even if values there have narrower types; never tf32 */
     bool rounds_transforms; /* its convolutions round transformed operands to half precision */
 } d9_node_time;
 
@@ -70,9 +70,9 @@ typedef struct d9_backend {
     /* Allocates the program's buffers, zeroed, of program->buffer_bytes. Called once per device. */
     d9_status (*allocate)(d9_context *context, d9_device *device, const d9_program *program);
 
-    /* Chooses rules for all nodes of `graph`, one of the program's node lists or a part of it. Returns D9_DEVICE, with
-     * the node, if no rule or algorithm computes it, and D9_USAGE if options.force_plan does not fit. Slow: may time
-     * candidates, and then overwrites activations (SCRATCH) and gradients (GRADIENT). */
+    /* Chooses rules for all nodes of `graph`, one of the program's node lists or a part of it. Returns D9_USAGE if
+     * options.force_plan does not fit, otherwise D9_DEVICE, with the node, if no rule or algorithm computes it. Slow:
+     * may time candidates, and then overwrites activations (SCRATCH) and gradients (GRADIENT). */
     d9_status (*plan)(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                       d9_plan **plan);
     void (*plan_free)(d9_context *context, d9_plan *plan);
@@ -84,13 +84,13 @@ typedef struct d9_backend {
     /* Times per rule since the last `reset`, in at most `capacity` rows (NULL: none). Returns the number of rules. */
     int (*times)(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
-    /* Times every algorithm for row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
+    /* Times the algorithms for row `row` of `times`; *count 0: there is no choice. Overwrites the rule's outputs. */
     d9_status (*benchmark)(d9_context *context, d9_plan *plan, int row, d9_choice_time *rows, int capacity, int *count);
-    /* Measures the peak rates; 0: unknown. NULL: not supported. */
+    /* Measures the peak rates; a rate of 0 is unknown. */
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 
-    /* Fills D9_BUFFER_ORDER with the first entries of d9_epoch_order, on the device. NULL: the caller writes them. */
+    /* Fills D9_BUFFER_ORDER, on the device, with the first entries of d9_epoch_order. NULL: the caller writes them. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                        int64_t size);
@@ -99,13 +99,13 @@ typedef struct d9_backend {
     d9_status (*sync)(d9_context *context, d9_device *device); /* waits for submitted steps; returns their errors */
 } d9_backend;
 
-/* Finds a backend by name: cuda, cpu, onednn or reference; "auto": the first of these that opens and has a device.
- * Returns D9_USAGE for other names, D9_DEVICE, with advice, if the backend's module cannot be opened. */
+/* Finds a backend by name: cuda, cpu, onednn or reference; "auto": the first of these whose module opens and which has
+ * a device. Returns D9_USAGE for other names, D9_DEVICE, with advice, if the backend's module cannot be opened. */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
-/* Opens the backend's device for a moment and describes it. `threads` as in d9_backend_options. */
+/* Opens the device of the named backend, describes it and closes it. `threads` as in d9_backend_options. */
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
 const char *d9_backend_name_at(int index); /* best first; NULL past the end */
-/* True if this build contains the backend; opening it shows whether it runs here. */
+/* True if the backend of d9_backend_name_at(index) is installed; opening it shows whether it runs here. */
 bool d9_backend_is_built(d9_context *context, int index);
 
 /* Precision named `wanted`; "auto": info->preferred_precision. D9_USAGE: unknown; D9_DEVICE: not supported. */

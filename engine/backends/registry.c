@@ -1,5 +1,5 @@
-/* The table of backends, best first. A backend with a large library is a module that is opened when it is chosen, so
- * that `dawn9 --help` loads no vendor library and one package serves machines with and without it. */
+/* The table of backends, best first. Vendors' libraries are used by modules, which are opened only to find or open a
+ * backend, so that `dawn9 --help` loads no vendor library and one package serves machines with and without it. */
 #include "backends/backend.h"
 #include "core/installed.h"
 #include "core/text.h"
@@ -13,7 +13,7 @@ extern const d9_installed_module d9_conv_library_file; /* cpu/library.c */
 typedef struct backend_row {
     const char *name;
     const d9_backend *built_in;        /* NULL: the module exports `const d9_backend *d9_backend_module(void)` */
-    const d9_installed_module *module; /* NULL: no module needed */
+    const d9_installed_module *module; /* the backend, or a library that it requires; NULL: no module needed */
 } backend_row;
 
 static const d9_installed_module cuda = {"backend cuda", "dawn9-cuda.so", "d9_backend_module",
@@ -46,7 +46,7 @@ static d9_status open_row(d9_context *context, const backend_row *row, const d9_
     return D9_OK;
 }
 
-/* The first backend whose module opens and which has a device. */
+/* Finds the first backend whose module opens and which has a device. */
 static d9_status find_best(d9_context *context, const d9_backend **backend) {
     for (int i = 0;; i++) {
         d9_status status = open_row(context, &rows[i], backend);

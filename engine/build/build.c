@@ -1,4 +1,4 @@
-/* Builds a program, in this order: the plain network, the tricks, the passes, the nodes around the network. */
+/* Builds a program: the plain network, edited by the tricks; then types, gradients and the nodes around the network. */
 #include "build/parts.h"
 #include "config/values.h"
 #include "step/layout.h"
@@ -18,10 +18,10 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
-/* Converts decoupled settings. Their learning rates are for a summed loss, per 1024 images, and multiplied by
- * 1 + 1 / (1 - momentum), about the factor by which momentum enlarges a step; their weight decay is that of one step at
+/* Converts decoupled settings (docs/airbench.md): learning rates are for a summed loss, per 1024 images, multiplied by
+ * 1 + 1 / (1 - momentum), about the factor by which momentum enlarges a step; the weight decay is that of one step at
  * the peak learning rate. */
-static void decouple(const d9_config *config, d9_group *weights) {
+static void convert_decoupled(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);
     weights->per_image = true;
     weights->rate_multiplier = (double)config->train.batch_size / (1024 * (1 + 1 / (1 - config->train.momentum)));
@@ -43,7 +43,7 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
         weights.numbers[1] = 1 - config->train.beta2;
         weights.numbers[2] = config->train.epsilon;
     }
-    if (config->train.decoupled) decouple(config, &weights);
+    if (config->train.decoupled) convert_decoupled(config, &weights);
     d9_group biases = weights;
     snprintf(biases.name, sizeof biases.name, "biases");
     biases.selects.kinds = 1u << D9_BIAS;
@@ -70,7 +70,7 @@ done:
     return status;
 }
 
-/* Applies all tricks. `any`: a trick that fails with D9_USAGE is left out instead. */
+/* Applies the enabled tricks and those of `options`. `any`: a trick that fails with D9_USAGE is left out instead. */
 static d9_status edit_all(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
                           d9_program *program, d9_graph *forward) {
     d9_status status;
@@ -102,7 +102,7 @@ done:
 static d9_status check_augmentation(d9_context *context, const d9_program *program) {
     const d9_extent *e = &program->extent;
     int64_t side = e->height < e->width ? e->height : e->width;
-    const int reach = d9_views_reach(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
+    const int reach = d9_views_padding(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
               pad = shift > reach ? shift : reach, square = (int)program->augmentation.number[D9_AUGMENT_CUTOUT][0];
     if (pad >= side)
         return d9_fail(context, D9_USAGE, "images of %lldx%lld can be reflect-padded by at most %lld pixels, not by %d",
@@ -114,7 +114,7 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
-/* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the rest of the program. */
+/* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the settings of `program`. */
 static d9_status build_forward(d9_context *context, const d9_config *config, const d9_extent *extent,
                                const d9_program_options *options, bool any, d9_program *program, d9_graph *forward) {
     d9_status status;
@@ -134,7 +134,7 @@ done:
 }
 
 /* Changes the batch size of a network. The number of ghost groups stays, because each has its own statistics. */
-static d9_status take_images(const d9_building *b, int64_t images, d9_graph *list) {
+static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = b->program->extent.batch;
     list->values[list->image].shape.d[0] = list->values[list->labels].shape.d[0] = images;
@@ -155,12 +155,12 @@ done:
 
 d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list) {
     d9_status status;
-    d9_program said = {0};
+    d9_program unused = {0};
     d9_extent extent = b->program->extent;
     extent.height = llround(scale * (double)extent.height);
     extent.width = llround(scale * (double)extent.width);
-    D9_TRY(build_forward(b->context, b->config, &extent, b->options, false, &said, list));
-    D9_TRY(take_images(b, images, list));
+    D9_TRY(build_forward(b->context, b->config, &extent, b->options, false, &unused, list));
+    D9_TRY(set_batch_size(b, images, list));
 done:
     return status;
 }
@@ -172,7 +172,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
     const d9_selection *selection = &b->program->selection;
     const d9_shape *image = &like->values[like->image].shape;
     const d9_place place = {.source = "the proxy"};
-    d9_program said = {0};
+    d9_program unused = {0};
     d9_extent extent = b->program->extent;
     d9_config second = *b->config;
     d9_tree *map;
@@ -184,7 +184,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
                           &(d9_binding){second.model->options, second.model_options}, 1, NULL));
     extent.height = image->d[1];
     extent.width = image->d[2];
-    status = build_forward(b->context, &second, &extent, b->options, true, &said, list);
+    status = build_forward(b->context, &second, &extent, b->options, true, &unused, list);
     if (status == D9_USAGE) {
         char why[sizeof b->context->message];
         snprintf(why, sizeof why, "%s", b->context->message);
@@ -193,7 +193,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
                          selection->trick, (long long)extent.height, (long long)extent.width, why);
     }
     D9_TRY(status);
-    D9_TRY(take_images(b, images, list));
+    D9_TRY(set_batch_size(b, images, list));
 done:
     return status;
 }
@@ -233,7 +233,7 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     D9_TRY(d9_evaluation_make(b->context, forward, program->tail.evaluate, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
     D9_TRY(d9_build_evaluation_batch(b, &program->eval));
-    d9_layout_like(&program->train, &program->eval);
+    d9_layout_copy(&program->train, &program->eval);
     if (b->options->features) D9_TRY(keep_features(b->context, &program->eval));
 done:
     return status;
@@ -264,7 +264,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
-        D9_TRY(d9_build_network(&b, d9_program_learned(program, extent->batch), 1, &network));
+        D9_TRY(d9_build_network(&b, d9_program_selected(program, extent->batch), 1, &network));
     } else {
         D9_TRY(d9_graph_copy(context, &forward, &network));
     }

@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "step/program.h"
 
-/* Builds the whole program. The configuration must outlive it. Failures: D9_USAGE with the trick or node named. */
+/* Builds the whole program. The configuration must outlive it. D9_USAGE, with the reason: the settings do not fit. */
 D9_MUST_USE d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                                        const d9_precision *precision, const d9_program_options *options,
                                        d9_program *program);

@@ -24,7 +24,7 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Mixes each image and its target with those of its partner, with a weight drawn for each step. */
+/* Mixes each image and its target with those of its partner: adds a node, and a table with one weight for each step. */
 static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
     d9_status status;
     static const char name[] = "mixture";
@@ -35,7 +35,7 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
     if (*table == D9_NONE) {
         D9_TRY(d9_build_table(context, program, name, program->steps, table, &shares));
         for (int64_t s = 0; s < program->steps; s++)
-            shares[s] = d9_mix_share(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
+            shares[s] = d9_mix_weight(program->seed, s, program->augmentation.number[D9_AUGMENT_MIX][0]);
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
@@ -69,9 +69,9 @@ done:
 
 /* The images that a node list works on. */
 typedef enum batch_kind {
-    TAKEN,  /* all images drawn for a step, in the order of the epoch */
-    CHOSEN, /* the images of a step with the largest losses */
-    EVALUATED
+    DRAWN,    /* all images drawn for a step, in the order of the epoch */
+    SELECTED, /* the images of a step with the largest losses */
+    EVALUATED /* a batch of test images */
 } batch_kind;
 
 static const char ranked_name[] = "proxy.look.ranked";
@@ -80,22 +80,22 @@ static const char ranked_name[] = "proxy.look.ranked";
 static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
     d9_augment_rule rule = {program->seed, (int)e->height, (int)e->width, (int)made->d[1], (int)made->d[2], {{0}}};
-    rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_reach(&program->views);
+    rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
     return rule;
 }
 
-/* Adds the nodes draw, augment and gather at the beginning of a training list, or only augment at the beginning of the
- * evaluation list. `taken`: number of images drawn for a step. */
+/* Adds the nodes draw, augment, mix (if images are mixed) and gather at the beginning of a training list, or only
+ * augment at the beginning of the evaluation list. `drawn`: number of images drawn for a step. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
-                                 int64_t taken) {
+                                 int64_t drawn) {
     d9_status status;
     const bool training = kind != EVALUATED;
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch = kind == CHOSEN ? 0 : e->batch, /* 0: ranked anew in each step */
+    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: from order[0] always */
                                            .count = all,
                                            .steps_per_epoch = per_epoch,
                                            .samples = images,
@@ -104,8 +104,8 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
                    table_shape = {2, {e->channels, 256}};
     d9_value_id order, pixels, table, labels, draws, image = graph->image;
-    if (kind == CHOSEN) {
-        d9_value ranked = {.kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {1, {taken}}, .producer = D9_NONE};
+    if (kind == SELECTED) {
+        d9_value ranked = {.kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {1, {drawn}}, .producer = D9_NONE};
         snprintf(ranked.name, sizeof ranked.name, "%s", ranked_name);
         D9_TRY(d9_graph_add_value(context, graph, &ranked, &order));
     } else {
@@ -159,20 +159,20 @@ d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
 
 /* ---- training on selected images ---- */
 
-/* Adds the second network's forward pass, which ranks all images drawn for the step, at the beginning of the list. */
-static d9_status add_look(const d9_building *b, int64_t taken, d9_graph *graph) {
+/* Adds the second network's forward pass and the ranking of all images drawn for the step, at the list's beginning. */
+static d9_status add_ranking(const d9_building *b, int64_t drawn, d9_graph *graph) {
     d9_status status;
     d9_graph look;
-    d9_value ranked = {"ranked", D9_VALUE_ACTIVATION, D9_I32, .shape = {1, {taken}}, .producer = D9_NONE};
+    d9_value ranked = {"ranked", D9_VALUE_ACTIVATION, D9_I32, .shape = {1, {drawn}}, .producer = D9_NONE};
     const d9_merge as = {"proxy.look.", "proxy.", D9_NONE, D9_NONE, {0}};
     d9_node rank = {b->program->selection.order, "rank", .input_count = 2, .output_count = 1,
                     .as.augment = {.batch = b->program->extent.batch,
-                                   .count = taken,
+                                   .count = drawn,
                                    .steps_per_epoch = b->program->steps_per_epoch}};
     d9_graph_init(&look);
-    D9_TRY(d9_build_proxy(b, taken, graph, &look));
+    D9_TRY(d9_build_proxy(b, drawn, graph, &look));
     D9_TRY(set_types_and_weights(b, &look));
-    D9_TRY(add_batch_nodes(b->context, b->program, &look, TAKEN, taken));
+    D9_TRY(add_batch_nodes(b->context, b->program, &look, DRAWN, drawn));
     rank.inputs[0] = look.loss;
     rank.inputs[1] = d9_graph_find_value(&look, "order");
     D9_TRY(d9_graph_add_value(b->context, &look, &ranked, &rank.outputs[0]));
@@ -183,14 +183,14 @@ done:
     return status;
 }
 
-/* Trains the second network every few steps, on the same images as the network. */
-static d9_status add_lesson(const d9_building *b, int64_t from, d9_graph *graph) {
+/* Adds the training of the second network, every few steps on the images of the network, at the list's end. */
+static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;
     const d9_merge as = {"proxy.", "proxy.", graph->image, graph->labels, {.every = b->program->selection.every}};
     d9_graph_init(&proxy);
     D9_TRY(d9_build_proxy(b, graph->values[graph->image].shape.d[0], graph, &proxy));
-    d9_build_drop_frozen(b->program, from, &proxy);
+    d9_build_mark_frozen(b->program, from, &proxy);
     D9_TRY(set_types_and_weights(b, &proxy));
     D9_TRY(d9_gradient_append(b->context, &proxy, false));
     D9_TRY(d9_graph_merge(b->context, &proxy, &as, graph->node_count, graph));
@@ -201,15 +201,15 @@ done:
 
 /* ---- the whole list ---- */
 
-d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph) {
+d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph) {
     d9_status status;
-    const bool chooses = b->program->selection.trick != NULL;
+    const bool selects = b->program->selection.trick != NULL;
     D9_TRY(set_types_and_weights(b, graph));
-    D9_TRY(add_batch_nodes(b->context, b->program, graph, chooses ? CHOSEN : TAKEN, taken));
+    D9_TRY(add_batch_nodes(b->context, b->program, graph, selects ? SELECTED : DRAWN, drawn));
     D9_TRY(add_metrics(b->context, graph));
     D9_TRY(d9_gradient_append(b->context, graph, b->config->train.image_gradient));
-    if (chooses) D9_TRY(add_look(b, taken, graph));
-    if (chooses) D9_TRY(add_lesson(b, from, graph));
+    if (selects) D9_TRY(add_ranking(b, drawn, graph));
+    if (selects) D9_TRY(add_proxy_training(b, from, graph));
 done:
     return status;
 }

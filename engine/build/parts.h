@@ -15,41 +15,41 @@ typedef struct d9_building {
 
 /* ---- the network ---- */
 
-/* Builds the network for `images` images per step and applies the tricks, whose warnings were already reported.
- * `scale`: size of the images' sides; 1: full. */
+/* Builds the network, with all tricks, for `images` images per step, whose sides are `scale` times the data's. */
 D9_MUST_USE d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list);
-/* Builds the second network of program->selection for `images` images of the size of those of `like`, and applies the
- * tricks that find something to edit in it. */
+/* Builds the second network of program->selection for `images` images of the size of those of `like`, with all tricks
+ * that do not reject it. */
 D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *like, d9_graph *list);
 
 /* ---- the batch and the gradients ---- */
 
-/* Adds the batch, metrics and gradients to a network for steps from `from` on. `taken`: images drawn per step. */
-D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t taken, d9_graph *graph);
+/* Adds types, batch, metrics and gradients to a network for steps from `from` on, and the second network that selects
+ * images, if there is one. `drawn`: images drawn per step. */
+D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph);
 /* Adds the batch nodes at the beginning of the evaluation list. */
 D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
 
 /* ---- the updates ---- */
 
-/* Adds the updates and the tail, the nodes after the gradients. */
+/* Adds the updates and the tail, the nodes after the gradients, to program->train. */
 D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* ---- the phases ---- */
 
-/* Computes the step range of each phase. d9_build_fill_phases adds their node lists. */
+/* Computes the step range and the batches per step of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the lists of all phases. `network`: for whole images, one batch; `updates`: first update of `train`. */
+/* Builds the lists of all phases. `network`: for full-size images, one batch; `updates`: first update of `train`. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
-/* Do steps draw different numbers of batches? */
+/* Does a change set the number of batches per step? */
 bool d9_build_changes_batches(const d9_program *program);
-/* Removes the gradients of parameters that are frozen at step `from`. */
-void d9_build_drop_frozen(const d9_program *program, int64_t from, d9_graph *list);
+/* Marks parameters that are frozen at step `from` as not trainable, so that no gradients are added for them. */
+void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list);
 
 /* ---- tables and values ---- */
 
 D9_MUST_USE d9_status d9_build_table(d9_context *context, d9_program *program, const char *name, int64_t count, int *id,
                                      double **values);
-/* Adds a value at a fixed offset of a buffer. */
+/* Adds a value at a fixed offset, in bytes, of a buffer. */
 D9_MUST_USE d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer,
                                       d9_type type, d9_shape shape, int64_t offset, d9_value_id *id);
 

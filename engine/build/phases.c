@@ -14,7 +14,7 @@ typedef struct setting {
     const d9_phase_change *batches; /* sets the number of batches; NULL: one */
 } setting;
 
-/* The changes that set the step that begins at `step`: for each of the two, the last one that applies. */
+/* The changes in effect at a step: the last one that applies to it for the size, the last one for the batches. */
 static setting setting_at(const d9_program *program, int64_t step) {
     setting found = {NULL, NULL};
     for (int i = 0; i < program->changes.count; i++) {
@@ -51,7 +51,7 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
-/* Copies the updates and the tail (nodes of `train` from `first` on), except the updates of frozen groups. */
+/* Copies the updates and the tail (nodes of `train` from `first` on), except those that end before the phase. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
     d9_status status = D9_OK;
     for (d9_node_id n = first; n < train->node_count; n++) {
@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-void d9_build_drop_frozen(const d9_program *program, int64_t from, d9_graph *list) {
+void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *list) {
     for (int v = 0; v < list->value_count; v++) {
         d9_value *value = &list->values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
@@ -79,15 +79,15 @@ void d9_build_drop_frozen(const d9_program *program, int64_t from, d9_graph *lis
 static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_node_id updates, d9_phase *phase) {
     d9_status status;
     const d9_program *program = b->program;
-    const int64_t taken = program->extent.batch * phase->batches;
+    const int64_t drawn = program->extent.batch * phase->batches;
     const d9_phase_change *resize = setting_at(program, phase->from).resize;
     D9_TRY(phase->batches > 1 || resize
-               ? d9_build_network(b, d9_program_learned(program, taken), resize ? resize->scale : 1, &phase->list)
+               ? d9_build_network(b, d9_program_selected(program, drawn), resize ? resize->scale : 1, &phase->list)
                : d9_graph_copy(b->context, network, &phase->list));
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
-    d9_build_drop_frozen(program, phase->from, &phase->list);
-    D9_TRY(d9_build_gradients(b, phase->from, taken, &phase->list));
-    d9_layout_like(&program->train, &phase->list);
+    d9_build_mark_frozen(program, phase->from, &phase->list);
+    D9_TRY(d9_build_gradients(b, phase->from, drawn, &phase->list));
+    d9_layout_copy(&program->train, &phase->list);
     D9_TRY(copy_updates(b->context, &program->train, updates, phase));
 done:
     return status;
@@ -112,7 +112,7 @@ static d9_status add_phase(d9_context *context, int64_t from, int64_t until, int
 }
 
 /* The first step in [from, until) that belongs to no phase; `until` if there is none. */
-static int64_t first_left(const d9_program *program, int64_t from, int64_t until) {
+static int64_t first_uncovered(const d9_program *program, int64_t from, int64_t until) {
     while (from < until && d9_program_phase(program, from) != D9_NONE) from += d9_program_batches(program, from);
     return from;
 }
@@ -124,7 +124,8 @@ static bool is_empty(const d9_program *program, const d9_phase *phase) {
     return true;
 }
 
-/* The next step after `from` with a change of groups, images or batches. `frozen`: a group is frozen at `from`. */
+/* The next step after `from` with a change of groups, images or batches, or the end. *frozen: a group is frozen by
+ * `from`. */
 static int64_t next_change(const d9_program *program, int64_t from, bool *frozen) {
     int64_t next = program->steps;
     *frozen = false;
@@ -158,7 +159,7 @@ d9_status d9_build_find_phases(const d9_building *b) {
                            set.batches->trick, (long long)batches, (long long)program->steps_per_epoch));
         if (batches > 1 && !is_empty(program, &(d9_phase){.from = from, .until = until, .batches = batches}))
             D9_TRY(add_phase(context, from, until, batches, program));
-        if ((frozen || set.resize) && first_left(program, from, until) < until)
+        if ((frozen || set.resize) && first_uncovered(program, from, until) < until)
             D9_TRY(add_phase(context, from, until, 1, program));
     }
 done:

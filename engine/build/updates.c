@@ -20,7 +20,7 @@ done:
     return status;
 }
 
-/* Builds the table of a group's learning rate, divided by the images of the step because gradients are sums. */
+/* Builds the table of a group's learning rate, divided by the images of the step if the gradient is a sum. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
@@ -35,7 +35,7 @@ done:
     return status;
 }
 
-/* Builds the table of a ratio that grows with the progress of the run. */
+/* Builds the table of a ratio that changes by a power of the progress of the run (d9_tail_node.power). */
 static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
@@ -52,7 +52,7 @@ static double decay_of(const d9_group *group, int64_t images) {
     return group->weight_decay * (group->mean ? 1 : (double)images) * group->decay_multiplier;
 }
 
-/* Sets the coefficients that depend on the number of images of a step: constants if it is the same in all steps. */
+/* Sets the coefficients that depend on the number of images of a step: constants if no change sets the batches. */
 static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;
@@ -70,7 +70,7 @@ done:
     return status;
 }
 
-/* Builds the table of Adam's bias correction: 1 - (1 - weight)^t in step t, counted from 1. */
+/* Builds the table of Adam's bias correction: 1 - (1 - weight)^t in the t-th update; 1 before the first update. */
 static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
                                   int64_t from, int *id) {
     d9_status status;
@@ -86,8 +86,8 @@ done:
     return status;
 }
 
-/* Builds the table of the steps in which filters are renormalised: the first step an interval after the previous such
- * step, or after the beginning of the group. */
+/* Builds the table of the steps in which filters are renormalised: the first step at least an interval after the
+ * previous such step, or the group's beginning. The interval grows linearly to renormalise_last (0: it is constant). */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {
     d9_status status;
@@ -108,9 +108,9 @@ done:
 
 /* ---- updates and the tail ---- */
 
-/* Makes a value "state[WHAT]" of the range of a buffer from element `begin`; `what` NULL: the whole buffer, "state". */
-static d9_status range(d9_context *context, d9_program *program, d9_buffer buffer, const char *what, int64_t begin,
-                       d9_shape shape, d9_value_id *id) {
+/* Finds or adds the value of a shape at element `begin` of a buffer. Its name: "state[WHAT]"; `what` NULL: "state". */
+static d9_status range_value(d9_context *context, d9_program *program, d9_buffer buffer, const char *what,
+                             int64_t begin, d9_shape shape, d9_value_id *id) {
     char name[D9_NAME_SIZE];
     const d9_type type = program->precision->master;
     const int64_t offset = begin * (int64_t)d9_type_bytes(type);
@@ -132,7 +132,7 @@ typedef struct member {
     d9_shape shape;
 } member;
 
-/* Adds the accumulators of an update as inputs. Groups share accumulators by name; each uses its own range. */
+/* Adds accumulators as inputs and outputs of an update. Groups share accumulators by name; each uses its own range. */
 static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
                                   d9_node *node) {
     d9_status status = D9_OK;
@@ -148,21 +148,21 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, co
         if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
             D9_TRY(d9_fail(context, D9_USAGE, "the group %s needs an accumulator named %s, which another part uses",
                            group->name, group->accumulators[i]));
-        D9_TRY(
-            range(context, program, buffer, moved->name, moved->begin, moved->shape, &node->inputs[node->input_count]));
+        D9_TRY(range_value(context, program, buffer, moved->name, moved->begin, moved->shape,
+                           &node->inputs[node->input_count]));
         node->outputs[node->output_count++] = node->inputs[node->input_count++];
     }
 done:
     return status;
 }
 
-/* Adds an update node. `node` has everything but its inputs and outputs. */
+/* Adds an update node. `node` has everything but its role, inputs and outputs. */
 static d9_status add_update_node(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
                                  d9_node node) {
     d9_status status;
     node.input_count = 2, node.output_count = 1;
-    D9_TRY(range(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
-    D9_TRY(range(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
+    D9_TRY(range_value(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
+    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(add_accumulators(context, group, moved, program, &node));
     snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, moved->name);
@@ -175,7 +175,7 @@ static d9_status add_each_update(d9_context *context, const d9_group *group, d9_
     d9_status status = D9_OK;
     const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
     for (int v = 0, count = program->train.value_count; v < count; v++) {
-        const d9_value value = program->train.values[v]; /* a copy, because adding values reallocates the array */
+        const d9_value value = program->train.values[v]; /* a copy, because adding values may move the array */
         const member moved = {value.name, value.offset / size, value.shape};
         if (value.kind != D9_VALUE_PARAMETER || !value.trainable) continue;
         if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
@@ -239,8 +239,8 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
         return d9_fail(context, D9_USAGE, "the tail cannot %s from %s to %s: only the state and averages of it",
                        d9_op_name(tail->op), d9_program_buffer_name(program, tail->from),
                        d9_program_buffer_name(program, tail->to));
-    D9_TRY(range(context, program, tail->to, NULL, 0, all, &to));
-    D9_TRY(range(context, program, tail->from, NULL, 0, all, &from));
+    D9_TRY(range_value(context, program, tail->to, NULL, 0, all, &to));
+    D9_TRY(range_value(context, program, tail->from, NULL, 0, all, &from));
     if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;

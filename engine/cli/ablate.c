@@ -1,4 +1,4 @@
-/* dawn9 ablate: the effect of each trick of a configuration, left out of all tricks and added to none. */
+/* dawn9 ablate: measures each trick of a configuration by runs without it, and with it alone. */
 #include "cli/runs.h"
 #include "cli/commands.h"
 #include "cli/find.h"

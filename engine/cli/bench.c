@@ -1,10 +1,10 @@
-/* dawn9 bench: time per node, compared with rates that the machine reaches.
+/* dawn9 bench: times of steps and of their parts, compared with rates that the machine reaches.
  *
  *   step      a training step: time and rate of each node, and that rate divided by the machine's measured peak rate
- *   eval      the same for a batch of evaluation, that is, for predictions and features
+ *   eval      the same for a batch of evaluation
  *   pipeline  time to make a batch, alone and as a share of a step
- *   ops       all algorithms of each convolution, and the time of a step made only of the fastest ones
- *   cold      time from the start of the process to the end of the first training step, and of that step repeated
+ *   ops       time of each algorithm of the rules that have several, mostly convolutions, and sums of the fastest times
+ *   cold      time from the start of the process to the end of the first training step; time of the step repeated
  *   fit       runs no step: the largest batch that fits into memory */
 #include "cli/bench.h"
 #include "cli/commands.h"
@@ -52,7 +52,7 @@ void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
 static void print_rate(d9_cli *cli, const d9_rate *rate) {
     if (rate->per_second <= 0) return;
     d9_cli_print(cli, " %9.1f %-7s", 1e-9 * rate->per_second, rate->operations ? "GFLOP/s" : "GB/s");
-    if (rate->ceiling > 0) d9_cli_print(cli, " %5.2fx", rate->per_second / rate->ceiling);
+    if (rate->peak > 0) d9_cli_print(cli, " %5.2fx", rate->per_second / rate->peak);
 }
 
 static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_width) {
@@ -69,7 +69,7 @@ static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_wi
 
 static double step_operations(const d9_measurement *m) {
     double operations = 0;
-    for (int i = 0; i < m->row_count; i++) /* some rows do not run in every step */
+    for (int i = 0; i < m->row_count; i++) /* some rules do not run in every step */
         operations += d9_measured_operations(m, i) * (double)m->rows[i].runs / (double)m->steps;
     return operations;
 }
@@ -100,7 +100,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicted seconds of the whole run with its evaluations, at the rate of these steps; NAN: no operations counted. */
+/* Predicted seconds of the whole run with its evaluations, at these steps' operations per second; NAN: none. */
 static double run_seconds(const d9_measurement *m) {
     const double operations = step_operations(m);
     return operations > 0 ? d9_measured_step_seconds(m) / operations *
@@ -125,7 +125,7 @@ static json_t *row_json(const d9_measurement *m, int row) {
                      time->seconds / (double)m->steps, "share", time->seconds / m->seconds, "runs",
                      (json_int_t)time->runs, "gflop_per_second", rate.operations ? 1e-9 * rate.per_second : 0.0,
                      "gigabytes_per_second", rate.operations ? 0.0 : 1e-9 * rate.per_second, "of_ceiling",
-                     rate.ceiling > 0 ? rate.per_second / rate.ceiling : 0.0);
+                     rate.peak > 0 ? rate.per_second / rate.peak : 0.0);
 }
 
 json_t *d9_bench_json(const d9_measurement *m, const char *what) {

@@ -1,8 +1,8 @@
-/* dawn9 bench fit: the largest batch of the configuration's network that fits a memory limit, in each precision of the
- * backend.
+/* dawn9 bench fit: the largest batch of the configuration's network that fits a memory limit, in the configured
+ * precision or, for `auto`, in each precision of the device.
  *
- * The buffers of a run are counted: state, gradients, activations of a step, the data set on the device. The backend's
- * own memory (workspace of convolutions, its code) and the process' memory are not. */
+ * The buffers of a run are counted: state, gradients, activations, the data set on the device, logits and tables. The
+ * backend's own memory (workspace of convolutions, its code) and the process' memory are not. */
 #include "backends/backend.h"
 #include "cli/bench.h"
 #include "core/process.h"
@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double mib = 1.0 / (1 << 20);
+static const double mib = 1.0 / (1 << 20); /* MiB per byte */
 
-/* Parses "16G", "1.5T", "512M" or "65536K", in multiples of 1024. */
+/* Parses a size like "16G" or "1.5T" into bytes; K, M, G and T are powers of 1024. */
 static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
     static const char units[] = "KMGT";
     const size_t length = strlen(text);
@@ -29,7 +29,8 @@ static d9_status read_memory(d9_cli *cli, const char *text, int64_t *bytes) {
     return D9_OK;
 }
 
-static d9_status describe(d9_cli *cli, const d9_config *config, const d9_backend **backend, d9_device_info *info) {
+static d9_status describe_device(d9_cli *cli, const d9_config *config, const d9_backend **backend,
+                                 d9_device_info *info) {
     d9_status status;
     d9_device *device;
     const d9_backend_options options = {.threads = d9_threads_limit(&cli->context, config->threads),
@@ -100,7 +101,7 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
     int64_t bytes = 0, rows = 0;
     json_t *list = json_array();
     if (memory) D9_TRY(read_memory(cli, memory, &bytes));
-    D9_TRY(describe(cli, config, &backend, &info));
+    D9_TRY(describe_device(cli, config, &backend, &info));
     if (!memory) bytes = info.memory_bytes;
     if (strcmp(config->precision, "auto") != 0)
         D9_TRY(d9_backend_precision(&cli->context, backend, &info, config->precision, &only));

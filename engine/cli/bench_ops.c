@@ -1,7 +1,7 @@
-/* dawn9 bench ops: all algorithms of each rule that has several (the convolutions), timed alone.
+/* dawn9 bench ops: times the algorithms of the rules that have a choice: convolutions, on CUDA also batch norms.
  *
  * "bare" is the time of the library's call without layout reorders. The sum of the fastest bare times is a lower bound
- * for a step made only of convolutions. */
+ * for the time of these rules in a step. */
 #include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -22,14 +22,14 @@ static const d9_choice_time *fastest(const d9_choice_time *choices, int count, b
     return best;
 }
 
-/* Number of leading rows that belong to the same node. */
-static int count_of_node(const d9_choice_time *choices, int count) {
+/* Number of rows, from the first on, that belong to the same node of a rule. */
+static int count_node_rows(const d9_choice_time *choices, int count) {
     int length = 1;
     while (length < count && choices[length].node == choices->node) length++;
     return length;
 }
 
-/* Prints the algorithms of one node. The time "in the step" is that of the whole rule. */
+/* Prints the algorithms of one node. The time "in the step" is that of the node's whole rule. */
 static void print_algorithms(d9_cli *cli, const d9_measurement *m, int row, const d9_choice_time *choices, int count) {
     const d9_node_time *time = &m->rows[row];
     const int n = time->node + choices->node;
@@ -57,7 +57,7 @@ static json_t *algorithms_json(const d9_measurement *m, int row, const d9_choice
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "node", d9_op_name(node->op), "role", node->role,
                      "rule", time->rule, "choice", time->choice, "why", time->why, "gflop",
                      1e-9 * d9_graph_operations(m->graph, n, n + 1), "seconds_in_step",
-                     time->seconds / (double)m->steps, "ways", list);
+                     time->seconds / (double)m->steps, "algorithms", list);
 }
 
 static void print_sums(d9_cli *cli, const d9_measurement *m, const sums *s) {
@@ -84,7 +84,7 @@ d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *m
             D9_TRY(session->backend->benchmark(session->context, m->plan, row, choices, MAX_ALGORITHMS, &count));
         if (count > 0) s.in_step += m->rows[row].seconds / (double)m->steps;
         for (int at = 0, length; at < count; at += length) {
-            length = count_of_node(choices + at, count - at);
+            length = count_node_rows(choices + at, count - at);
             s.fastest += fastest(choices + at, length, false)->seconds;
             s.bare += fastest(choices + at, length, true)->bare_seconds;
             if (json)

@@ -1,8 +1,8 @@
 /* The command line: the state passed to subcommands, and the description of their arguments.
  *
- * A subcommand is one file that ends in one const struct; commands.c lists them. Its options are rows of a table, from
- * which parser, help and suggestions are made. A subcommand returns a status and never exits; only main.c prints the
- * error line and exits. */
+ * A subcommand is a const struct at the end of a file; commands.c lists them. Its options are rows of a table, from
+ * which parsing, help, completion and suggestions are made. A subcommand returns a status; main.c prints the error
+ * line and ends the process. */
 #ifndef D9_CLI_CLI_H
 #define D9_CLI_CLI_H
 
@@ -15,11 +15,11 @@ typedef struct d9_cli {
     d9_arena arena;       /* parsed options and texts; lives until the process ends */
     double process_start; /* start of the process, before exec and linking, in seconds on CLOCK_MONOTONIC */
     char *const *words;   /* argv: the program's name first, NULL last */
-    const volatile sig_atomic_t *interrupt; /* set to a signal number, for interruptible commands */
+    const volatile sig_atomic_t *interrupt; /* the first signal's number, in interruptible commands; else 0 */
     volatile sig_atomic_t *unsaved_steps;   /* written by the trainer, see d9_train_options */
     bool terminal;                          /* standard output is a terminal with cursor control (not TERM=dumb) */
-    bool colour;                            /* terminal, and NO_COLOR is not set */
-    int output_error;                       /* errno of the first failed write to standard output; 0: none */
+    bool colour;                            /* terminal, and NO_COLOR is unset or empty */
+    int output_error;                       /* errno of a failure to format or write standard output; 0: none */
 } d9_cli;
 
 /* ---- options ---- */
@@ -44,7 +44,7 @@ typedef struct d9_flag_list {
     int count;
 } d9_flag_list;
 
-typedef struct d9_flag { /* rows initialise the first four fields by position */
+typedef struct d9_flag { /* rows initialise the fields up to `value` by position */
     const char *name;    /* "set" for --set; "CONFIG" for a word */
     d9_flag_type type;
     size_t offset;            /* of the value in the command's options struct */
@@ -56,7 +56,7 @@ typedef struct d9_flag { /* rows initialise the first four fields by position */
 } d9_flag;
 
 typedef struct d9_example {
-    const char *doc, *line; /* a command line; tests/cli/examples.sh runs each */
+    const char *doc, *line; /* line: a command line; tests/cli/examples.sh runs most */
 } d9_example;
 
 typedef struct d9_command {
@@ -65,17 +65,17 @@ typedef struct d9_command {
     const d9_example *examples; /* ends with an all-zero row; NULL: none */
     const d9_flag *flags;
     size_t options_size;
-    bool interruptible; /* checks cli->interrupt and ends cleanly; otherwise signals kill the process */
+    bool interruptible; /* checks cli->interrupt and ends cleanly; false: SIGINT and the like kill the process */
     bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_passively */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;
 
-const d9_command *d9_command_at(int index); /* NULL: past the end */
-const char *d9_command_heading(int index);  /* heading of the group that starts with this command; NULL: same group */
+const d9_command *d9_command_at(int index);          /* NULL: past the end */
+const char *d9_command_heading(int index);           /* heading above this command in the help; NULL: none */
 const d9_command *d9_command_find(const char *name); /* NULL: no such command */
 
-/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE, suggesting the
- * nearest option. `help` is set if --help was given; then nothing else is checked. */
+/* Fills `options` (options_size zeroed bytes) from the words after the command's name. Misuse: D9_USAGE, suggesting an
+ * option similar to an unknown one. `help` is set if --help or -h was given; then nothing else is checked. */
 D9_MUST_USE d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const char *const *words,
                                    void *options, bool *help);
 
@@ -89,19 +89,19 @@ void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows);
 bool d9_flag_is_word(const d9_flag *flag); /* true: a word; false: an --option */
 
 /* ---- output ---- */
-/* Writes to standard output, unbuffered. A failure is stored, and the command ends with D9_OUTPUT (d9_cli_finish). %s
- * escapes control characters, including newlines, as \xHH. Supported conversions: d, u, x, c, s, e, f, g, with ll, l,
- * z. A text that may keep its newlines is printed by d9_cli_print_text. */
+/* Writes to standard output, unbuffered. A failure is stored for d9_cli_finish. %s escapes control characters,
+ * including newlines, as \xHH. Supported conversions: d, u, x, c, s, e, f, g, with ll, l, z. d9_cli_print_text prints a
+ * text with its newlines. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
-int d9_cli_columns(const d9_cli *cli);               /* width of the terminal; INT_MAX if standard output is not one */
-void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: reports out of memory */
-/* d9_cli_print_json on a single line, with reals in `digits` significant digits. */
+int d9_cli_columns(const d9_cli *cli);               /* width of the terminal, 80 if unknown; INT_MAX without one */
+void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */
+/* As d9_cli_print_json, on a single line, with reals in `digits` significant digits. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
-D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* frees the text; returns its status */
-/* Returns `status`, or D9_OUTPUT if it is D9_OK but writing standard output failed. */
+D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* prints and frees the text; returns its status */
+/* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 
-/* ---- options that edit a configuration, shared by all commands that load one ---- */
+/* ---- options that edit a configuration, shared by several commands ---- */
 typedef struct d9_cli_edits {
     d9_flag_list set, with, without;
     d9_flag_integer seed, threads;
@@ -109,35 +109,35 @@ typedef struct d9_cli_edits {
     bool no_check, skip_damaged;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
-/* Converts the options to one list of edits, short options last. `seed`: replaces that of --seed; NULL: does not. */
+/* Converts the options to one list of edits, short options last. `seed` (may be NULL) replaces that of --seed. */
 D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
                                            d9_config_edits *all);
-/* If there is no file at `path`: D9_USAGE, suggesting a file with a similar name there or in the usual folders. */
+/* If nothing exists at `path` but its folder has a similar name: D9_USAGE, suggesting that name. Otherwise D9_OK. */
 D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 /* Quotes a path for a shell; "./" is prepended if it begins with a dash. */
-const char *d9_cli_word(d9_cli *cli, const char *path);
-/* Prints "report     build/dawn9 report runs/first", a suggested next command, with the path of dawn9 in cli->words. */
+const char *d9_cli_shell_word(d9_cli *cli, const char *path);
+/* Prints a suggested next command, "report     build/dawn9 report runs/first", with dawn9 as in cli->words[0]. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
-/* Makes a title a folder's name: slashes, a leading dot and characters outside `fine` (NULL: any) become dashes. */
-void d9_cli_name_folder(char *title, const char *fine);
-/* D9_USAGE if `output` (may be NULL) is the file that the command reads as `input`, even under another name. `option`:
- * the option that set `output`, for the message. */
+/* Makes a title a folder's name: slashes, a leading dot and characters not in `allowed` (unless NULL) become dashes. */
+void d9_cli_name_folder(char *title, const char *allowed);
+/* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
+ * `option`: the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
 /* Loads the configuration with these edits. `seed` (may be NULL) replaces the file's seed and --seed. */
 D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
                                     d9_config **config);
-/* Loads a configuration from YAML text, for evaluation only; `name` is used in messages. */
+/* Loads a configuration from YAML text, for evaluation, not for training; `name` is used in messages. */
 D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, const d9_cli_edits *edits,
                                          d9_config **config);
 
 /* ---- the process ---- */
 /* Start of this process on CLOCK_MONOTONIC, in seconds; the current time if unknown. */
 double d9_this_process_start(d9_context *context);
-int64_t d9_this_process_peak_bytes(void); /* maximum resident set size (VmHWM) */
+int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */
 
 /* Makes OpenMP threads sleep while waiting, unless the user chose a policy. By default they spin, which takes cores
- * from other processes and from the thread that they wait for: 113 instead of 650 images/s beside another process on
- * two cores (experiments/results, dawn94-bf16-seed1-shared). OpenMP reads its policy before main, so this restarts the
+ * from other processes and from the thread that they wait for: 113 instead of 654 images/s while other programs used
+ * both cores (experiments/results, dawn94-bf16-seed1-shared). OpenMP reads its policy before main, so this restarts the
  * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_passively(char *const *words);
 

@@ -1,4 +1,4 @@
-/* The subcommands, one file each. */
+/* The subcommands; commands.c lists them. */
 #ifndef D9_CLI_COMMANDS_H
 #define D9_CLI_COMMANDS_H
 

@@ -7,8 +7,8 @@
  *     outcome
  *       accuracy_tta    94.20    93.71
  *
- * The data come from result.json or from a configuration file. Of configuration, machine and rules only differences are
- * shown. */
+ * A run is read from its result.json and, beside a configuration, from its config.yaml. Of configuration, machine and
+ * rules only differences are shown. */
 #include "cli/commands.h"
 #include "cli/find.h"
 #include "core/system.h"
@@ -53,14 +53,14 @@ typedef struct table {
     const char *folders[MAX_RUNS];
     json_t *results[MAX_RUNS];
     int count;
-    bool planned; /* includes a configuration, so only configurations are compared */
+    bool configs_only; /* a column is a configuration that was not run: only configurations are compared */
     section sections[PART_COUNT];
 } table;
 
 /* ---- reading ---- */
 
 /* Adds a column. Takes ownership of `result`; NULL (out of memory) becomes an empty column. */
-static d9_status add(table *table, const char *name, json_t *result) {
+static d9_status add_column(table *table, const char *name, json_t *result) {
     if (table->count < MAX_RUNS) {
         table->results[table->count] = result;
         table->folders[table->count++] = name;
@@ -78,7 +78,7 @@ static d9_status read_result(table *table, const char *folder, const char *path)
     json_t *result;
     D9_TRY(d9_json_read(context, path, &result, &error));
     if (!result) D9_TRY(d9_fail(context, D9_DATA, "%s:%d: %s", path, error.line, error.text));
-    D9_TRY(add(table, folder, result));
+    D9_TRY(add_column(table, folder, result));
     if (!json_is_object(json_object_get(result, "config")) || !json_is_array(json_object_get(result, "rules")))
         D9_TRY(d9_fail(context, D9_DATA, "%s: not the result of a run", path));
     if (d9_result_fault(result)) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", path, d9_result_fault(result)));
@@ -86,7 +86,7 @@ done:
     return status;
 }
 
-/* Adds the run in `folder`, or the runs in its subfolders. */
+/* Adds the run in `folder`; if there is none, those in its subfolders, at most MAX_DEPTH levels deep. */
 static d9_status read_runs(table *table, const char *folder, int depth) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
@@ -115,14 +115,14 @@ static d9_status add_configuration(table *table, const char *path) {
     d9_status status = D9_OK;
     json_t *effective = NULL;
     D9_TRY(read_configuration(&table->cli->context, path, &effective));
-    D9_TRY(add(table, path, json_pack("{s:o}", "config", effective)));
-    table->planned = true;
+    D9_TRY(add_column(table, path, json_pack("{s:o}", "config", effective)));
+    table->configs_only = true;
 done:
     return status;
 }
 
-/* Replaces the configuration of a record by its config.yaml, in which keys added after the run have their defaults. */
-static d9_status read_again(table *table, int run) {
+/* Replaces the configuration of a run by its config.yaml, if there is one: keys added after the run get defaults. */
+static d9_status reload_configuration(table *table, int run) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
     json_t *effective = NULL;
@@ -159,7 +159,7 @@ done:
 /* ---- rows ---- */
 
 /* Puts `value` (consumed) into the row of `key`, adding the row if needed. */
-static d9_status put(table *table, part part, int run, const char *key, json_t *value) {
+static d9_status put_cell(table *table, part part, int run, const char *key, json_t *value) {
     d9_status status = D9_OK;
     d9_context *context = &table->cli->context;
     section *section = &table->sections[part];
@@ -188,16 +188,17 @@ static d9_status put_flat(table *table, int run, const char *prefix, json_t *obj
     json_t *value;
     json_object_foreach(object, key, value) {
         char path[160];
-        const bool about_file =
-            !*prefix && (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
-                         (json_is_object(value) && json_object_size(value) == 0)); /* an empty map of tricks */
+        const bool skipped =
+            !*prefix &&
+            (strcmp(key, "title") == 0 || strcmp(key, "published") == 0 ||
+             (json_is_object(value) && json_object_size(value) == 0)); /* an empty map, such as tricks: {} */
         snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
-        if (about_file) continue;
+        if (skipped) continue;
         if (json_object_size(value) > 0)
             D9_TRY(put_flat(table, run, path, value));
         else
-            D9_TRY(put(table, PART_CONFIGURATION, run, path,
-                       json_is_object(value) ? json_string("on") : json_incref(value)));
+            D9_TRY(put_cell(table, PART_CONFIGURATION, run, path,
+                            json_is_object(value) ? json_string("on") : json_incref(value)));
     }
 done:
     return status;
@@ -216,7 +217,7 @@ static d9_status put_rules(table *table, int run) {
             before += json_unpack(json_array_get(rules, j), "{s:s}", "role", &other) == 0 && strcmp(role, other) == 0;
         snprintf(key, sizeof key, before ? "%s %d" : "%s", role, before + 1);
         snprintf(text, sizeof text, "%s%s%s", rule, *choice ? " " : "", choice);
-        D9_TRY(put(table, PART_RULES, run, key, json_string(text)));
+        D9_TRY(put_cell(table, PART_RULES, run, key, json_string(text)));
     }
 done:
     return status;
@@ -224,7 +225,7 @@ done:
 
 /* Adds a member of the result as a row of the same name. */
 static d9_status put_member(table *table, part part, int run, const char *name) {
-    return put(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
+    return put_cell(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
 }
 
 static d9_status put_run(table *table, int run) {
@@ -236,18 +237,18 @@ static d9_status put_run(table *table, int run) {
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     char key[32];
     D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
-    if (table->planned) goto done;
+    if (table->configs_only) goto done;
     D9_TRY(put_member(table, PART_CONFIGURATION, run, "data_digest"));
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
         D9_TRY(put_member(table, PART_MACHINE, run, machine[i]));
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         snprintf(key, sizeof key, "version of %s", versions[i]);
         json_t *version = json_object_get(json_object_get(result, "versions"), versions[i]);
-        D9_TRY(put(table, PART_MACHINE, run, key, json_incref(version)));
+        D9_TRY(put_cell(table, PART_MACHINE, run, key, json_incref(version)));
     }
     for (size_t i = 0; i < sizeof outcome / sizeof *outcome; i++)
         D9_TRY(put_member(table, PART_OUTCOME, run, outcome[i]));
-    D9_TRY(put(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
+    D9_TRY(put_cell(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
     for (int i = 0; d9_clock_at(i); i++) D9_TRY(put_member(table, PART_OUTCOME, run, d9_clock_at(i)->name));
     D9_TRY(put_member(table, PART_OUTCOME, run, "params_sha256"));
     D9_TRY(put_rules(table, run));
@@ -255,7 +256,7 @@ done:
     return status;
 }
 
-static bool shown(const table *table, const section *section, const row *row) {
+static bool is_shown(const table *table, const section *section, const row *row) {
     bool same = true;
     for (int r = 1; r < table->count && same; r++)
         same = row->cells[r] == row->cells[0] || json_equal(row->cells[r], row->cells[0]);
@@ -289,13 +290,13 @@ static void widen(int *width, const char *text) {
     if (d9_text_columns(text) > *width) *width = d9_text_columns(text);
 }
 
-static void measure(const table *table, widths *widths) {
+static void measure_columns(const table *table, widths *widths) {
     char text[CELL_BYTES];
     *widths = (struct widths){.key = 13};
     for (int r = 0; r < table->count; r++) widen(&widths->cells[r], table->folders[r]);
     for (int s = 0; s < PART_COUNT; s++)
         for (const row *row = table->sections[s].first; row; row = row->next) {
-            if (!shown(table, &table->sections[s], row)) continue;
+            if (!is_shown(table, &table->sections[s], row)) continue;
             widen(&widths->key, row->key);
             for (int r = 0; r < table->count; r++) cell_text(row, r, text), widen(&widths->cells[r], text);
         }
@@ -305,17 +306,17 @@ static void print_table(const table *table) {
     d9_cli *cli = table->cli;
     widths widths;
     char text[CELL_BYTES];
-    measure(table, &widths);
+    measure_columns(table, &widths);
     d9_cli_print(cli, "%*s", widths.key + 2, "");
     for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->folders[r]);
     d9_cli_print(cli, "\n");
-    for (int s = 0; s < (table->planned ? 1 : PART_COUNT); s++) {
+    for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         const section *section = &table->sections[s];
         bool any = false;
-        for (const row *row = section->first; row && !any; row = row->next) any = shown(table, section, row);
+        for (const row *row = section->first; row && !any; row = row->next) any = is_shown(table, section, row);
         d9_cli_print(cli, any ? "%s\n" : "%-13s the same\n", section->name);
         for (const row *row = section->first; row; row = row->next) {
-            if (!shown(table, section, row)) continue;
+            if (!is_shown(table, section, row)) continue;
             d9_cli_print(cli, "  %-*s", widths.key, row->key);
             for (int r = 0; r < table->count; r++) {
                 cell_text(row, r, text);
@@ -330,13 +331,13 @@ static void print_json(const table *table) {
     json_t *all = json_object(), *runs = json_array();
     for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->folders[r]));
     json_object_set_new(all, "runs", runs);
-    for (int s = 0; s < (table->planned ? 1 : PART_COUNT); s++) {
+    for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         json_t *rows = json_object();
         for (const row *row = table->sections[s].first; row; row = row->next) {
             json_t *cells = json_array();
             for (int r = 0; r < table->count; r++)
                 json_array_append_new(cells, row->cells[r] ? json_incref(row->cells[r]) : json_null());
-            if (shown(table, &table->sections[s], row)) json_object_set(rows, row->key, cells);
+            if (is_shown(table, &table->sections[s], row)) json_object_set(rows, row->key, cells);
             json_decref(cells);
         }
         json_object_set_new(all, table->sections[s].name, rows);
@@ -364,10 +365,10 @@ static d9_status run(d9_cli *cli, const void *options) {
         const char *word = chosen->runs.items[i];
         if (d9_folder_exists(&cli->context, word)) continue;
         D9_TRY(d9_cli_find(cli, D9_INSTALLED_CONFIGS, word, found));
-        D9_TRY(d9_cli_check_path(cli, found)); /* no similar configuration, but there may be a similar run */
+        D9_TRY(d9_cli_check_path(cli, found)); /* no similar configuration: suggests a similar run */
     }
     D9_TRY(read_words(&table, &chosen->runs));
-    for (int r = 0; r < table.count && table.planned; r++) D9_TRY(read_again(&table, r));
+    for (int r = 0; r < table.count && table.configs_only; r++) D9_TRY(reload_configuration(&table, r));
     for (int r = 0; r < table.count; r++) D9_TRY(put_run(&table, r));
     if (chosen->json)
         print_json(&table);

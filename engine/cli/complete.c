@@ -1,4 +1,4 @@
-/* Shell completion: lists candidates for the word at the cursor. All shells use this implementation. */
+/* Shell completion: lists candidates for the word at the cursor. The scripts in completions/ call it. */
 #include "cli/help.h"
 
 #include "core/installed.h"
@@ -9,19 +9,19 @@
 
 typedef struct completer {
     d9_text *text;
-    char head[256];      /* completed part of the word, "ema:every=7,"; candidates are appended to it */
+    char head[256];      /* completed part of the word, "ema:every=7,", which precedes each candidate */
     const char *current; /* the rest of the word */
 } completer;
 
 static bool begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
-/* Prints a candidate if it matches. `ending`: "=" if a value follows; "" if the word is complete. */
+/* Adds a candidate if it begins with `current`. `ending`: "=" or ":" if something must follow; "" if not. */
 static void offer(completer *self, const char *candidate, const char *ending, const char *doc) {
     if (begins(candidate, self->current))
         d9_text_add(self->text, "%s%s%s\t%s\n", self->head, candidate, ending, doc ? doc : "");
 }
 
-/* Treats the word up to its last character of `marks` as complete; false if it contains none. */
+/* Moves `current` up to its last character of `marks` to `head`; false if it contains none. */
 static bool consume(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)
@@ -98,7 +98,7 @@ static void offer_root_values(completer *self, const char *path) {
 static void offer_backends(completer *self) { offer_root_values(self, "backend"); }
 static void offer_precisions(completer *self) { offer_root_values(self, "precision"); }
 
-/* Offers keys only if something was typed, because there are many. */
+/* Offers commands and tricks; keys only if something was typed, because there are many. */
 static void offer_topics(completer *self) {
     const d9_command *command;
     for (int i = 0; (command = d9_command_at(i)); i++) offer(self, command->name, "", command->doc);
@@ -135,12 +135,12 @@ static void offer_installed(completer *self, d9_installed_kind kind) {
 static void offer_configurations(completer *self) { offer_installed(self, D9_INSTALLED_CONFIGS); }
 static void offer_experiments(completer *self) { offer_installed(self, D9_INSTALLED_EXPERIMENTS); }
 
-/* Selects the candidates by the option's value name or by the word's name. */
+/* Offers the choices of an option or word; without choices, what suits the name of its value, such as CONFIG. */
 static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
         const char *value;
         void (*offer)(completer *self);
-        const char *files; /* or a line that lets the shell list files */
+        const char *files; /* line that tells the shell to list files or folders; NULL: none */
     } kinds[] = {{"CONFIG", .offer = offer_configurations, .files = ":files yaml"},
                  {"EXPERIMENT", .offer = offer_experiments, .files = ":files yaml"},
                  {"WHAT", .files = ":files yaml"},
@@ -186,7 +186,7 @@ static const d9_flag *find_word(const d9_flag_rows *list, int index) {
     return NULL;
 }
 
-/* Omits options that were given and cannot be repeated. */
+/* Offers --help and the options, without those hidden from the help or given and not repeatable. */
 static void offer_flags(completer *self, const d9_flag_rows *list, const bool *given) {
     for (int i = 0; i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];

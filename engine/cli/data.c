@@ -44,8 +44,8 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
 
 typedef struct fetch_log {
     d9_cli *cli;
-    bool quiet;
-    d9_log_sink warn; /* default handler of warnings */
+    bool quiet;       /* drops all lines but warnings */
+    d9_log_sink warn; /* the sink that this one replaces; receives the warnings */
     void *warn_user;
 } fetch_log;
 
@@ -57,8 +57,8 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* Rejects options that check and fetch do not use: edits of a configuration, --out and --filters. */
-static d9_status refuse_edits(d9_cli *cli, const d9_data_options *options) {
+/* Rejects edits of a configuration, --out and --filters, for check and fetch. Accepts --data and --no-check. */
+static d9_status reject_preview_options(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;
     d9_config_edits all;
@@ -77,7 +77,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *name = chosen->what ? chosen->what : D9_DATASET_DEFAULT;
     d9_data_report report = {.count = 0};
     if (strcmp(chosen->action, "preview") == 0) return d9_data_preview(cli, chosen);
-    d9_status status = refuse_edits(cli, chosen);
+    d9_status status = reject_preview_options(cli, chosen);
     if (status != D9_OK) return status;
     if (strcmp(chosen->action, "fetch") == 0) {
         fetch_log log = {cli, chosen->json, cli->context.log, cli->context.log_user};

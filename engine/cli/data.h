@@ -5,13 +5,13 @@
 #include "cli/cli.h"
 
 typedef struct d9_data_options {
-    const char *action, *what; /* dataset for check and fetch, configuration for preview */
+    const char *action, *what; /* what: dataset for check and fetch, configuration for preview */
     d9_cli_edits edits;
     const char *out, *filters; /* PNG files that preview writes */
     bool json;
 } d9_data_options;
 
-/* Draws the images to `out`, and the filters to `filters` if given. */
+/* Draws augmented training images to `out` and the first convolution's filters to `filters`, each if not NULL. */
 D9_MUST_USE d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* dawn9 devices: the backends of this build and their devices, or why a backend is unavailable. */
+/* dawn9 devices: every backend with its device, or why it is unavailable. */
 #include "backends/backend.h"
 #include "cli/commands.h"
 #include "core/process.h"

@@ -1,4 +1,4 @@
-/* Options that edit a configuration: --set and its short forms. */
+/* Options that edit a configuration, and the loading of configurations; also functions for paths in messages. */
 #include "cli/cli.h"
 #include "cli/find.h"
 #include "config/tree.h"
@@ -35,7 +35,7 @@ const d9_flag d9_cli_edit_flags[] = {
     {.type = D9_FLAG_END},
 };
 
-const char *d9_cli_word(d9_cli *cli, const char *path) {
+const char *d9_cli_shell_word(d9_cli *cli, const char *path) {
     const char *word = path;
     char *copy;
     d9_text text;
@@ -49,12 +49,13 @@ const char *d9_cli_word(d9_cli *cli, const char *path) {
 }
 
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path) {
-    d9_cli_print(cli, "%-10s %s %s %s\n", command, d9_cli_word(cli, cli->words[0]), command, d9_cli_word(cli, path));
+    d9_cli_print(cli, "%-10s %s %s %s\n", command, d9_cli_shell_word(cli, cli->words[0]), command,
+                 d9_cli_shell_word(cli, path));
 }
 
-void d9_cli_name_folder(char *title, const char *fine) {
+void d9_cli_name_folder(char *title, const char *allowed) {
     for (char *at = title; *at; at++)
-        if (*at == '/' || (*at == '.' && at == title) || (fine && !strchr(fine, *at))) *at = '-';
+        if (*at == '/' || (*at == '.' && at == title) || (allowed && !strchr(allowed, *at))) *at = '-';
 }
 
 d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input) {
@@ -88,7 +89,7 @@ done:
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *text;
-    d9_text folder; /* folder's name quoted for YAML */
+    d9_text folder; /* the path of --data, quoted for YAML */
     const d9_flag_integer chosen = seed ? (d9_flag_integer){.given = true, .value = *seed} : edits->seed;
     d9_text_init(&cli->context, &folder);
     if (edits->data) d9_tree_quote(edits->data, &folder);

@@ -104,8 +104,8 @@ done:
     return status;
 }
 
-/* A single word is the model; of two words the first is the configuration. */
-static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
+/* A single word is the model, unless it ends in .yaml; of two words the first is the configuration. */
+static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
     const size_t length = only ? strlen(only) : 0;
     *config = chosen->model ? chosen->config : NULL;
@@ -114,7 +114,7 @@ static d9_status find_words(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* Without a CONFIG argument, rejects a data.normalize that differs from the model's own. */
+/* Rejects a data.normalize that differs from the model's own; not called with a CONFIG argument. */
 static d9_status check_normalize(d9_cli *cli, const char *model, const d9_description *description,
                                  const d9_config *config) {
     static const d9_cli_edits none = {0};
@@ -129,7 +129,7 @@ done:
     return status;
 }
 
-/* Without a configuration, loads the model's own, with the dataset that it names, normalised as in training. */
+/* Loads the configuration at `path`; if NULL, the model's own, and its dataset normalised as in training. */
 static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
                       d9_dataset **dataset) {
     d9_status status = D9_OK;
@@ -153,7 +153,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_dataset *dataset = NULL;
     d9_session session = {0};
     d9_evaluation evaluation = {0};
-    D9_TRY(find_words(cli, chosen, &path, &model));
+    D9_TRY(find_files(cli, chosen, &path, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", path));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", model));
     D9_TRY(d9_file_check_writable(&cli->context, chosen->logits));

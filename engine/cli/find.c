@@ -1,4 +1,4 @@
-/* Suggestions for words of the command line that name no file; see find.h. */
+/* Finds files named on the command line, and suggests similar names; see find.h. */
 #include "cli/find.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@
 enum { NAMES_MAX = 1024 };
 
 /* Names are compared without extension; otherwise none.yaml would be similar to tiny.yaml. */
-typedef struct neighbours {
-    const char *stems[NAMES_MAX], *paths[NAMES_MAX]; /* paths as typed by a user */
+typedef struct candidates {
+    const char *stems[NAMES_MAX], *paths[NAMES_MAX]; /* paths as a user would type them */
     int count;
-} neighbours;
+} candidates;
 
 static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
     const char *dot = strrchr(name, '.');
@@ -20,8 +20,8 @@ static d9_status copy_stem(d9_cli *cli, const char *name, char **stem) {
                            name);
 }
 
-/* Adds the entries of `root`/`folder`: with this ending, or all if it is NULL; none if the folder is unreadable. */
-static d9_status add(d9_cli *cli, const char *root, const char *folder, const char *ending, neighbours *all) {
+/* Adds the files in `root` + `folder` with this ending (NULL: all entries); none if the folder is unreadable. */
+static d9_status add_folder(d9_cli *cli, const char *root, const char *folder, const char *ending, candidates *all) {
     d9_status status = D9_OK;
     char *path, *stem;
     d9_listing listing = {0};
@@ -42,7 +42,7 @@ done:
 }
 
 /* Fails with a suggestion if a similar name exists; otherwise D9_OK. */
-static d9_status suggest(d9_cli *cli, const char *word, const char *name, const neighbours *all) {
+static d9_status suggest(d9_cli *cli, const char *word, const char *name, const candidates *all) {
     d9_status status = D9_OK;
     const char *nearest;
     char *stem;
@@ -57,7 +57,7 @@ done:
     return status;
 }
 
-static d9_status split(d9_cli *cli, const char *word, char **folder, const char **name, neighbours **all) {
+static d9_status split_path(d9_cli *cli, const char *word, char **folder, const char **name, candidates **all) {
     d9_status status;
     const char *slash = strrchr(word, '/');
     *name = slash ? slash + 1 : word;
@@ -71,10 +71,10 @@ d9_status d9_cli_check_path(d9_cli *cli, const char *path) {
     d9_status status = D9_OK;
     const char *name;
     char *folder;
-    neighbours *all;
+    candidates *all;
     if (!*path || d9_file_exists(&cli->context, path)) goto done; /* loading reports other errors */
-    D9_TRY(split(cli, path, &folder, &name, &all));
-    D9_TRY(add(cli, "", folder, NULL, all));
+    D9_TRY(split_path(cli, path, &folder, &name, &all));
+    D9_TRY(add_folder(cli, "", folder, NULL, all));
     D9_TRY(suggest(cli, path, name, all));
 done:
     return status;
@@ -85,21 +85,21 @@ d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, cha
     const char *name, *const *usual = d9_installed_subfolders(kind);
     char *folder, *path, root[D9_INSTALLED_BYTES];
     const bool exact = d9_installed_is_exact(word);
-    neighbours *all;
+    candidates *all;
     if (d9_installed_resolve(&cli->context, kind, word, found) || !*word) goto done;
-    D9_TRY(split(cli, word, &folder, &name, &all));
+    D9_TRY(split_path(cli, word, &folder, &name, &all));
     const bool installed = !exact && d9_installed_find(&cli->context, kind, "", root);
     for (int r = 0; r < 1 + installed; r++)
         for (int i = 0; usual[i] && !(exact && i); i++) {
             D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s%s", usual[i], folder));
-            D9_TRY(add(cli, r ? root : "", path, ".yaml", all));
+            D9_TRY(add_folder(cli, r ? root : "", path, ".yaml", all));
         }
     D9_TRY(suggest(cli, word, name, all));
 done:
     return status;
 }
 
-/* Fails: the word names a file of the other kind, or else with the list of folders that were searched. */
+/* Fails with the file of the other kind that the word names, or else with the folders that were searched. */
 static d9_status not_found(d9_cli *cli, d9_installed_kind kind, const char *word) {
     const d9_installed_kind other = kind == D9_INSTALLED_CONFIGS ? D9_INSTALLED_EXPERIMENTS : D9_INSTALLED_CONFIGS;
     const char *const *usual = d9_installed_subfolders(kind);
@@ -122,7 +122,7 @@ static d9_status not_found(d9_cli *cli, d9_installed_kind kind, const char *word
     return status;
 }
 
-static d9_status refuse_folder(d9_cli *cli, const char *folder) {
+static d9_status reject_folder(d9_cli *cli, const char *folder) {
     char *inside;
     const d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/config.yaml", folder);
     if (status != D9_OK) return status;
@@ -133,7 +133,7 @@ static d9_status refuse_folder(d9_cli *cli, const char *folder) {
 
 d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {
     const d9_status status = d9_cli_find(cli, kind, word, found);
-    if (status == D9_OK && *word && d9_folder_exists(&cli->context, found)) return refuse_folder(cli, found);
+    if (status == D9_OK && *word && d9_folder_exists(&cli->context, found)) return reject_folder(cli, found);
     const bool path = d9_installed_is_exact(word) || strchr(word, '/'); /* loading reports other errors */
     return status != D9_OK || path || d9_file_exists(&cli->context, found) ? status : not_found(cli, kind, word);
 }

@@ -14,7 +14,7 @@ static const double range_low = 1e-3, range_high = 1e2;
 static const double decay = 0.9;       /* of the exponential moving average of the loss */
 static const double divergence = 3;    /* the test ends when the average exceeds this multiple of its minimum */
 static const double peak_divisor = 10; /* suggested peak: the learning rate of the minimum, divided by this */
-/* Differences below noise * scatter of the losses, or below slight * the first losses, count as none. */
+/* A change of the loss counts only above both noise * its scatter and slight * the mean of the first losses. */
 static const double noise = 1, slight = 0.01;
 enum { STEPS = 120, FIRST = 12, SHOWN = 12, BAR = 40, REDRAWS_PER_SECOND = 10 };
 
@@ -29,13 +29,12 @@ typedef struct range_test {
     double peak;       /* as configured */
     double rates[STEPS];
     point points[STEPS];
-    int count, least; /* least: index of the smallest mean from FIRST on; 0: fewer points */
+    int count, least; /* least: index of the smallest mean from index FIRST - 1 on; 0: no such point */
 } range_test;
 
 /* ---- measuring ---- */
 
-/* Sets geometrically growing learning rates. Parts of the network with their own peak keep their ratio to the
- * others. */
+/* Sets geometrically growing values of train.lr. Learning rates with another peak (muon) keep their ratio to it. */
 static void set_rates(range_test *self) {
     for (int s = 0; s < STEPS; s++)
         self->rates[s] = self->peak * range_low * pow(range_high / range_low, (double)s / (STEPS - 1));
@@ -80,7 +79,7 @@ done:
     return status;
 }
 
-static void show(range_test *self, const point *at, int64_t steps, double seconds) {
+static void show_step(range_test *self, const point *at, int64_t steps, double seconds) {
     char text[96], left[24];
     const double now = d9_clock_now();
     if (!self->live.cli || now - self->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
@@ -91,7 +90,7 @@ static void show(range_test *self, const point *at, int64_t steps, double second
     d9_live_line_show(&self->live, text);
 }
 
-static d9_status measure(range_test *self) {
+static d9_status run_steps(range_test *self) {
     d9_status status = D9_OK;
     const d9_program *program = &self->session.program;
     const double began = d9_clock_now();
@@ -100,10 +99,10 @@ static d9_status measure(range_test *self) {
         D9_TRY(d9_session_check_interrupt(&self->session, "the range test"));
         D9_TRY(run_step(self, step, sums, &loss));
         mean = decay * mean + (1 - decay) * loss;
-        const double weights = 1 - pow(decay, (double)step + 1); /* of all losses in the mean */
+        const double weights = 1 - pow(decay, (double)step + 1); /* sum of the weights in the mean */
         self->points[self->count] = (point){self->rates[step], loss, mean / weights};
         if (!isfinite(loss)) break;
-        show(self, &self->points[self->count], step + 1, d9_clock_now() - began);
+        show_step(self, &self->points[self->count], step + 1, d9_clock_now() - began);
         const double now = self->points[self->count].mean;
         if (self->count == FIRST - 1 || (self->count >= FIRST && now < self->points[self->least].mean))
             self->least = self->count;
@@ -117,14 +116,13 @@ done:
 
 /* ---- result ---- */
 
-/* Difference of the mean at a point from that of the first losses; 0 if it is within the noise. */
-static double change(const range_test *self, const point *from_first) {
+/* The moving average at a point minus the mean of the first losses; 0 if the difference is within the noise. */
+static double loss_change(const range_test *self, const point *at) {
     const int first = self->count < FIRST ? self->count : FIRST, end = self->least < first ? first : self->least + 1;
     double before = 0, squares = 0;
     for (int i = 0; i < first; i++) before += self->points[i].loss / first;
     for (int i = 1; i < end; i++) squares += pow(self->points[i].loss - self->points[i - 1].loss, 2);
-    const double difference = from_first->mean - before,
-                 none = fmax(noise * sqrt(squares / (2 * (end - 1))), slight * before);
+    const double difference = at->mean - before, none = fmax(noise * sqrt(squares / (2 * (end - 1))), slight * before);
     return fabs(difference) > none ? difference : 0;
 }
 
@@ -155,8 +153,8 @@ static double own_peak(const range_test *self, int index) {
 static void print_advice(const range_test *self) {
     const point *points = self->points, *least = &points[self->least], *last = &points[self->count - 1];
     const double rate = least->rate / peak_divisor;
-    const bool falls = self->least > 0 && change(self, least) < 0;
-    if (!falls && self->count == STEPS && change(self, last) == 0) {
+    const bool falls = self->least > 0 && loss_change(self, least) < 0;
+    if (!falls && self->count == STEPS && loss_change(self, last) == 0) {
         d9_cli_print(self->cli, "no learning rate up to %.3g lowers the loss; try a larger --lr\n", last->rate);
     } else if (!falls) {
         d9_cli_print(self->cli, "no learning rate from %.4g on lowers the loss; try a smaller --lr\n", points->rate);
@@ -233,7 +231,6 @@ done:
     return status;
 }
 
-/* Rejects a folder that holds a run or an experiment. */
 static d9_status check_folder(d9_cli *cli, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
     d9_status status = D9_OK;
@@ -258,11 +255,11 @@ d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet
     if (!quiet)
         d9_cli_print(cli, "%s: %d steps of %lld images, learning rates from %.3g to %.3g\n", config->title, STEPS,
                      (long long)self.session.program.extent.batch, self.peak * range_low, self.peak * range_high);
-    measured = measure(&self);
+    measured = run_steps(&self);
     d9_live_line_clear(&self.live);
     if (measured == D9_OK && self.count < 2)
         D9_TRY(d9_fail(&cli->context, D9_NONFINITE, "--find-lr: the loss is not finite at the first step"));
-    if (self.count >= 2) { /* also after an interrupt */
+    if (self.count >= 2) { /* also after an interrupt or an error */
         D9_TRY(write_file(&self, out, "rates.tsv", put_tsv));
         D9_TRY(write_file(&self, out, "rates.svg", put_svg));
         print_table(&self);

@@ -1,13 +1,13 @@
 /* dawn9 train --find-lr: a learning rate range test (Smith 2015, arXiv 1506.01186). The learning rate grows by a
- * constant factor per step, from far too small to far too large; the training loss shows the useful range. Nothing of
- * the training is kept. */
+ * constant factor per step, from far too small to far too large; the training loss shows the useful range. The trained
+ * network is discarded. */
 #ifndef D9_CLI_FIND_LR_H
 #define D9_CLI_FIND_LR_H
 
 #include "cli/cli.h"
 
-/* Prints the loss at each learning rate, and writes OUT/rates.tsv and OUT/rates.svg, also after an interrupt. The
- * configured schedule is not used. Quiet: prints only the result. */
+/* Writes the loss at each learning rate to OUT/rates.tsv and OUT/rates.svg, and prints some of them, also after an
+ * interrupt. Uses only the peak of the configured schedule; changes `train.epochs`. Quiet: prints only the result. */
 D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet);
 
 #endif

@@ -40,7 +40,7 @@ static d9_status print_completion(d9_cli *cli, const char *shell) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* Explains the key `topic`, each key that ends in it or, for "train.", each that begins with it. False: none. */
+/* Explains the key `topic`; if there is none, all keys *.topic or, for "train.", train.*. False: there is none. */
 static bool explain_keys(d9_text *text, int width, const char *topic) {
     d9_key key;
     bool found = d9_config_key_find(topic, &key), exact = found;
@@ -60,8 +60,8 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
     return found;
 }
 
-/* For "train.lr.peak", the key of the schedule, train.lr; NULL if `topic` is not part of a schedule. */
-static const char *part_of(d9_cli *cli, const char *topic) {
+/* The key of the schedule for a part of it: "train.lr" for "train.lr.peak". NULL: `topic` is not such a part. */
+static const char *schedule_key(d9_cli *cli, const char *topic) {
     const char *dot = strrchr(topic, '.');
     char *parent;
     d9_key key;
@@ -73,7 +73,6 @@ static const char *part_of(d9_cli *cli, const char *topic) {
     return NULL;
 }
 
-/* Fails with D9_USAGE and the most similar command, trick or key. */
 static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 256 };
     const char *names[NAMES_MAX];
@@ -100,7 +99,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     if (chosen->completion) return print_completion(cli, chosen->completion);
     if (!topic || d9_command_find(topic)) return d9_cli_help(cli, topic ? d9_command_find(topic) : NULL);
     if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
-    const char *whole = part_of(cli, topic);
+    const char *whole = schedule_key(cli, topic);
     if (!explain_keys(&text, d9_help_width(cli), whole ? whole : topic)) return unknown_topic(cli, topic);
     return d9_cli_print_text(cli, &text);
 }

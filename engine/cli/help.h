@@ -5,11 +5,11 @@
 #include "cli/cli.h"
 #include "config/reference.h"
 
-/* ---- texts used in several places ---- */
-typedef struct d9_fact {
+/* ---- texts used in several places; each list ends with an all-zero row ---- */
+typedef struct d9_fact { /* a term and its description */
     const char *name, *doc;
 } d9_fact;
-extern const d9_fact d9_exit_statuses[];   /* "0", "done"; ends with an all-zero row */
+extern const d9_fact d9_exit_statuses[];   /* "0", "done" */
 extern const d9_fact d9_environment[];     /* environment variables that dawn9 reads */
 extern const d9_fact d9_general_options[]; /* --help and --version */
 extern const char d9_summary[];            /* dawn9 in one sentence */
@@ -18,12 +18,13 @@ extern const char d9_summary[];            /* dawn9 in one sentence */
 void d9_usage_line(const d9_command *command, d9_text *text);
 /* Writes "--set K=V", or the name of a word. */
 void d9_flag_title(const d9_flag *flag, char *title, size_t size);
-/* Adds an option's description and choices: "a whole training step, ...: step, pipeline, ops or cold". */
+/* Adds the description and the choices of an option or word: "action: check, fetch or preview". */
 void d9_flag_sentence(const d9_flag *flag, d9_text *text);
 
-/* Appends `words` in lines of at most `width` columns. The first begins at column `at`; the others are indented. */
+/* Appends `words` in lines of at most `width` bytes, or one longer word, and a newline. The first line begins at column
+ * `at`; the others get `indent` spaces. */
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
-/* Wrap width of help: the terminal's, at most 100; 80 without a terminal. */
+/* Line width of the help: the terminal's, but 40 to 100; 80 without a terminal. */
 int d9_help_width(const d9_cli *cli);
 
 /* ---- output ---- */

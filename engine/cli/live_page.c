@@ -11,8 +11,8 @@
 #include "report/template.h"
 
 enum {
-    SECONDS_BETWEEN = 2,
-    RENEWED_EVERY = 3,
+    WRITE_SECONDS = 2,
+    RELOAD_SECONDS = 3,
     WIDTH = 640,
     HEIGHT = 200,
     LEFT = 68, /* like TOP, large enough for the larger font on narrow screens */
@@ -35,7 +35,7 @@ static void widen(const d9_live_page *page, figure figure, double *low, double *
     }
 }
 
-/* x coordinate of an epoch; the last epoch may be a fraction. */
+/* x coordinate of the end of a row's epoch; the last epoch may be a fraction. */
 static double x_of(const d9_live_page *page, int row) {
     const double epochs = page->config->train.epochs;
     return LEFT + (WIDTH - LEFT - RIGHT) * fmin((double)page->rows[row].epoch, epochs) / epochs;
@@ -145,19 +145,19 @@ static void put_rows(const filling *self) {
     d9_text_add(self->text, "</table>\n");
 }
 
-static void put_renew(const filling *self) {
-    if (!self->state) d9_text_add(self->text, "<meta http-equiv=refresh content=%d>\n", RENEWED_EVERY);
+static void put_reload(const filling *self) {
+    if (!self->state) d9_text_add(self->text, "<meta http-equiv=refresh content=%d>\n", RELOAD_SECONDS);
 }
 static void put_title(const filling *self) { d9_html_escape(self->text, self->page->config->title); }
 static void put_steps(const filling *self) { d9_text_add(self->text, "%lld", (long long)self->page->all_steps); }
 static void put_step(const filling *self) { d9_text_add(self->text, "%lld", (long long)self->page->steps); }
 
-static void put_place(void *user, const char *name, size_t length) {
+static void put_placeholder(void *user, const char *name, size_t length) {
     static const struct {
         const char *name;
         void (*put)(const filling *self);
-    } places[] = {{"renew", put_renew}, {"title", put_title},     {"state", put_state},   {"steps", put_steps},
-                  {"step", put_step},   {"figures", put_figures}, {"curves", put_curves}, {"rows", put_rows}};
+    } places[] = {{"renew", put_reload}, {"title", put_title},     {"state", put_state},   {"steps", put_steps},
+                  {"step", put_step},    {"figures", put_figures}, {"curves", put_curves}, {"rows", put_rows}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (strlen(places[i].name) == length && strncmp(places[i].name, name, length) == 0) places[i].put(user);
 }
@@ -170,7 +170,7 @@ static void write_page(d9_live_page *page, const char *state) {
     if (!page->path || page->all_steps == 0) return;
     page->written = d9_clock_now();
     d9_text_init(&page->context, &text);
-    d9_template_fill("live.html", put_place, &self, &text);
+    d9_template_fill("live.html", put_placeholder, &self, &text);
     d9_status status = d9_text_status(&text);
     if (status == D9_OK) status = d9_file_write_unsynced(&page->context, page->path, d9_text_get(&text), text.size);
     if (status != D9_OK && !page->warned) d9_log(&page->context, D9_LOG_WARNING, "no page: %s", page->context.message);
@@ -197,7 +197,7 @@ void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double st
     page->loss = loss;
     page->rate = (double)page->extent.batch / step_seconds;
     page->left = left;
-    if (d9_clock_now() - page->written >= SECONDS_BETWEEN) write_page(page, NULL);
+    if (d9_clock_now() - page->written >= WRITE_SECONDS) write_page(page, NULL);
 }
 
 static void add_row(d9_live_page *page, const d9_epoch_row *row) {

@@ -12,24 +12,25 @@ typedef struct d9_live_page {
     d9_arena arena;
     const char *path; /* NULL: no page */
     const d9_config *config;
-    d9_extent extent; /* this and the next fields are copied, because the program is freed before the last page */
+    d9_extent extent; /* this to `views`: copied, because the program is freed before the last write */
     int64_t all_steps, steps_per_epoch; /* all_steps 0: not planned yet */
     int views;
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */
     int count, capacity;
     int64_t steps;           /* completed */
-    double loss, rate, left; /* rate: images/s; left: seconds */
+    double loss, rate, left; /* loss: of the epoch so far; rate: images/s; left: seconds */
     double written;          /* time of the last write, CLOCK_MONOTONIC */
     bool warned;
 } d9_live_page;
 
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
+/* For the observer of a run (train/session.h). Each rewrites the page; after a step, at most every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
-/* Call it only if the page has a path. `left`: seconds to the end of the run. */
+/* Call it only if the page has a path. `steps`: completed; `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
-/* Writes the last page, which does not reload. `state`: how the run ended. `finished`: shows the bar full. */
+/* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: all steps are done. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
 
 #endif

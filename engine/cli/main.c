@@ -14,55 +14,54 @@
 
 static volatile sig_atomic_t interrupt_signal;
 static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
-static pid_t commanded;                     /* the command's process; its workers also get Ctrl-C */
+static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
-/* Prints a line to the terminal, if there is one, from the command's process only. */
-static void answer(const char *line, size_t length) {
+/* Prints a line if standard error or output is a terminal. Only in the main process; async-signal-safe. */
+static void print_to_terminal(const char *line, size_t length) {
     struct termios unused;
-    if (getpid() != commanded) return;
+    if (getpid() != main_process) return;
     const int file = tcgetattr(STDERR_FILENO, &unused) == 0 ? STDERR_FILENO : STDOUT_FILENO;
     ssize_t put = tcgetattr(file, &unused) == 0 ? write(file, line, length) : 0;
     (void)put; /* nothing can be done about a failure */
 }
 
-/* Formats digits itself, because printf is not async-signal-safe. */
-static void answer_with_loss(void) {
+/* Prints the number of steps since the last checkpoint, without printf, which is not async-signal-safe. */
+static void print_lost_steps(void) {
     static const char known[] = "\nstopped at once; steps lost since the last checkpoint: ";
     static const char unknown[] = "\nstopped at once; the current runs lose their steps since their last checkpoints\n";
     char digits[24], *const end = digits + sizeof digits, *at = end;
     long unsaved = unsaved_steps;
     if (unsaved < 0) {
-        answer(unknown, sizeof unknown - 1);
+        print_to_terminal(unknown, sizeof unknown - 1);
         return;
     }
     *--at = '\n';
     do *--at = (char)('0' + unsaved % 10);
     while ((unsaved /= 10) > 0);
-    answer(known, sizeof known - 1);
-    answer(at, (size_t)(end - at));
+    print_to_terminal(known, sizeof known - 1);
+    print_to_terminal(at, (size_t)(end - at));
 }
 
-/* The first signal requests a clean stop; a second Ctrl-C ends the process at once. Other repeated signals do not,
- * because closing a terminal or stopping a service sends several. A signal queued by a worker's parent does not,
- * either. */
+/* The first signal requests a clean stop; a later SIGINT (Ctrl-C) ends the process at once, unless a worker's parent
+ * queued it. Other later signals are ignored, because closing a terminal or stopping a service sends several. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
     static const char heard[] = "\nstopping after the current batch; Ctrl-C again stops at once\n";
     const int error = errno;
     (void)unused;
     if (!interrupt_signal) {
         interrupt_signal = number;
-        if (number == SIGINT) answer(heard, sizeof heard - 1);
+        if (number == SIGINT) print_to_terminal(heard, sizeof heard - 1);
     } else if (number == SIGINT && about->si_code != SI_QUEUE) {
-        answer_with_loss();
+        print_lost_steps();
         _exit(128 + number);
     }
     errno = error;
 }
 
-/* Keeps SIGHUP ignored if it is, because nohup relies on that. */
+/* Leaves SIGHUP ignored if it is, because nohup relies on that. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
-    commanded = getpid();
+    main_process = getpid();
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -71,8 +70,8 @@ static void catch_signals(void) {
 }
 
 /* Opens file descriptors 0, 1 and 2 if they are closed. Otherwise the next file opened would get one of these numbers
- * and receive the standard output. */
-static void hold_standard_files(void) {
+ * and receive what is written to standard output or error. */
+static void open_standard_files(void) {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
 }
@@ -139,7 +138,7 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     (void)put; /* nothing can be done about a failure */
 }
 
-/* Prints warnings to standard error; commands show other messages themselves. */
+/* Prints warnings to standard error; drops other messages, unless a command replaces this sink. */
 static void on_log(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING) print_error(user, "warning: ", line);
 }
@@ -147,7 +146,7 @@ static void on_log(void *user, d9_log_level level, const char *line) {
 int main(int count, char **words) {
     d9_cli cli = {.words = words, .interrupt = &interrupt_signal, .unsaved_steps = &unsaved_steps};
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
-    hold_standard_files();
+    open_standard_files();
     signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails instead, exit status 6 */
     signal(SIGXFSZ, SIG_IGN); /* as does exceeding ulimit -f */
     d9_context_init(&cli.context);

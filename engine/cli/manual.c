@@ -45,10 +45,10 @@ static void add_roff(d9_text *text, const char *bytes) {
     }
 }
 
-/* Adds a capital letter and a full stop, which the tables omit. */
+/* Adds a text of the tables with a full stop and, if its first word is an ordinary one, a capital letter. */
 static void add_sentence(d9_text *text, const char *sentence) {
     char first[2] = {(char)toupper((unsigned char)sentence[0]), 0};
-    const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* else file, key or type */
+    const bool word = sentence[strspn(sentence, "abcdefghijklmnopqrstuvwxyz")] == ' '; /* not a file, key or type */
     add_roff(text, word ? first : "");
     add_roff(text, sentence + word);
     d9_text_add(text, ".\n");
@@ -84,7 +84,7 @@ static void add_flag(d9_text *text, const d9_flag *flag) {
     d9_text_free(&sentence);
 }
 
-/* The options that edit a configuration are described only once. Returns whether `flags` includes them. */
+/* Adds the options in `flags` without the shared ones that edit a configuration; returns true if it has those. */
 static bool add_flags(d9_text *text, const d9_flag *flags) {
     bool edits = false;
     for (; flags && flags->type != D9_FLAG_END; flags++) {

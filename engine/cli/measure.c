@@ -18,7 +18,7 @@ double d9_measured_operations(const d9_measurement *m, int row) {
     return d9_graph_operations(m->graph, m->rows[row].node, row_end(m, row));
 }
 
-/* Elements of the value read by nodes [begin, end): the maximum over the nodes. */
+/* Elements of the value read by nodes [begin, end): the maximum over its uses as an input. */
 static double elements_read(const d9_graph *graph, d9_value_id id, int begin, int end) {
     double most = 0;
     for (int n = begin; n < end; n++) {
@@ -50,7 +50,7 @@ double d9_measured_bytes(const d9_measurement *m, int row) {
         const double written = elements_written(graph, id, begin, end), read = elements_read(graph, id, begin, end);
         const bool elsewhere =
             elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
-        double moved = written > 0 && scratch ? 0 : read; /* values used only inside the rule do not count */
+        double moved = written > 0 && scratch ? 0 : read; /* scratch used only inside the rule does not count */
         if (!scratch || elsewhere) moved += written;
         bytes += moved * (double)d9_type_bytes(value->type);
     }
@@ -62,13 +62,13 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
     const double operations = d9_measured_operations(m, row);
     const double work = operations > 0 ? operations : d9_measured_bytes(m, row);
     return (d9_rate){.per_second = time->seconds > 0 ? work * (double)time->runs / time->seconds : 0,
-                     .ceiling = operations > 0 ? m->peak_rates.operations_per_second : m->peak_rates.bytes_per_second,
+                     .peak = operations > 0 ? m->peak_rates.operations_per_second : m->peak_rates.bytes_per_second,
                      .operations = operations > 0};
 }
 
 /* ---- measuring ---- */
 
-/* Runs `count` steps of the plan, each of `batches` batches. */
+/* Runs `count` steps of the plan from step `first` on, each of `batches` batches. */
 static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count) {
     d9_status status = D9_OK;
     const d9_program *program = &session->program;

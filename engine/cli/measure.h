@@ -17,8 +17,8 @@ typedef struct d9_measurement {
     d9_peak_rates peak_rates; /* measured after the steps; zeros: unknown to the backend */
 } d9_measurement;
 
-/* Runs three steps to warm up, then `steps` timed ones, with the trainer's own loop, then measures the peak rates. For
- * the session's eval_plan, a step is a batch of evaluation. */
+/* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. A run that has fewer steps is
+ * repeated. For the session's eval_plan, a step is the first batch of evaluation. */
 D9_MUST_USE d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
                                  d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
@@ -31,15 +31,15 @@ static inline int64_t d9_measured_images(const d9_measurement *m) {
 static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
 
 /* Work of one execution of the rule in a row. Operations: multiplications and additions of convolutions and linear
- * layers by their shapes, including padding: 2 * outputs * (kernel area * input channels); 0 for other nodes. Bytes:
- * values that the rule reads from and writes for other rules, each counted once. */
+ * layers, 2 * outputs * (kernel area * input channels) with padding counted, and of muon's matrix products; 0 for other
+ * nodes. Bytes: of the values read and written, except scratch that only this rule uses. */
 double d9_measured_operations(const d9_measurement *m, int row);
 double d9_measured_bytes(const d9_measurement *m, int row);
 
-/* Rate of the rule in a row and the machine's peak for it: in operations if the rule has any, otherwise in bytes. */
+/* Rate of the rule in a row and the machine's peak rate (0: unknown), both per second. */
 typedef struct d9_rate {
-    double per_second, ceiling;
-    bool operations;
+    double per_second, peak;
+    bool operations; /* rates in operations; false: in bytes, because the rule has no counted operations */
 } d9_rate;
 d9_rate d9_measured_rate(const d9_measurement *m, int row);
 

@@ -18,7 +18,7 @@ d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
     return status;
 }
 
-static d9_status add(d9_cli *cli, d9_cli_pictures *pictures, const char *path, const char *failure) {
+static d9_status add_picture(d9_cli *cli, d9_cli_pictures *pictures, const char *path, const char *failure) {
     d9_status status = D9_OK;
     char *kept = NULL;
     D9_TRY(D9_ARENA_GROW(&cli->context, &cli->arena, pictures->count, &pictures->capacity, &pictures->rows));
@@ -28,20 +28,20 @@ done:
     return status;
 }
 
-static d9_status walk(d9_cli *cli, d9_cli_pictures *pictures, const char *folder, int depth) {
+static d9_status add_folder(d9_cli *cli, d9_cli_pictures *pictures, const char *folder, int depth) {
     d9_status status = D9_OK;
     d9_context quiet = cli->context; /* an unreadable folder becomes a row with a failure */
     d9_listing listing;
     if (d9_listing_read(&quiet, &cli->arena, folder, &listing) != D9_OK)
-        return add(cli, pictures, folder, quiet.message);
+        return add_picture(cli, pictures, folder, quiet.message);
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
         if (entry->folder && depth < DEPTH_MAX)
-            D9_TRY(walk(cli, pictures, entry->path, depth + 1));
+            D9_TRY(add_folder(cli, pictures, entry->path, depth + 1));
         else if (entry->folder)
             D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: folders nested more than %d deep", folder, DEPTH_MAX));
-        else if (d9_image_has_name(entry->name))
-            D9_TRY(add(cli, pictures, entry->path, NULL));
+        else if (d9_is_image_name(entry->name))
+            D9_TRY(add_picture(cli, pictures, entry->path, NULL));
     }
 done:
     return status;
@@ -53,14 +53,14 @@ d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pi
         const int before = pictures->count;
         char *failure = NULL;
         if (!d9_folder_exists(&cli->context, words->items[i])) {
-            D9_TRY(add(cli, pictures, words->items[i], NULL));
+            D9_TRY(add_picture(cli, pictures, words->items[i], NULL));
             continue;
         }
-        D9_TRY(walk(cli, pictures, words->items[i], 0));
+        D9_TRY(add_folder(cli, pictures, words->items[i], 0));
         if (pictures->count > before) continue;
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &failure, "%s: no .png, .jpg, .jpeg or .webp in it",
                                words->items[i]));
-        D9_TRY(add(cli, pictures, words->items[i], failure));
+        D9_TRY(add_picture(cli, pictures, words->items[i], failure));
     }
 done:
     return status;

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* Resolves a model argument: a folder means the model.safetensors in it. */
+/* Resolves a model argument: a folder means the model.safetensors in it. Fails as d9_cli_check_path for a file. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
 /* ---- images named on the command line ---- */
@@ -19,7 +19,7 @@ typedef struct d9_cli_pictures {
 } d9_cli_pictures;
 
 /* Lists images: a file as it is, a folder as the .png, .jpg, .jpeg and .webp files in it and its subfolders, sorted by
- * name. An unreadable folder, or one without images, becomes a row with a failure. */
+ * name. An unreadable folder, or a word whose folder has no images, becomes a row with a failure. */
 D9_MUST_USE d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pictures *pictures);
 
 #endif

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void write_out(d9_cli *cli, const char *bytes, size_t size) {
+static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
     const d9_system *system = cli->context.system;
     while (size > 0 && cli->output_error == 0) {
         ssize_t put = system->write(system->user, STDOUT_FILENO, bytes, size);
@@ -25,14 +25,14 @@ static void write_out(d9_cli *cli, const char *bytes, size_t size) {
 
 d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
     const d9_status status = d9_text_status(text);
-    if (status == D9_OK) write_out(cli, d9_text_get(text), text->size);
+    if (status == D9_OK) write_stdout(cli, d9_text_get(text), text->size);
     d9_text_free(text);
     return status;
 }
 
-/* A conversion of a format string: flags, width and precision, with `*` replaced. */
+/* A conversion of a format string. */
 typedef struct conversion {
-    char spec[48]; /* "%-12.3" */
+    char spec[48]; /* all of it, "%-12.3f", with each `*` replaced by its argument */
     char length;   /* 'L' for ll, 'l', 'z'; 0: none */
     char letter;
 } conversion;
@@ -52,7 +52,7 @@ static const char *read_conversion(const char *at, va_list *arguments, conversio
 }
 
 /* Pads "%12s" and "%-12s" to terminal columns, because printf counts bytes. */
-static void add_text(d9_text *text, const char *spec, const char *shown) {
+static void add_padded(d9_text *text, const char *spec, const char *shown) {
     const bool left = spec[1] == '-';
     const int width = (int)strtol(spec + 1 + left, NULL, 10), columns = d9_text_columns(shown),
               padding = columns < width ? width - columns : 0;
@@ -71,7 +71,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
     case 's':
         d9_text_init(&cli->context, &shown);
         d9_text_add_escaped(&shown, va_arg(*arguments, const char *));
-        add_text(text, c->spec, d9_text_get(&shown));
+        add_padded(text, c->spec, d9_text_get(&shown));
         if (text->status == D9_OK) text->status = d9_text_status(&shown);
         d9_text_free(&shown);
         break;
@@ -81,7 +81,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
         if (c->length == 'L')
             d9_text_add(text, c->spec, va_arg(*arguments, long long));
         else if (c->length)
-            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* has the size of size_t */
+            d9_text_add(text, c->spec, va_arg(*arguments, long)); /* long has the size of size_t */
         else
             d9_text_add(text, c->spec, va_arg(*arguments, int));
         break;
@@ -124,8 +124,8 @@ static void print_object(d9_cli *cli, json_t *object, size_t format) {
     /* JSON_ENSURE_ASCII: terminals also obey control characters beyond ASCII */
     char *dump = object ? json_dumps(object, format | JSON_ENSURE_ASCII) : NULL;
     if (dump) {
-        write_out(cli, dump, strlen(dump));
-        write_out(cli, "\n", 1);
+        write_stdout(cli, dump, strlen(dump));
+        write_stdout(cli, "\n", 1);
     } else {
         cli->output_error = ENOMEM;
     }

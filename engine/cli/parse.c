@@ -9,10 +9,10 @@
 
 /* ---- rows ---- */
 
-static void splice(const d9_flag *flags, size_t offset, d9_flag_rows *list) {
+static void add_rows(const d9_flag *flags, size_t offset, d9_flag_rows *list) {
     for (const d9_flag *flag = flags; flag && flag->type != D9_FLAG_END; flag++) {
         if (flag->type == D9_FLAG_TABLE) {
-            splice(flag->table, offset + flag->offset, list);
+            add_rows(flag->table, offset + flag->offset, list);
         } else if (list->count < D9_FLAG_ROWS_MAX) {
             list->rows[list->count] = *flag;
             list->rows[list->count++].offset += offset;
@@ -22,7 +22,7 @@ static void splice(const d9_flag *flags, size_t offset, d9_flag_rows *list) {
 
 void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows) {
     rows->count = 0;
-    splice(command->flags, 0, rows);
+    add_rows(command->flags, 0, rows);
 }
 
 bool d9_flag_is_word(const d9_flag *flag) {
@@ -36,11 +36,11 @@ typedef struct parser {
     const d9_command *command;
     d9_flag_rows list;
     char *options;
-    int word_count; /* words taken so far */
+    int word_count; /* words parsed so far, not counting options */
     int capacity;   /* number of words, the maximum length of a list */
 } parser;
 
-static d9_status usage(parser *parser, const char *format, const char *a, const char *b) {
+static d9_status fail_usage(parser *parser, const char *format, const char *a, const char *b) {
     char text[512];
     snprintf(text, sizeof text, format, a, b);
     return d9_fail(&parser->cli->context, D9_USAGE, "%s (dawn9 %s --help)", text, parser->command->name);
@@ -61,7 +61,7 @@ static d9_status store_integer(parser *parser, const d9_flag *flag, const char *
     d9_flag_integer *target = (d9_flag_integer *)(void *)(parser->options + flag->offset);
     bool bounded = flag->minimum != 0 || flag->maximum != 0;
     if (!d9_text_to_integer(value, &target->value))
-        return usage(parser, "--%s: \"%s\" is not an integer", flag->name, value);
+        return fail_usage(parser, "--%s: \"%s\" is not an integer", flag->name, value);
     if (bounded && flag->maximum == INT64_MAX && target->value < flag->minimum)
         return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be at least %lld", flag->name,
                        value, (long long)flag->minimum);
@@ -86,7 +86,7 @@ static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     if (flag->choices) D9_TRY(check_choice(parser, flag, value));
     if (flag->type == D9_FLAG_TEXT && !*value)
-        return usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
+        return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
     if (flag->type == D9_FLAG_LIST || flag->type == D9_FLAG_WORDS) return store_item(parser, flag, value);
     memcpy(parser->options + flag->offset, &value, sizeof value);
@@ -94,16 +94,16 @@ done:
     return status;
 }
 
-static d9_status take_word(parser *parser, const char *word) {
+static d9_status parse_word(parser *parser, const char *word) {
     int index = 0;
-    if (!*word) return usage(parser, "an argument is empty%s%s", "", "");
+    if (!*word) return fail_usage(parser, "an argument is empty%s%s", "", "");
     for (int i = 0; i < parser->list.count; i++) {
         if (!d9_flag_is_word(&parser->list.rows[i])) continue;
         if (index++ < parser->word_count && parser->list.rows[i].type != D9_FLAG_WORDS) continue;
         parser->word_count++;
         return store(parser, &parser->list.rows[i], word);
     }
-    return usage(parser, "unexpected argument \"%s\"%s", word, "");
+    return fail_usage(parser, "unexpected argument \"%s\"%s", word, "");
 }
 
 /* Fails with the suggestion --set train.lr=VALUE for a key and --with ema for a trick; otherwise D9_OK. */
@@ -116,14 +116,14 @@ static d9_status suggest_edit(parser *parser, const char *name) {
         if (*c == '-') *c = '_';
     d9_text_init(&parser->cli->context, &path);
     if (d9_trick_index(key) >= 0)
-        status = usage(parser, "unknown option --%s; did you mean --with %s?", name, key);
-    else if (d9_config_belongs(key, &path))
-        status = usage(parser, "unknown option --%s; did you mean --set %s=VALUE?", name, d9_text_get(&path));
+        status = fail_usage(parser, "unknown option --%s; did you mean --with %s?", name, key);
+    else if (d9_config_key_paths(key, &path))
+        status = fail_usage(parser, "unknown option --%s; did you mean --set %s=VALUE?", name, d9_text_get(&path));
     d9_text_free(&path);
     return status;
 }
 
-/* Finds an option whose description contains the words of `name`: --lr for --learning-rate. NULL: none. */
+/* Finds an option whose description contains a name of several words: --lr for --learning-rate. NULL: none. */
 static const char *find_by_words(parser *parser, const char *name) {
     char words[64];
     snprintf(words, sizeof words, "%s", name);
@@ -149,30 +149,30 @@ static d9_status unknown_option(parser *parser, const char *name) {
     if (edits) D9_TRY(suggest_edit(parser, name));
     const char *nearest = d9_text_nearest(name, names, count);
     if (!nearest) nearest = find_by_words(parser, name);
-    status = nearest ? usage(parser, "unknown option --%s; did you mean --%s?", name, nearest)
-                     : usage(parser, "unknown option --%s%s", name, "");
+    status = nearest ? fail_usage(parser, "unknown option --%s; did you mean --%s?", name, nearest)
+                     : fail_usage(parser, "unknown option --%s%s", name, "");
 done:
     return status;
 }
 
-/* Parses the option at words[*i] and moves *i past its value. */
-static d9_status take_option(parser *parser, int count, const char *const *words, int *i) {
+/* Parses the option at words[*i]; moves *i to its value if that is the next word. */
+static d9_status parse_option(parser *parser, int count, const char *const *words, int *i) {
     const char *word = words[*i], *equals = strchr(word, '=');
     char name[64];
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     snprintf(name, sizeof name, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
-    if (strcmp(name, "help") == 0) return usage(parser, "--%s takes no value%s", name, "");
-    if (word[1] != '-') return usage(parser, "unknown option %s: options are written --name%s", word, "");
+    if (strcmp(name, "help") == 0) return fail_usage(parser, "--%s takes no value%s", name, "");
+    if (word[1] != '-') return fail_usage(parser, "unknown option %s: options are written --name%s", word, "");
     for (int r = 0; r < parser->list.count; r++) {
         const d9_flag *flag = &parser->list.rows[r];
         if (d9_flag_is_word(flag) || strcmp(flag->name, name) != 0) continue;
         if (flag->type == D9_FLAG_SWITCH) {
-            if (equals) return usage(parser, "--%s takes no value%s", name, "");
+            if (equals) return fail_usage(parser, "--%s takes no value%s", name, "");
             *(bool *)(parser->options + flag->offset) = true;
             return D9_OK;
         }
         if (equals) return store(parser, flag, equals + 1);
-        if (*i + 1 >= count) return usage(parser, "--%s needs a value: %s", name, flag->value);
+        if (*i + 1 >= count) return fail_usage(parser, "--%s needs a value: %s", name, flag->value);
         return store(parser, flag, words[++*i]);
     }
     return unknown_option(parser, name);
@@ -184,7 +184,7 @@ static d9_status check_words(parser *parser) {
         const d9_flag *flag = &parser->list.rows[i];
         if (!d9_flag_is_word(flag)) continue;
         if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL)
-            return usage(parser, "%s is missing: %s", flag->name, flag->doc);
+            return fail_usage(parser, "%s is missing: %s", flag->name, flag->doc);
     }
     return D9_OK;
 }
@@ -203,9 +203,9 @@ d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const 
         if (!only_words && strcmp(words[i], "--") == 0) {
             only_words = true;
         } else if (!only_words && words[i][0] == '-' && words[i][1]) {
-            D9_TRY(take_option(&parser, count, words, &i));
+            D9_TRY(parse_option(&parser, count, words, &i));
         } else {
-            D9_TRY(take_word(&parser, words[i]));
+            D9_TRY(parse_word(&parser, words[i]));
         }
     }
     D9_TRY(check_words(&parser));

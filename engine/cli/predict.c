@@ -1,5 +1,5 @@
 /* dawn9 predict: classifies images with a saved model. Images are read, classified and printed in batches; an
- * unreadable image only costs a warning. */
+ * unreadable one does not stop the others. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/system.h"
@@ -43,7 +43,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-enum { PART = 64, SHEET_MAX = 400 }; /* images in memory at a time; on a sheet */
+enum { BATCH = 64, SHEET_MAX = 400 }; /* most images in memory at a time, and on a sheet */
 
 typedef struct prediction { /* state of the command */
     d9_cli *cli;
@@ -54,11 +54,11 @@ typedef struct prediction { /* state of the command */
     d9_sheet sheet;
     int drawn, failed;
     int name_width, label_width; /* columns of the printed table */
-    uint8_t *pixels;             /* (PART, height, width, 3) */
+    uint8_t *pixels;             /* (BATCH, height, width, 3) */
     uint8_t *thumbnails;         /* NULL: no sheet */
-    double *probabilities;       /* (PART, classes) */
+    double *probabilities;       /* (BATCH, classes) */
     int32_t *order;              /* (classes); the first `top` are sorted, most probable first */
-    double *part_features;       /* NULL: not requested */
+    double *batch_features;      /* NULL: not requested */
     d9_features features;        /* a row per readable image */
     const char **feature_files;
 } prediction;
@@ -79,8 +79,8 @@ done:
     return status;
 }
 
-/* Reads images in parallel. An image that fails gets a message. */
-static d9_status read_part(prediction *self, int begin, int count) {
+/* Reads images in parallel. Sets the failure of an image that cannot be read. */
+static d9_status read_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     d9_context *own = NULL;
     D9_TRY(D9_ALLOCATE(&self->cli->context, count, "messages", &own));
@@ -107,7 +107,7 @@ done:
 static void sort_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;
     for (int64_t c = 0; c < classes; c++) self->order[c] = (int32_t)c;
-    for (int64_t k = 0; k < self->top; k++) { /* partial selection sort; ties: the lower class */
+    for (int64_t k = 0; k < self->top; k++) { /* partial selection sort; ties: the lower class index */
         int64_t best = k;
         for (int64_t c = k + 1; c < classes; c++) {
             const double difference = probabilities[self->order[c]] - probabilities[self->order[best]];
@@ -146,7 +146,7 @@ static void print_json(const prediction *self, const char *path, const double *p
                                "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
-/* Reports an image that cannot be used: with several images as a warning; a single one is the error of the command. */
+/* Counts an unusable image, warns if there are several images (a single one fails in `finish`); --json: adds a line. */
 static void show_failure(prediction *self, const d9_cli_picture *picture) {
     self->failed++;
     if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
@@ -155,7 +155,7 @@ static void show_failure(prediction *self, const d9_cli_picture *picture) {
                                    json_path(self, picture->failure)));
 }
 
-static void draw(prediction *self, const char *path, int slot, const double *probabilities) {
+static void draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
     const char *slash = strrchr(path, '/');
     const d9_caption caption = {.label = self->predictor.description->class_names[self->order[0]],
                                 .name = slash ? slash + 1 : path,
@@ -166,16 +166,16 @@ static void draw(prediction *self, const char *path, int slot, const double *pro
 
 static void keep_features(prediction *self, const char *path, int slot) {
     d9_features *kept = &self->features;
-    const double *row = self->part_features + slot * kept->width;
+    const double *row = self->batch_features + slot * kept->width;
     for (int64_t i = 0; i < kept->width; i++) kept->rows[kept->count * kept->width + i] = (float)row[i];
     self->feature_files[kept->count++] = path;
 }
 
-static d9_status show_part(prediction *self, int begin, int count) {
+static d9_status show_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     const int64_t classes = self->predictor.description->classes;
-    D9_TRY(read_part(self, begin, count));
-    D9_TRY(d9_predictor_run(&self->predictor, self->pixels, count, self->probabilities, self->part_features));
+    D9_TRY(read_batch(self, begin, count));
+    D9_TRY(d9_predictor_run(&self->predictor, self->pixels, count, self->probabilities, self->batch_features));
     for (int i = 0; i < count; i++) {
         const d9_cli_picture *picture = &self->pictures.rows[begin + i];
         const double *probabilities = self->probabilities + i * classes;
@@ -188,8 +188,8 @@ static d9_status show_part(prediction *self, int begin, int count) {
             print_json(self, picture->path, probabilities);
         else
             print_text(self, picture->path, probabilities);
-        draw(self, picture->path, i, probabilities);
-        if (self->part_features) keep_features(self, picture->path, i);
+        draw_thumbnail(self, picture->path, i, probabilities);
+        if (self->batch_features) keep_features(self, picture->path, i);
     }
 done:
     return status;
@@ -203,7 +203,7 @@ static d9_status allocate_features(prediction *self) {
     d9_features *kept = &self->features;
     if (!self->options->features) return D9_OK;
     kept->width = self->predictor.features;
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * kept->width, &self->part_features));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * kept->width, &self->batch_features));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->pictures.count * kept->width, &kept->rows));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->pictures.count, &self->feature_files));
     kept->files = self->feature_files;
@@ -215,19 +215,19 @@ static d9_status allocate(prediction *self) {
     d9_status status = D9_OK;
     d9_cli *cli = self->cli;
     const d9_description *about = self->predictor.description;
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * about->height * about->width * 3, &self->pixels));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, PART * about->classes, &self->probabilities));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * about->height * about->width * 3, &self->pixels));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * about->classes, &self->probabilities));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, about->classes, &self->order));
     D9_TRY(allocate_features(self));
     if (!self->options->sheet) goto done;
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)PART * D9_THUMBNAIL_BYTES, &self->thumbnails));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)BATCH * D9_THUMBNAIL_BYTES, &self->thumbnails));
     const int count = self->pictures.count < SHEET_MAX ? self->pictures.count : SHEET_MAX;
     D9_TRY(d9_contact_make(&cli->context, count, &self->sheet));
 done:
     return status;
 }
 
-/* Sizes the columns to their longest entries, up to a limit. */
+/* Fits the columns to the longest label, and to the longest path of at most NAME_MAX_WIDTH columns. */
 static void measure_columns(prediction *self) {
     enum { NAME_MAX_WIDTH = 60 };
     for (int i = 0; i < self->pictures.count; i++) {
@@ -240,7 +240,7 @@ static void measure_columns(prediction *self) {
     }
 }
 
-/* Reads --config as text, which the predictor edits and parses. */
+/* Loads --config with --set, and writes it as YAML for the predictor; without --config, writes nothing. */
 static d9_status read_config(prediction *self, d9_text *yaml) {
     d9_status status = D9_OK;
     const predict_options *options = self->options;
@@ -315,9 +315,9 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(open_model(&self));
     D9_TRY(allocate(&self));
     measure_columns(&self);
-    for (int begin = 0; begin < self.pictures.count; begin += PART) {
+    for (int begin = 0; begin < self.pictures.count; begin += BATCH) {
         const int left = self.pictures.count - begin;
-        D9_TRY(show_part(&self, begin, left < PART ? left : PART));
+        D9_TRY(show_batch(&self, begin, left < BATCH ? left : BATCH));
     }
     D9_TRY(finish(&self));
 done:

@@ -17,7 +17,6 @@ static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
     return status;
 }
 
-/* Loads the configuration as described above. */
 static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **config) {
     d9_status status = D9_OK;
     d9_cli_edits edits = options->edits;
@@ -51,7 +50,7 @@ done:
     return status;
 }
 
-/* Weight (O, KH, KW, 3) of the first convolution; NULL: there is none, or it does not have 3 input channels. */
+/* Weight (O, KH, KW, 3) of the first convolution; NULL: none, no parameter, or not 3 input channels. */
 static const d9_value *first_filters(const d9_graph *graph) {
     for (int n = 0; n < graph->node_count; n++) {
         if (graph->nodes[n].op != D9_OP_CONV) continue;
@@ -131,8 +130,8 @@ done:
     return status;
 }
 
-/* Rejects an output in the folder of the images, where it could replace an image or be taken for one. */
-static d9_status check_beside(d9_cli *cli, const d9_config *config, const char *output, const char *option) {
+/* Rejects an output in or below the folder of the images, where it could replace an image or be taken for one. */
+static d9_status check_outside_data(d9_cli *cli, const d9_config *config, const char *output, const char *option) {
     d9_status status = D9_OK;
     char *folder = NULL, *data = NULL, *copy;
     if (!output || !config->data.path || !d9_dataset_needs_path(config->data.dataset)) return D9_OK;
@@ -157,8 +156,8 @@ d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
     d9_session session = {0};
     D9_TRY(check_options(cli, options));
     D9_TRY(load(cli, options, &config));
-    D9_TRY(check_beside(cli, config, options->out, "--out"));
-    D9_TRY(check_beside(cli, config, options->filters, "--filters"));
+    D9_TRY(check_outside_data(cli, config, options->out, "--out"));
+    D9_TRY(check_outside_data(cli, config, options->filters, "--filters"));
     const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     if (session.dataset->channels != 3)

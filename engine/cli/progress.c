@@ -6,8 +6,7 @@
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
  *
- * Nothing is wider than the terminal: the live line drops its least important parts, the rows their last two
- * columns. */
+ * On a narrow terminal the live line drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include "train/trainer.h"
@@ -69,14 +68,14 @@ static void set_bar(line_parts *line, int columns, int64_t done, int64_t all) {
 }
 
 /* Shortens the bar, then drops parts, until the last column is free, because some terminals wrap there. */
-static void fit(line_parts *line, int columns, int64_t done, int64_t all) {
+static void fit_line(line_parts *line, int columns, int64_t done, int64_t all) {
     for (int bar = BAR_COLUMNS - 1; line_width(line) >= columns && bar >= BAR_LEAST; bar--)
         set_bar(line, bar, done, all);
     for (size_t i = 0; line_width(line) >= columns && i < sizeof expendable / sizeof *expendable; i++)
         line->parts[expendable[i]][0] = 0;
 }
 
-static void show(d9_progress *progress, const line_parts *line) {
+static void show_line(d9_progress *progress, const line_parts *line) {
     const int width = line_width(line);
     d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
                  line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_ACCURACY],
@@ -84,8 +83,8 @@ static void show(d9_progress *progress, const line_parts *line) {
     progress->live.width = width;
 }
 
-/* Draws the line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
-static void draw(d9_progress *progress, const d9_program *program, int evaluated) {
+/* Draws the live line of progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
+static void draw_step(d9_progress *progress, const d9_program *program, int evaluated) {
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
     const double loss = progress->loss, seconds_per_step = progress->step_seconds;
@@ -104,18 +103,18 @@ static void draw(d9_progress *progress, const d9_program *program, int evaluated
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  evaluating %d%%", evaluated);
     else
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  %s left", left);
-    fit(&line, d9_cli_columns(progress->cli), steps, program->steps);
-    show(progress, &line);
+    fit_line(&line, d9_cli_columns(progress->cli), steps, program->steps);
+    show_line(progress, &line);
 }
 
 /* ---- the rows ---- */
 
-static bool wide(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
+static bool shows_rate(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
-/* With --verbose, a column divides the rate by that of a large matrix product. The result may exceed 1, because
- * Winograd convolutions need fewer multiplications than are counted. */
-static bool has_peak(const d9_progress *progress) {
-    return progress->product > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + PEAK_COLUMNS;
+/* True if a column divides the rate by that of a large matrix product (--verbose, on a wide terminal). The ratio
+ * may exceed 1, because Winograd convolutions need fewer multiplications than are counted. */
+static bool shows_peak_ratio(const d9_progress *progress) {
+    return progress->peak_rate > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + PEAK_COLUMNS;
 }
 
 static double peak_ratio(const d9_progress *progress, const d9_program *program, const d9_epoch_row *row) {
@@ -124,7 +123,7 @@ static double peak_ratio(const d9_progress *progress, const d9_program *program,
                                                                           : program->steps;
     const double operations = d9_train_operations(program, first) - d9_train_operations(program, end),
                  images = (double)((end - first) * program->extent.batch);
-    return operations / images * row->images_per_second / progress->product;
+    return operations / images * row->images_per_second / progress->peak_rate;
 }
 
 static bool has_views(const d9_program *program) { return program->views.count > 1; }
@@ -133,11 +132,11 @@ static void print_header(d9_progress *progress, const d9_program *program) {
     if (progress->header) return;
     progress->header = true;
     d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s%s\n", has_views(program) ? "  with TTA" : "",
-                 wide(progress) ? "  images/s  seconds" : "", has_peak(progress) ? "  x peak" : "");
+                 shows_rate(progress) ? "  images/s  seconds" : "", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
-/* Prints the predicted duration above the header if it is a minute or more. The first step is not counted: it is slower
- * because it touches all memory for the first time. */
+/* After 1 + TIMED_STEPS steps of the first epoch, prints the predicted time left, unless below a minute, and the header
+ * of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
 static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
     const int64_t seen = ++progress->epoch_steps;
     if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;
@@ -154,7 +153,7 @@ static void print_duration(d9_progress *progress, const d9_program *program, int
     print_header(progress, program);
 }
 
-static void planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
     d9_progress *progress = user;
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;
@@ -167,7 +166,7 @@ static void planned(void *user, const d9_program *program, const d9_device_info 
     d9_cli_print(progress->cli, "\n");
     if (progress->page.path)
         d9_cli_print(progress->cli, "page       %s: open it in a browser; it reloads itself\n", progress->page.path);
-    if (progress->cli->terminal) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});
+    if (progress->cli->terminal) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});
 }
 
 static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int64_t count) {
@@ -175,8 +174,8 @@ static void on_resumed(void *user, int64_t steps, const d9_epoch_row *rows, int6
     d9_live_page_resumed(&progress->page, steps, rows, count);
 }
 
-/* Called after `steps` steps. A resumed run starts in the middle of an epoch, so the epoch's own steps are counted
- * here. The last step of an epoch is always drawn. */
+/* Called after `steps` steps of the run. A resumed run may start in the middle of an epoch, so the seconds per step are
+ * those of the steps that this process ran in the epoch. The last step of an epoch is always drawn. */
 static void on_step(void *user, const d9_program *program, int64_t steps, double loss, double epoch_seconds) {
     d9_progress *progress = user;
     const double now = d9_clock_now();
@@ -195,11 +194,11 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
         d9_live_page_step(&progress->page, steps, loss, progress->step_seconds,
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
-    if (isfinite(loss)) print_duration(progress, program, steps, epoch_seconds); /* otherwise steps were only queued */
+    if (isfinite(loss)) print_duration(progress, program, steps, epoch_seconds); /* NAN: steps may only be queued */
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
-    draw(progress, program, -1);
+    draw_step(progress, program, -1);
 }
 
 static void on_evaluated(void *user, const d9_program *program, int64_t seen, int64_t all) {
@@ -208,10 +207,10 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
     if (!progress->cli->terminal || progress->quiet || progress->steps == 0) return;
     if (now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;
-    draw(progress, program, seen < all ? (int)(100 * seen / all) : 100);
+    draw_step(progress, program, seen < all ? (int)(100 * seen / all) : 100);
 }
 
-/* Before the first step, names the phase that follows the one that has ended. */
+/* Before the first step, shows what follows the segment of the timeline that has ended. */
 static void on_lap(void *user, d9_segment_kind kind) {
     static const char *const next[D9_SEGMENT_COUNT] = {
         [D9_SEGMENT_LOAD] = "choosing kernels ...", [D9_SEGMENT_PLAN] = "initial weights ..."};
@@ -219,7 +218,7 @@ static void on_lap(void *user, d9_segment_kind kind) {
     if (!progress->cli->terminal || progress->quiet || progress->steps > 0 || !next[kind]) return;
     line_parts line = {0};
     snprintf(line.parts[PART_EPOCH], sizeof line.parts[0], "%s", next[kind]);
-    show(progress, &line);
+    show_line(progress, &line);
 }
 
 static void print_percent(d9_cli *cli, double value) {
@@ -239,21 +238,21 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_percent(progress->cli, row->accuracy);
     if (has_views(program)) print_percent(progress->cli, row->accuracy_tta);
-    if (wide(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
-    if (has_peak(progress)) d9_cli_print(progress->cli, "  %5.2fx", peak_ratio(progress, program, row));
+    if (shows_rate(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
+    if (shows_peak_ratio(progress)) d9_cli_print(progress->cli, "  %5.2fx", peak_ratio(progress, program, row));
     d9_cli_print(progress->cli, "\n");
 }
 
-/* On a terminal, a line is shown from the start, because reading data and choosing kernels may take seconds. */
+/* On a terminal, shows a line from the start, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
     *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN, .quiet = quiet};
     d9_live_page_begin(&progress->page, &cli->context, config, page);
     if (quiet && !page) return (d9_observer){0};
-    if (cli->terminal && !quiet) show(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});
+    if (cli->terminal && !quiet) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});
     return (d9_observer){.user = progress,
                          .lap = on_lap,
-                         .planned = planned,
+                         .planned = on_planned,
                          .resumed = on_resumed,
                          .step = on_step,
                          .evaluated = on_evaluated,

@@ -1,4 +1,4 @@
-/* Output of a run during training: a live line on a terminal, and one line per epoch. */
+/* Output of a run during training: a live line on a terminal, a line per epoch, and live.html. */
 #ifndef D9_CLI_PROGRESS_H
 #define D9_CLI_PROGRESS_H
 
@@ -23,13 +23,13 @@ typedef struct d9_progress {
     const d9_config *config;
     d9_live_line live;
     double accuracy;                     /* with TTA, percent, of the last evaluation; NAN: none yet */
-    int64_t epoch, epoch_first_step;     /* current epoch; steps completed before it was first seen */
-    int64_t epoch_steps, first_step_end; /* steps seen of that epoch; steps completed after its first */
-    double first_step_seconds;           /* of that epoch */
-    int64_t steps;                       /* completed at the last drawing; 0: none */
-    double loss, step_seconds;           /* at the last drawing */
-    double product;                      /* measured peak rate, operations per second; 0: not measured */
-    bool quiet;                          /* print nothing */
+    int64_t epoch, epoch_first_step;     /* current epoch, from 1; steps completed before its first step here */
+    int64_t epoch_steps, first_step_end; /* calls of print_duration in that epoch; steps completed at the first */
+    double first_step_seconds;           /* seconds of that epoch up to then */
+    int64_t steps;                       /* completed; 0: none */
+    double loss, step_seconds;           /* means of the current epoch so far; loss NAN: not known */
+    double peak_rate;                    /* measured, operations per second; 0: not measured */
+    bool quiet;                          /* prints nothing */
     d9_live_page page;
     bool header; /* the header of the rows was printed */
 } d9_progress;
@@ -37,7 +37,7 @@ typedef struct d9_progress {
 /* Returns an observer that draws with `progress`, which must outlive it. `page`: a d9_live_page file; NULL: none. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet);
-/* Erases the line and ends the page. `state`: how the run ended. `finished`: successfully. */
+/* Erases the live line and ends the page. `state`: how the run ended. `finished`: successfully. */
 void d9_progress_end(d9_progress *progress, bool finished, const char *state);
 
 /* Formats seconds as "4:10" or "1:02:03". */

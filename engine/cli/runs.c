@@ -43,7 +43,7 @@ d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options
     d9_cli_edits edits = options->edits;
     if (edits.seed.given)
         return d9_fail(&cli->context, D9_USAGE, "--seed: an experiment has several seeds; --seeds N uses 1 to N");
-    edits.threads = (d9_flag_integer){.given = false}; /* threads and data folder depend on the machine */
+    edits.threads = (d9_flag_integer){.given = false}; /* not part of the experiment: they depend on the machine */
     edits.data = NULL;
     *wanted = (d9_experiment_options){.seeds = options->seeds.value, .data = options->edits.data};
     return d9_cli_edits_collect(cli, &edits, NULL, &wanted->edits);
@@ -53,11 +53,11 @@ d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options
 
 /* Default folder: runs/TITLE with characters that are unsuitable for a folder's name replaced by dashes. */
 static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
-    static const char *const fine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
+    static const char *const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-";
     char *made;
     d9_status status;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title));
-    d9_cli_name_folder(made + strlen("runs/"), fine);
+    d9_cli_name_folder(made + strlen("runs/"), allowed);
     *out = made;
 done:
     return status;
@@ -141,18 +141,18 @@ done:
     return status;
 }
 
-/* Trains the remaining runs. `*worker`: this is a worker process, which now ends; its parent prints the error. */
-static d9_status work(d9_runs *runs, bool *worker) {
+/* Trains the remaining runs. Sets `*worker` in a worker process, which must end; its parent prints the error. */
+static d9_status train_runs(d9_runs *runs, bool *worker) {
     const d9_system *system = runs->cli->context.system;
-    const size_t size = sizeof *runs->board + (size_t)runs->count * sizeof *runs->board->runs;
-    void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (board == MAP_FAILED) return d9_fail(&runs->cli->context, D9_DEVICE, "out of memory for the runs");
-    runs->board = board;
+    const size_t size = sizeof *runs->shared + (size_t)runs->count * sizeof *runs->shared->runs;
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) return d9_fail(&runs->cli->context, D9_DEVICE, "out of memory for the runs");
+    runs->shared = shared;
     runs->began = d9_clock_now();
     runs->work.observer = d9_runs_observer(runs);
     d9_status status = d9_experiment_work(&runs->cli->context, runs->experiment, runs->out, &runs->work, worker);
     d9_live_line_clear(&runs->live);
-    munmap(board, size);
+    munmap(shared, size);
     const int nowhere = *worker && status != D9_OK ? system->open(system->user, "/dev/null", O_WRONLY, 0) : -1;
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     return status;
@@ -170,7 +170,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     if (options->slurm) return d9_runs_submit(&runs);
     if (options->commands) return d9_runs_print_commands(&runs);
     d9_runs_show_start(&runs);
-    D9_TRY(work(&runs, &worker));
+    D9_TRY(train_runs(&runs, &worker));
     if (!worker) status = d9_runs_show_end(&runs);
 done:
     return status;

@@ -1,4 +1,4 @@
-/* Many runs on this machine: the common part of `experiment` and `ablate`. */
+/* Many runs: options, output and training shared by `experiment` and `ablate`. */
 #ifndef D9_CLI_RUNS_H
 #define D9_CLI_RUNS_H
 
@@ -21,16 +21,16 @@ D9_MUST_USE d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_opti
 /* Shows, submits or trains the experiment, as the options require. */
 D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options);
 
-/* ---- functions of runs_*.c ---- */
-typedef struct d9_runs_share {
-    double first, now; /* share of operations done at the first step here, and now; 0: not started here */
-    double operations; /* of the whole run; 0: not started here */
-    bool ended;
-} d9_runs_share;
-typedef struct d9_runs_board {
+/* ---- shared by runs.c and runs_*.c ---- */
+typedef struct d9_runs_progress {
+    double first, now; /* share of the run's operations done before its first step here, and now; now 0: not started */
+    double operations; /* of the whole run; 0: not started by this command */
+    bool ended;        /* in this command */
+} d9_runs_progress;
+typedef struct d9_runs_shared {
     int64_t reported; /* seeds covered by the last "so far" line */
-    d9_runs_share runs[];
-} d9_runs_board;
+    d9_runs_progress runs[];
+} d9_runs_shared;
 
 typedef struct d9_runs {
     d9_cli *cli;
@@ -39,11 +39,11 @@ typedef struct d9_runs {
     const char *out;
     int64_t count;
     d9_work_options work;
-    d9_live_line live;    /* shows the current runs */
-    double began;         /* start of training, CLOCK_MONOTONIC */
-    d9_runs_board *board; /* progress of this command's workers, in shared memory */
-    int64_t ended;        /* ended runs when `open` was last read from disk; -1: not read yet */
-    bool *open;           /* per run: this command trains it, and it has not ended */
+    d9_live_line live;      /* shows the current runs */
+    double began;           /* start of training, CLOCK_MONOTONIC */
+    d9_runs_shared *shared; /* memory shared with the worker processes */
+    int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
+    bool *open;             /* per run: this command trains it, and it is neither done nor failed */
 } d9_runs;
 
 /* runs_show.c */
@@ -53,11 +53,11 @@ D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
 D9_MUST_USE d9_status d9_runs_show_time(const d9_runs *runs);
 
 void d9_runs_show_start(const d9_runs *runs);
-d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per finished run, and a live line on a terminal */
-/* Prints the last lines. Fails if a run has failed. */
+d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per ended run, and a live line */
+/* Prints the summary. If runs have failed, fails with the status of the first. */
 D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
-/* runs_slurm.c: submits one array task per pack that has remaining runs. */
+/* runs_slurm.c: submits an array job with a task per --shard that has remaining runs. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);

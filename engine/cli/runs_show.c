@@ -1,8 +1,8 @@
-/* Output about many runs: the plan, a line per finished run, the state of all runs, the summary.
+/* Output about many runs: the plan, a line per ended run, the state of all runs, the summary.
  *
  *     short: 3 arms x 2 seeds = 6 runs, 1 done before
  *      2/6  celu  seed 1  93.10%, with TTA 93.40%  12.3 s  about 0:49 left
- *     so far     1 of 2 changes has a clear effect: ...    (after each seed completed by all arms)
+ *     so far     1 of 2 changes has a clear effect: ...    (after each further seed)
  *     runs       6 of 6 done
  *     verdict    2 of 2 changes have a clear effect: ...
  *     record     runs/short
@@ -26,10 +26,10 @@ typedef struct tally {
     d9_run_state failed;
 } tally;
 
-/* Counts the runs by state, and calls `show` (may be NULL) for each. */
-static d9_status count(const d9_runs *runs, tally *tally,
-                       void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
-                       json_t *rows) {
+/* Counts the runs by state, and calls `show` (may be NULL) for each, with `rows`. */
+static d9_status count_states(const d9_runs *runs, tally *tally,
+                              void (*show)(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows),
+                              json_t *rows) {
     d9_status status = D9_OK;
     *tally = (struct tally){.failed_index = -1};
     for (int64_t i = 0; i < runs->count; i++) {
@@ -45,8 +45,8 @@ done:
     return status;
 }
 
-/* Number of runs (rows of arms x seeds) whose folder has a file of this name. Files are not read. */
-static int64_t count_with(const d9_runs *runs, const char *name) {
+/* Number of runs, one per arm and seed, whose folder has a file of this name. Files are not read. */
+static int64_t count_with_file(const d9_runs *runs, const char *name) {
     d9_context quiet = runs->cli->context;
     int64_t found = 0;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -60,7 +60,7 @@ static int64_t count_with(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Width for the names of arms: the longest, limited by what `others` columns leave of a line. */
+/* Width for the names of arms: the longest, limited by what `others` columns leave of a line, but to 12 or more. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -73,8 +73,8 @@ static int name_width(const d9_runs *runs, int others) {
     return width > most ? most : width;
 }
 
-/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tr..pochs=1.5". */
 typedef char short_text[128];
+/* Removes the middle of a name that is too long, because arms of a grid differ at the end: "crop,tra..ochs=1.5". */
 static const char *shorten(const char *name, int width, short_text text) {
     const int length = (int)strlen(name), end = (width - 2) / 2;
     if (length <= width)
@@ -101,7 +101,7 @@ static const char *arm_name(const d9_runs *runs, int64_t index) {
     return d9_experiment_arm(runs->experiment, index)->name;
 }
 
-static long long seed(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
+static long long seed_of(const d9_runs *runs, int64_t index) { return d9_experiment_seed(runs->experiment, index); }
 
 /* ---- the plan ---- */
 
@@ -173,7 +173,7 @@ static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *
     const int others = (int)strlen("  seed 123  ") + accuracy_text(state, accuracy, sizeof accuracy),
               width = name_width(runs, others);
     d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", width, shorten(arm_name(runs, index), width, name),
-                 seed(runs, index));
+                 seed_of(runs, index));
     if (state->kind == D9_RUN_DONE)
         d9_cli_print(runs->cli, "%s\n", accuracy);
     else
@@ -182,10 +182,10 @@ static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *
 }
 
 static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
-    json_t *object =
-        json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", arm_name(runs, index), "seed", (json_int_t)seed(runs, index),
-                  "state", d9_run_kind_name(state->kind), "accuracy", d9_json_number(state->accuracy), "accuracy_tta",
-                  d9_json_number(state->accuracy_tta), "train_seconds", d9_json_number(state->train_seconds));
+    json_t *object = json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", arm_name(runs, index), "seed",
+                               (json_int_t)seed_of(runs, index), "state", d9_run_kind_name(state->kind), "accuracy",
+                               d9_json_number(state->accuracy), "accuracy_tta", d9_json_number(state->accuracy_tta),
+                               "train_seconds", d9_json_number(state->train_seconds));
     if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", json_string(state->message));
     json_array_append_new(rows, object);
 }
@@ -193,7 +193,7 @@ static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *st
 static d9_status print_json(const d9_runs *runs, tally *tally) {
     json_t *rows = json_array();
     json_t *object = json_pack("{s:s, s:s}", "title", runs->experiment->title, "out", runs->out);
-    const d9_status status = count(runs, tally, add_state, rows);
+    const d9_status status = count_states(runs, tally, add_state, rows);
     for (int k = 0; k < KINDS; k++)
         json_object_set_new(object, d9_run_kind_name(kinds[k]), json_integer(tally->of[kinds[k]]));
     json_object_set_new(object, "runs", rows);
@@ -216,7 +216,7 @@ static void print_tally(const d9_runs *runs, const tally *tally) {
 d9_status d9_runs_show_status(const d9_runs *runs) {
     tally tally;
     if (runs->options->json) return print_json(runs, &tally);
-    const d9_status status = count(runs, &tally, print_state, NULL);
+    const d9_status status = count_states(runs, &tally, print_state, NULL);
     if (status == D9_OK) print_tally(runs, &tally);
     return status;
 }
@@ -228,7 +228,7 @@ static bool is_quiet(const d9_runs *runs) { return runs->options->quiet || runs-
 void d9_runs_show_start(const d9_runs *runs) {
     if (is_quiet(runs)) return;
     print_size(runs);
-    int64_t before = count_with(runs, "result.json");
+    int64_t before = count_with_file(runs, "result.json");
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
     if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
     if (runs->work.shards > 1)
@@ -237,13 +237,13 @@ void d9_runs_show_start(const d9_runs *runs) {
 }
 
 /* True if runs are trained in worker processes, whose parent draws the live line. */
-static bool forks(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
+static bool uses_workers(const d9_runs *runs) { return runs->work.worker_count > 1 || runs->work.devices; }
 
-/* Sets runs->open from the run folders if a run has ended since the last call. Reading during a run would delay it. */
-static void read_open(d9_runs *runs) {
+/* Sets runs->open from the folders, at first and after a run has ended: reading them more often would delay runs. */
+static void update_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
-    for (int64_t i = 0; i < runs->count; i++) ended += runs->board->runs[i].ended;
+    for (int64_t i = 0; i < runs->count; i++) ended += runs->shared->runs[i].ended;
     if (ended == runs->ended) return;
     runs->ended = ended;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -254,14 +254,14 @@ static void read_open(d9_runs *runs) {
     }
 }
 
-/* Operations of a run. Not started here: those of a run of its arm, else the mean of all started; 1: none started. */
+/* Operations of a run. If it was not started here: those of a run of its arm, else the mean of all that were, or 1. */
 static double operations(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;
     int64_t known = 0;
-    if (runs->board->runs[run].operations > 0) return runs->board->runs[run].operations;
+    if (runs->shared->runs[run].operations > 0) return runs->shared->runs[run].operations;
     for (int64_t i = 0; i < runs->count; i++) {
-        const double other = runs->board->runs[i].operations;
+        const double other = runs->shared->runs[i].operations;
         if (other > 0 && d9_experiment_arm(runs->experiment, i) == arm) return other;
         sum += other;
         known += other > 0;
@@ -277,9 +277,9 @@ static const char *time_left(const d9_runs *runs, char text[48]) {
     char duration[24];
     const double seconds = d9_clock_now() - runs->began;
     for (int64_t i = 0; i < runs->count; i++) {
-        const d9_runs_share share = runs->board->runs[i];
-        computed += operations(runs, i) * (share.now - share.first);
-        if (runs->open[i] && !share.ended) left += operations(runs, i) * (1 - share.now);
+        const d9_runs_progress progress = runs->shared->runs[i];
+        computed += operations(runs, i) * (progress.now - progress.first);
+        if (runs->open[i] && !progress.ended) left += operations(runs, i) * (1 - progress.now);
     }
     text[0] = 0;
     if (left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST)) return text;
@@ -288,15 +288,15 @@ static const char *time_left(const d9_runs *runs, char text[48]) {
     return text;
 }
 
-static void note_share(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
+static void update_progress(const d9_runs *runs, int64_t index, const d9_program *program, int64_t step) {
     const d9_config *config = d9_experiment_arm(runs->experiment, index)->config;
-    d9_runs_share *share = &runs->board->runs[index];
-    if (share->now == 0) {
-        share->operations = d9_operations_left(program, config, 0);
-        share->first =
-            1 - d9_operations_left(program, config, d9_program_step_before(program, step)) / share->operations;
+    d9_runs_progress *progress = &runs->shared->runs[index];
+    if (progress->now == 0) {
+        progress->operations = d9_operations_left(program, config, 0);
+        progress->first =
+            1 - d9_operations_left(program, config, d9_program_step_before(program, step)) / progress->operations;
     }
-    share->now = 1 - d9_operations_left(program, config, step) / share->operations;
+    progress->now = 1 - d9_operations_left(program, config, step) / progress->operations;
 }
 
 /* Shows this process' run; with workers, their parent shows all runs. */
@@ -305,15 +305,15 @@ static void on_step(void *user, int64_t index, const d9_program *program, int64_
     char text[200], loss_text[32] = "", left[48];
     const double now = d9_clock_now();
     const int64_t per_epoch = program->steps_per_epoch;
-    if (now - runs->live.shown_seconds < 0.2 && runs->board->runs[index].now > 0) return;
+    if (now - runs->live.shown_seconds < 0.2 && runs->shared->runs[index].now > 0) return;
     runs->live.shown_seconds = now;
-    note_share(runs, index, program, step);
-    if (!runs->cli->terminal || forks(runs)) return;
+    update_progress(runs, index, program, step);
+    if (!runs->cli->terminal || uses_workers(runs)) return;
     if (isfinite(loss)) snprintf(loss_text, sizeof loss_text, "  loss %.4f", loss);
     time_left(runs, left);
     snprintf(text, sizeof text, "%s%sepoch %lld/%lld  %.60s seed %lld%s", left, *left ? ": " : "",
              (long long)((step + per_epoch - 1) / per_epoch), (long long)((program->steps + per_epoch - 1) / per_epoch),
-             arm_name(runs, index), seed(runs, index), loss_text);
+             arm_name(runs, index), seed_of(runs, index), loss_text);
     d9_live_line_show(&runs->live, text);
 }
 
@@ -324,29 +324,31 @@ static void on_waiting(void *user) {
     const double now = d9_clock_now();
     if (now - runs->live.shown_seconds < 1) return;
     runs->live.shown_seconds = now;
-    read_open(runs);
+    update_open(runs);
     const int begins = snprintf(text, sizeof text, "%s", time_left(runs, left));
     int used = begins;
     for (int64_t i = 0; i < runs->count && used < (int)sizeof text - 128; i++) {
-        const d9_runs_share share = runs->board->runs[i];
+        const d9_runs_progress progress = runs->shared->runs[i];
         short_text name;
-        if (share.now == 0 || share.ended) continue;
+        if (progress.now == 0 || progress.ended) continue;
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%s seed %lld %.0f%%",
                          used > begins ? ", "
                          : begins > 0  ? ": "
                                        : "",
-                         shorten(arm_name(runs, i), 20, name), seed(runs, i), 100 * share.now);
+                         shorten(arm_name(runs, i), 20, name), seed_of(runs, i), 100 * progress.now);
     }
     if (used > begins) d9_live_line_show(&runs->live, text);
 }
 
-/* Columns that a worker must erase before printing, because its parent may have drawn there; 0 without workers. */
-static int drawn(const d9_runs *runs) { return runs->cli->terminal && forks(runs) ? d9_cli_columns(runs->cli) - 1 : 0; }
+/* Columns that a worker must erase before printing, because its parent may have drawn there; else 0. */
+static int columns_to_erase(const d9_runs *runs) {
+    return runs->cli->terminal && uses_workers(runs) ? d9_cli_columns(runs->cli) - 1 : 0;
+}
 
 /* Prints with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char accuracy[48], figures[1100], left[48] = "";
-    const int64_t done = count_with(runs, "result.json");
+    const int64_t done = count_with_file(runs, "result.json");
     const int others =
         (int)strlen("1234/1234    seed 123    12345.7 s") + accuracy_text(state, accuracy, sizeof accuracy);
     const int width = name_width(runs, others);
@@ -355,10 +357,10 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
     short_text name;
     if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);
     d9_cli_print(runs->cli,
-                 drawn(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
-                             : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
-                 drawn(runs), "", (long long)done, (long long)runs->count, width,
-                 shorten(arm_name(runs, index), width, name), seed(runs, index), figures, *left ? "  " : "", left);
+                 columns_to_erase(runs) ? "\r%*s\r%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n"
+                                        : "%*s%4lld/%lld  %-*s  seed %-3lld  %s%s%s\n",
+                 columns_to_erase(runs), "", (long long)done, (long long)runs->count, width,
+                 shorten(arm_name(runs, index), width, name), seed_of(runs, index), figures, *left ? "  " : "", left);
 }
 
 /* Prints the report's verdict on the finished runs; nothing if it cannot be read. */
@@ -368,27 +370,27 @@ static d9_status print_verdict(const d9_runs *runs, const char *head) {
     d9_text text;
     if (d9_report_read(&quiet, runs->out, &report) != D9_OK) return D9_OK;
     d9_text_init(&runs->cli->context, &text);
-    if (drawn(runs)) d9_text_add(&text, "\r%*s\r", drawn(runs), "");
+    if (columns_to_erase(runs)) d9_text_add(&text, "\r%*s\r", columns_to_erase(runs), "");
     d9_text_add(&text, "%-11s", head);
     d9_wrap(report->verdict, 11, 11, d9_help_width(runs->cli), &text);
     d9_report_free(&quiet, report);
     return d9_cli_print_text(runs->cli, &text);
 }
 
-/* Prints the verdict after each seed completed by all arms, from the second on, because intervals need two. */
+/* Prints the verdict when the runs done, divided by the arms, reach 2 (intervals need two), 3, ...; not at the end. */
 static void print_so_far(d9_runs *runs) {
-    const int64_t done = count_with(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
-    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->board->reported) return;
-    runs->board->reported = seeds;
+    const int64_t done = count_with_file(runs, "result.json"), arms = runs->experiment->arm_count, seeds = done / arms;
+    if (arms < 2 || seeds < 2 || done == runs->count || seeds <= runs->shared->reported) return;
+    runs->shared->reported = seeds;
     if (print_verdict(runs, "so far") != D9_OK) runs->cli->output_error = ENOMEM;
 }
 
 static void on_run(void *user, int64_t index, const d9_run_state *state, double seconds) {
     d9_runs *runs = user;
-    d9_runs_share *share = &runs->board->runs[index];
-    share->ended = true;
-    if (state->kind == D9_RUN_DONE && share->now > 0) share->now = 1;
-    read_open(runs);
+    d9_runs_progress *progress = &runs->shared->runs[index];
+    progress->ended = true;
+    if (state->kind == D9_RUN_DONE && progress->now > 0) progress->now = 1;
+    update_open(runs);
     d9_live_line_clear(&runs->live);
     print_run(runs, index, state, seconds);
     print_so_far(runs);
@@ -396,7 +398,7 @@ static void on_run(void *user, int64_t index, const d9_run_state *state, double 
 
 d9_work_observer d9_runs_observer(d9_runs *runs) {
     if (is_quiet(runs)) return (d9_work_observer){0};
-    read_open(runs);
+    update_open(runs);
     return (d9_work_observer){
         .user = runs, .step = on_step, .run = on_run, .waiting = runs->cli->terminal ? on_waiting : NULL};
 }
@@ -406,7 +408,7 @@ d9_work_observer d9_runs_observer(d9_runs *runs) {
 d9_status d9_runs_show_end(const d9_runs *runs) {
     d9_status status;
     tally tally;
-    D9_TRY(runs->options->json ? print_json(runs, &tally) : count(runs, &tally, NULL, NULL));
+    D9_TRY(runs->options->json ? print_json(runs, &tally) : count_states(runs, &tally, NULL, NULL));
     if (!runs->options->json) {
         print_tally(runs, &tally);
         D9_TRY(print_verdict(runs, "verdict"));
@@ -418,7 +420,7 @@ d9_status d9_runs_show_end(const d9_runs *runs) {
             d9_fail(&runs->cli->context, tally.failed.failure,
                     "%lld of %lld runs failed (--status lists them, --retry trains them again), first %s seed %lld: %s",
                     (long long)tally.of[D9_RUN_FAILED], (long long)runs->count, arm_name(runs, tally.failed_index),
-                    seed(runs, tally.failed_index), tally.failed.message);
+                    seed_of(runs, tally.failed_index), tally.failed.message);
 done:
     return status;
 }

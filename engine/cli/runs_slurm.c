@@ -1,5 +1,5 @@
-/* A Slurm array job with one task per remaining run or pack of runs. Each task is this command with --shard. Also
- * prints the tasks' commands for other launchers.
+/* Submits a Slurm array job of up to TASKS_MAX tasks: one per remaining run or pack of runs, or per several of them. A
+ * task is this command with --shard. Also prints the tasks' commands for other launchers.
  *
  * Task I trains shard I of all runs, so the same command submits a killed task again under its number. Site options
  * such as partition, time and GPUs are passed with --sbatch or in sbatch's environment variables. */
@@ -16,8 +16,8 @@ extern char **environ;
 
 enum { TASKS_MAX = 1000 }; /* Slurm's default MaxArraySize is 1001 */
 
-static int64_t packs(const d9_runs *runs) { return (runs->count + runs->work.pack - 1) / runs->work.pack; }
-static int64_t task_count(const d9_runs *runs) { return packs(runs) < TASKS_MAX ? packs(runs) : TASKS_MAX; }
+static int64_t pack_count(const d9_runs *runs) { return (runs->count + runs->work.pack - 1) / runs->work.pack; }
+static int64_t task_count(const d9_runs *runs) { return pack_count(runs) < TASKS_MAX ? pack_count(runs) : TASKS_MAX; }
 
 /* Adds this command without options that only the submission needs. `shard`: I of --shard I/N, may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* Adds the numbers of the tasks that have work, as "1,4-9". `tasks`: how many they are. */
+/* Adds the numbers of the tasks that have work, as "1,4-9". `tasks`: the number of such tasks. */
 static d9_status add_tasks(const d9_runs *runs, d9_text *text, int64_t *tasks) {
     d9_status status = D9_OK;
     const int64_t all = task_count(runs);
@@ -83,8 +83,8 @@ done:
     return status;
 }
 
-/* Adds the script of a task. With --requeue, a shell forwards the signal to the program, and requeues the job if the
- * program reports that the signal stopped it. */
+/* Adds the script of a task. With --requeue, a shell forwards SIGUSR1 to the program, and requeues the job if the
+ * program's exit status says that the signal stopped it. */
 static d9_status add_script(const d9_runs *runs, d9_text *text) {
     static const char shard[] = "\"$SLURM_ARRAY_TASK_ID\"";
     d9_status status;

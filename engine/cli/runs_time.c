@@ -24,7 +24,7 @@ static double operations(d9_context *context, const d9_config *config) {
     return found;
 }
 
-/* Runs `count` steps from `*step` on, which advances; adds up their batches. */
+/* Runs `count` steps from `*step` on and advances it. `batches`: receives the number of batches. */
 static d9_status run_steps(d9_session *session, int count, int64_t *step, int64_t *batches) {
     d9_status status = D9_OK;
     *batches = 0;
@@ -41,8 +41,8 @@ done:
     return status;
 }
 
-/* Seconds of one run of this configuration. */
-static d9_status time_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
+/* Predicts the seconds of one run of this configuration from STEPS timed steps. */
+static d9_status predict_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
     d9_status status;
     d9_session session = {0};
     int64_t step = 0, batches;
@@ -59,7 +59,7 @@ done:
     return status;
 }
 
-/* Number of remaining runs of an arm; NULL: of all arms. */
+/* Number of runs to be trained for an arm (NULL: for all arms): those not done, failed ones included. */
 static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
     int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
@@ -71,7 +71,7 @@ static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *
     return left;
 }
 
-/* Work of all remaining runs, in runs of the first arm. */
+/* Work of all these runs, as a number of runs of the first arm. */
 static double runs_left(const d9_runs *runs, d9_context *quiet) {
     const d9_experiment *experiment = runs->experiment;
     const double first = operations(quiet, experiment->arms[0].config);
@@ -96,7 +96,7 @@ d9_status d9_runs_show_time(const d9_runs *runs) {
     }
     if (runs->options->edits.data) config.data.path = runs->options->edits.data;
     if (runs->options->edits.threads.given) config.threads = runs->options->edits.threads.value;
-    const d9_status status = time_run(&quiet, runs, &config, &seconds);
+    const d9_status status = predict_run(&quiet, runs, &config, &seconds);
     if (d9_status_is_interrupt(status)) return d9_fail(&runs->cli->context, status, "%s", quiet.message);
     if (status != D9_OK) {
         d9_cli_print(runs->cli, "time       unknown: %s\n", quiet.message);

@@ -43,8 +43,8 @@ int64_t d9_this_process_peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* Restarts by the real path: with /proc/self/exe, ps and top would show that name. If the path no longer leads to the
- * program (it was replaced: "... (deleted)"), exec fails and the run continues unchanged. The variable set here also
+/* Restarts by the real path: as /proc/self/exe the process would be named "exe" in ps and top. If the program's file
+ * was replaced (the path then ends in " (deleted)"), execv fails and the process continues. The variable set here also
  * prevents a second restart. */
 void d9_this_process_wait_passively(char *const *words) {
     static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};

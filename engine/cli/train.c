@@ -1,4 +1,4 @@
-/* dawn9 train: one run, or runs over several seeds. */
+/* dawn9 train: one run, runs over several seeds, or a learning rate range test. */
 #include "cli/commands.h"
 #include "cli/find_lr.h"
 #include "cli/progress.h"
@@ -69,7 +69,7 @@ static void print_accuracy(d9_cli *cli, const d9_result *result) {
         d9_cli_print(cli, "; target %g%% not met\n", result->config->target);
 }
 
-/* Formats "train_seconds 761.15 (Page's timer)", or why the clock does not apply. Returns the width. */
+/* Formats "train_seconds 761.15 (Page's timer)", or why the clock does not apply. Returns the number of bytes. */
 static int clock_text(const d9_result *result, const d9_clock *clock, char *text, size_t size) {
     const double seconds = d9_timeline_sum(result->timeline, clock, result->epoch_to_target);
     if (result->resumed && clock->until == D9_CLOCK_FINAL_ACCURACY)
@@ -105,19 +105,20 @@ static void print_published(d9_cli *cli, const d9_config *config) {
     d9_cli_print(cli, "\n");
 }
 
-/* Prints the rate of training, divided by that of a large matrix product on the same device. */
-static void print_rate(d9_cli *cli, const d9_result *result, double product) {
+/* Prints the operations per second of training, and their ratio to those of a large matrix product on the same device;
+ * nothing if the run was resumed or a rate is not known. */
+static void print_rate(d9_cli *cli, const d9_result *result, double peak_rate) {
     const double seconds = d9_timeline_sum(result->timeline, d9_clock_find("train_seconds"), result->epoch_to_target);
     const double rate = result->train_operations / seconds;
-    if (result->resumed || !(rate > 0) || !isfinite(rate) || !(product > 0)) return;
+    if (result->resumed || !(rate > 0) || !isfinite(rate) || !(peak_rate > 0)) return;
     d9_cli_print(
         cli,
         "rate       %.0f GFLOP/s in training, %.2f times that of a large matrix product (Winograd convolutions "
         "need fewer multiplications than are counted)\n",
-        1e-9 * rate, rate / product);
+        1e-9 * rate, rate / peak_rate);
 }
 
-/* Why the run ended early, and which epoch's model was kept; empty if neither applies. */
+/* Why the run ended early; which epoch's model was kept. Each is "" if it does not apply. */
 typedef struct ending {
     char ended[96], model[96];
 } ending;
@@ -144,7 +145,7 @@ static void print_ending(d9_cli *cli, const d9_result *result) {
 }
 
 /* Formats the result for live.html. */
-static void describe_end(const d9_result *result, char *text, size_t size) {
+static void describe_result(const d9_result *result, char *text, size_t size) {
     ending parts;
     describe_ending(result, &parts);
     int length = snprintf(text, size, "finished: accuracy %.2f%%", result->accuracy);
@@ -154,11 +155,11 @@ static void describe_end(const d9_result *result, char *text, size_t size) {
              parts.model[0] ? "; model " : "", parts.model);
 }
 
-static void print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double product) {
+static void print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate) {
     print_accuracy(cli, result);
     print_ending(cli, result);
     print_clocks(cli, result, verbose);
-    if (verbose) print_rate(cli, result, product);
+    if (verbose) print_rate(cli, result, peak_rate);
     d9_cli_print(cli, "record     %s\n", out);
     print_published(cli, result->config);
     d9_cli_print_next(cli, "report", out);
@@ -166,8 +167,8 @@ static void print_end(d9_cli *cli, const d9_result *result, const char *out, boo
 
 /* ---- runs ---- */
 
-/* Sets `holds` if the folder contains runs of several seeds. */
-static d9_status holds_seeds(d9_cli *cli, const char *out, bool *holds) {
+/* Sets `holds` if the folder has runs in subfolders seedN, as --runs makes them. */
+static d9_status has_seed_runs(d9_cli *cli, const char *out, bool *holds) {
     d9_status status = D9_OK;
     d9_listing listing = {0};
     char *config;
@@ -185,7 +186,7 @@ done:
 }
 
 /* D9_USAGE if the folder holds an experiment, a run although `several` is set, or runs of seeds although it is not. */
-static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
+static d9_status check_folder(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
     bool seeds = false;
@@ -198,13 +199,13 @@ static d9_status check_kind(d9_cli *cli, const char *out, bool several) {
                        "%s: holds a single run, but --runs needs a folder per seed; give "
                        "another --out",
                        out));
-    if (!several) D9_TRY(holds_seeds(cli, out, &seeds));
+    if (!several) D9_TRY(has_seed_runs(cli, out, &seeds));
     if (seeds) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds runs of several seeds; give another --out", out));
 done:
     return status;
 }
 
-/* --out, or runs/TITLE-seedN with slashes and leading dots of the title replaced. */
+/* --out, or runs/TITLE-seedN (with --runs, runs/TITLE); D9_USAGE if that folder holds something else. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
     char *made, seed[32] = "";
@@ -215,13 +216,13 @@ static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_
         d9_cli_name_folder(made + strlen("runs/"), NULL);
         *out = made;
     }
-    D9_TRY(check_kind(cli, *out, options->runs.given));
+    D9_TRY(check_folder(cli, *out, options->runs.given));
 done:
     return status;
 }
 
 /* D9_USAGE if the record would overwrite the configuration or the initial weights, which later seeds and --resume read
- * again. With --resume both are already the record's own. */
+ * again. With --resume both may be files of the record. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
     char *recorded, *model;
@@ -234,7 +235,7 @@ done:
     return status;
 }
 
-/* Adds the command line, with --resume. */
+/* Adds the command line with --resume and without --overwrite. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
     d9_text_add(text, "%s", cli->words[0]);
@@ -269,7 +270,7 @@ done:
     return status;
 }
 
-/* Prints a line of --events. */
+/* Prints an epoch as a line of --events. */
 static void print_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_cli *cli = user;
     d9_text line;
@@ -280,28 +281,28 @@ static void print_epoch(void *user, const d9_program *program, const d9_epoch_ro
     d9_text_free(&line);
 }
 
-static d9_observer observer(d9_cli *cli, const train_options *options, const d9_config *config, const char *page,
-                            d9_progress *progress) {
+static d9_observer make_observer(d9_cli *cli, const train_options *options, const d9_config *config, const char *page,
+                                 d9_progress *progress) {
     const bool quiet = options->quiet || options->json || options->events;
     const d9_observer shown = d9_progress_observer(progress, cli, config, page, quiet);
     return options->events ? (d9_observer){.user = cli, .epoch = print_epoch} : shown;
 }
 
-/* Sets progress->product, a peak rate. Measuring counts as saving (D9_SEGMENT_SAVE), not as training. */
-static d9_status measure_product(void *user, d9_session *session) {
+/* Sets progress->peak_rate. The time of measuring counts as saving (D9_SEGMENT_SAVE), not as training. */
+static d9_status measure_peak_rate(void *user, d9_session *session) {
     d9_progress *progress = user;
     d9_peak_rates peak_rates = {0};
     d9_status status = D9_OK;
     if (session->backend->peak_rates)
         status =
             session->backend->peak_rates(session->context, session->device, session->program.precision, &peak_rates);
-    progress->product = peak_rates.operations_per_second;
+    progress->peak_rate = peak_rates.operations_per_second;
     return status;
 }
 
-/* `tensorboard`: folder for event files; NULL: none. `product`: peak rate, operations/s; 0: measure it if --verbose. */
+/* `tensorboard`: folder for event files; NULL: none. `peak_rate`: operations/s; 0: measures it if --verbose. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
-                            const char *tensorboard, d9_result *result, double *product) {
+                            const char *tensorboard, d9_result *result, double *peak_rate) {
     d9_progress progress;
     char *page = NULL, ended[320];
     d9_status status = D9_OK;
@@ -321,13 +322,13 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
         .unsaved_steps = cli->unsaved_steps,
-        .observer = observer(cli, options, config, page, &progress),
+        .observer = make_observer(cli, options, config, page, &progress),
     };
-    progress.product = *product;
-    if (options->verbose && *product == 0 && train.observer.user == &progress) train.ready = measure_product;
+    progress.peak_rate = *peak_rate;
+    if (options->verbose && *peak_rate == 0 && train.observer.user == &progress) train.ready = measure_peak_rate;
     status = d9_train(&cli->context, &train, result);
-    *product = progress.product;
-    if (status == D9_OK) describe_end(result, ended, sizeof ended);
+    *peak_rate = progress.peak_rate;
+    if (status == D9_OK) describe_result(result, ended, sizeof ended);
     d9_progress_end(&progress, status == D9_OK, status == D9_OK ? ended : cli->context.message);
     return add_how_to_resume(cli, status, out);
 }
@@ -380,13 +381,13 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     d9_result result = {0};
     json_t *object = NULL;
     const char *folder;
-    double product = 0;
+    double peak_rate = 0;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
     D9_TRY(check_inputs(cli, options, config, folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     const bool before = object != NULL;
-    if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result, &product));
+    if (!before) D9_TRY(train_once(cli, options, config, folder, options->tensorboard, &result, &peak_rate));
     if (!before && (options->json || options->events)) D9_TRY(result_object(cli, &result, &object));
     if (options->events)
         d9_cli_print_json_line(cli, json_incref(object), REAL_DIGITS);
@@ -395,7 +396,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     else if (before)
         print_finished(cli, object, folder);
     else
-        print_end(cli, &result, folder, options->verbose, product);
+        print_end(cli, &result, folder, options->verbose, peak_rate);
 done:
     json_decref(object);
     d9_result_free(&cli->context, &result);
@@ -403,23 +404,23 @@ done:
     return status;
 }
 
-typedef struct many {
+typedef struct seed_runs {
     double *plain, *tta; /* accuracies, (count) */
     int64_t count;
     json_t *rows;
     const char *out;
-    double product; /* as in train_once */
-    bool views;     /* some run has TTA views */
-} many;
+    double peak_rate; /* as in train_once */
+    bool views;       /* some run has TTA views */
+} seed_runs;
 
-static void add_accuracy(many *many, double plain, double tta, bool views) {
+static void add_accuracy(seed_runs *many, double plain, double tta, bool views) {
     many->views = many->views || views;
     many->plain[many->count] = plain;
     many->tta[many->count++] = tta;
 }
 
 /* Statistics of the accuracies; a single run gets deviation 0. */
-static d9_sample describe(const many *many, const double *values) {
+static d9_sample accuracy_sample(const seed_runs *many, const double *values) {
     d9_sample sample;
     d9_sample_describe(values, many->count, &sample);
     if (many->count == 1) sample.deviation = 0;
@@ -431,7 +432,7 @@ static json_t *sample_json(const d9_sample *sample) {
                      (json_int_t)sample->count);
 }
 
-static d9_status open_seed(d9_cli *cli, const train_options *options, int64_t seed, const many *many,
+static d9_status load_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many,
                            d9_config **config, char **folder) {
     d9_status status;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%s/seed%lld", many->out, (long long)seed));
@@ -440,13 +441,13 @@ done:
     return status;
 }
 
-/* Checks the folder of a seed. Called for every seed before the first run, so that none fails later. */
-static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const many *many) {
+/* Checks the folder of a seed. Called for every seed before the first run, so that none is rejected later. */
+static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many) {
     d9_status status;
     d9_config *config = NULL;
     char *folder;
     bool finished;
-    D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(check_inputs(cli, options, config, folder));
     if (options->resume)
         D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
@@ -458,14 +459,14 @@ done:
 }
 
 /* With --resume, the result of a finished seed is read from its record. */
-static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t seed, many *many) {
+static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t seed, seed_runs *many) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
     d9_result result = {0};
     json_t *object = NULL;
     char *folder = NULL, *tensorboard = NULL;
     const bool text = !options->json && !options->events;
-    D9_TRY(open_seed(cli, options, seed, many, &config, &folder));
+    D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     if (object) {
         add_accuracy(many, d9_json_real(object, "accuracy"), d9_json_real(object, "accuracy_tta"),
@@ -477,7 +478,7 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     if (options->tensorboard)
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &tensorboard, "%s/seed%lld", options->tensorboard,
                                (long long)seed));
-    D9_TRY(train_once(cli, options, config, folder, tensorboard, &result, &many->product));
+    D9_TRY(train_once(cli, options, config, folder, tensorboard, &result, &many->peak_rate));
     add_accuracy(many, result.accuracy, result.accuracy_tta, result.views > 1);
     if (text) {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
@@ -498,7 +499,7 @@ done:
 static d9_status train_many(d9_cli *cli, const train_options *options) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
-    many many = {.rows = json_array()};
+    seed_runs many = {.rows = json_array()};
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     const int64_t first = config->seed;
     D9_TRY(choose_out(cli, options, config, &many.out));
@@ -509,7 +510,7 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (i > 0) cli->process_start = 0; /* process start counts only for the first run */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
-    const d9_sample plain = describe(&many, many.plain), tta = describe(&many, many.tta);
+    const d9_sample plain = accuracy_sample(&many, many.plain), tta = accuracy_sample(&many, many.tta);
     if (options->events) {
         json_t *both = json_pack("{s:o, s:o}", "accuracy", sample_json(&plain), "accuracy_tta", sample_json(&tta));
         d9_cli_print_json_line(cli, both, REAL_DIGITS);

@@ -42,7 +42,7 @@ static void add_field(d9_text *text, const char *label, const char *words, int w
 }
 
 /* Formats "the recipe loses 0.41 points of accuracy without it (95% interval 0.27 to 0.55, 10 runs,
- * experiments/x.yaml)", and says if the recipe was a smaller one. */
+ * experiments/x.yaml)", and says if the recipe was smaller or the difference is not significant. */
 static void measured_sentence(const d9_measured *row, char *sentence, size_t size) {
     const bool small = d9_text_ends_in(row->experiment, "-small"); /* names of experiments with reduced recipes */
     const bool gains = row->difference >= 0;
@@ -110,7 +110,7 @@ d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick) {
 
 /* ---- JSON ---- */
 
-static json_t *bound(const d9_option *option, double value) {
+static json_t *bound_json(const d9_option *option, double value) {
     const bool bounded = option->minimum != 0 || option->maximum != 0;
     return bounded && isfinite(value) ? json_real(value) : json_null();
 }
@@ -121,8 +121,8 @@ static json_t *option_json(d9_cli *cli, const d9_option *option) {
     d9_option_values(option, &values);
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:s?, s:o, s:o, s:s?}", "key", option->key, "what", option->doc, "values",
-                  d9_text_get(&values), "default", option->fallback, "minimum", bound(option, option->minimum),
-                  "maximum", bound(option, option->maximum), "choices", option->choices);
+                  d9_text_get(&values), "default", option->fallback, "minimum", bound_json(option, option->minimum),
+                  "maximum", bound_json(option, option->maximum), "choices", option->choices);
     d9_text_free(&values);
     return object;
 }

@@ -64,7 +64,7 @@ void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
     d9_text_add(text, "\n");
 }
 
-enum { TITLE_COLUMNS = 24 }; /* the longest title, "--set K=V" and the like, plus margins */
+enum { TITLE_COLUMNS = 24 }; /* width of the titles' column: "--set K=V" with margins */
 
 /* Adds "  --set K=V            sentence"; a longer title gets its own line. */
 static void add_entry(const char *title, const char *sentence, int columns, int width, d9_text *text) {

@@ -38,10 +38,10 @@ typedef struct tally {
     int cases, passed, by_sensitivity, failed, skipped;
 } tally;
 
-/* True if the error exceeds its limit but not the effect of perturbing the weights. */
+/* True if the error exceeds its limit, but not the tolerance found by perturbing the weights (verify/verify.h). */
 static bool passed_by_sensitivity(const d9_verify_row *row) { return row->passed && isfinite(row->sensitivity); }
 
-static void keep_json(tally *tally, const d9_verify_row *row) {
+static void add_row_json(tally *tally, const d9_verify_row *row) {
     json_t *object =
         json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b, s:s}", "case", row->name, "group", row->group, "error",
                   d9_json_number(row->error), "limit", d9_json_number(row->limit), "cosine",
@@ -72,7 +72,7 @@ static void on_row(void *user, const d9_verify_row *row) {
     ++*(row->skipped ? &tally->skipped : row->passed ? &tally->passed : &tally->failed);
     tally->by_sensitivity += passed_by_sensitivity(row);
     if (tally->rows)
-        keep_json(tally, row);
+        add_row_json(tally, row);
     else
         print_row(tally->cli, row);
 }
@@ -82,13 +82,13 @@ static d9_status run(d9_cli *cli, const void *options) {
     static const char here[] = "tests/golden/cases";
     const char *folder = getenv("DAWN9_CASES");
     char installed[D9_INSTALLED_BYTES];
-    const bool ours =
+    const bool use_installed =
         !d9_folder_exists(&cli->context, here) && d9_installed_find(&cli->context, D9_INSTALLED_CASES, "", installed);
     tally tally = {.cli = cli, .rows = chosen->json ? json_array() : NULL};
     const d9_verify_options verify = {
         .cases = chosen->cases       ? chosen->cases
                  : folder && *folder ? folder
-                 : ours              ? installed
+                 : use_installed     ? installed
                                      : here,
         .backend = chosen->backend ? chosen->backend : "auto",
         .precision = chosen->precision ? chosen->precision : "f32",

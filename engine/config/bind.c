@@ -5,7 +5,7 @@
 
 enum { WORDS_MAX = 64 };
 
-bool d9_values_know(const d9_binding *bindings, int count, const char *const *others, const char *key) {
+bool d9_values_has_key(const d9_binding *bindings, int count, const char *const *others, const char *key) {
     for (int i = 0; i < count; i++)
         for (const d9_option *o = bindings[i].options; o && o->type != D9_OPTION_NONE; o++)
             if (strcmp(o->key, key) == 0) return true;
@@ -37,7 +37,7 @@ d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *ma
     d9_status status = D9_OK;
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_value_wrong_type(context, map, "a map of keys, like {key: value}"));
     for (const d9_tree *child = map->first; child; child = child->next)
-        if (!d9_values_know(bindings, count, others, child->key))
+        if (!d9_values_has_key(bindings, count, others, child->key))
             D9_TRY(unknown_key(context, child, bindings, count, others));
     for (int i = 0; i < count; i++)
         for (const d9_option *option = bindings[i].options; option && option->type != D9_OPTION_NONE; option++) {

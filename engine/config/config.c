@@ -12,16 +12,16 @@
 
 /* ---- sections ---- */
 
-/* Fails at the first key that belongs into another map, like `epochs` at the top, and names that map. Keys that exist
- * nowhere are left to the binding, which lists the known ones. */
-static d9_status check_places(d9_context *context, const d9_tree *map, const d9_binding *binding,
-                              const char *const *others) {
+/* Fails if the first unknown key belongs into another map, like `epochs` at the top, and suggests its path. A key that
+ * exists nowhere is left to d9_values_bind, which lists the known ones. */
+static d9_status check_misplaced(d9_context *context, const d9_tree *map, const d9_binding *binding,
+                                 const char *const *others) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(context, &text);
     for (const d9_tree *child = map->first; child; child = child->next) {
-        if (d9_values_know(binding, 1, others, child->key)) continue;
-        if (!d9_config_belongs(child->key, &text)) break;
+        if (d9_values_has_key(binding, 1, others, child->key)) continue;
+        if (!d9_config_key_paths(child->key, &text)) break;
         D9_TRY(d9_text_status(&text));
         D9_TRY(d9_tree_fail_key(context, child, "unknown key; did you mean %s?", d9_text_get(&text)));
     }
@@ -30,8 +30,7 @@ done:
     return status;
 }
 
-/* Fails if the file is an experiment, the other kind of YAML file. */
-static d9_status refuse_experiment(d9_context *context, const d9_tree *root) {
+static d9_status reject_experiment(d9_context *context, const d9_tree *root) {
     static const char *const keys[] = {"config", "question", "arms", "grid"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(root, keys[i]);
@@ -48,21 +47,22 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
     const char *others[OTHERS_MAX] = {"base", "model", "tricks", "ablate"};
     d9_status status = D9_OK;
     d9_tree *map;
-    D9_TRY(refuse_experiment(context, root));
+    D9_TRY(reject_experiment(context, root));
     for (int i = 1; d9_section_at(i); i++) others[i + 3] = d9_section_at(i)->name;
     for (int i = 0; d9_section_at(i); i++) {
         const d9_binding binding = {d9_section_at(i)->options, config};
         const char *const *names = i == 0 ? others : NULL;
         map = root;
         if (i > 0) D9_TRY(d9_tree_map(context, &config->arena, root, d9_section_at(i)->name, &map));
-        if (map->kind == D9_TREE_MAP) D9_TRY(check_places(context, map, &binding, names));
+        if (map->kind == D9_TREE_MAP) D9_TRY(check_misplaced(context, map, &binding, names));
         D9_TRY(d9_values_bind(context, &config->arena, map, &binding, 1, names));
     }
 done:
     return status;
 }
 
-/* Sets from_sha256 to the SHA-256 of the file or run folder `train.from`. "sha256:" with a checksum stays as it is. */
+/* Sets from_sha256 to "sha256:" and the checksum of the file `from`. For a run's folder, `from` becomes its model file.
+ * If `from` is a checksum, as in a record, from_sha256 is the same. */
 static d9_status identify_weights(d9_context *context, d9_config *config, const d9_tree *root) {
     d9_status status = D9_OK;
     const char *path = config->train.from;
@@ -76,7 +76,7 @@ static d9_status identify_weights(d9_context *context, d9_config *config, const 
         config->train.from = inside;
     }
     d9_context quiet = *context;
-    if (d9_file_read_most(&quiet, config->train.from, D9_TENSORS_MOST, &bytes, &size) != D9_OK)
+    if (d9_file_read_limited(&quiet, config->train.from, D9_TENSORS_MAX_BYTES, &bytes, &size) != D9_OK)
         D9_TRY(d9_tree_fail(context, d9_tree_find(d9_tree_find(root, "train"), "from"), "%s", quiet.message));
     d9_sha256_hex(&(d9_bytes){bytes, size}, 1, hex);
     D9_TRY(d9_arena_format(context, &config->arena, &sum, D9_FROM_RECORD "%s", hex));
@@ -120,8 +120,7 @@ done:
 
 /* ---- tricks ---- */
 
-/* Every key of the map must be the name of a trick. */
-static d9_status check_names(d9_context *context, d9_config *config, const d9_tree *map) {
+static d9_status check_trick_names(d9_context *context, d9_config *config, const d9_tree *map) {
     const char *names[D9_TRICK_COUNT + 1] = {0};
     for (int i = 0; i < D9_TRICK_COUNT; i++) names[i] = d9_trick_at(i)->name;
     return d9_values_bind(context, &config->arena, map, NULL, 0, names);
@@ -155,7 +154,7 @@ static d9_status bind_tricks(d9_context *context, d9_config *config, d9_tree *ro
     d9_status status = D9_OK;
     d9_tree *map;
     D9_TRY(d9_tree_map(context, &config->arena, root, "tricks", &map));
-    D9_TRY(check_names(context, config, map));
+    D9_TRY(check_trick_names(context, config, map));
     for (int i = 0; i < D9_TRICK_COUNT; i++) D9_TRY(bind_trick(context, config, map, i));
     D9_TRY(check_conflicts(context, config, map));
 done:
@@ -164,12 +163,12 @@ done:
 
 /* ---- companions ---- */
 
-/* Checks the names of tricks. Their companions are checked when an arm of an ablation is made. */
+/* Checks that `ablate` maps tricks to settings. The settings are checked when an arm of an ablation is made. */
 static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
     const d9_tree *map = d9_tree_find(root, "ablate");
     if (!map) return D9_OK;
-    D9_TRY(check_names(context, config, map));
+    D9_TRY(check_trick_names(context, config, map));
     for (const d9_tree *trick = map->first; trick; trick = trick->next)
         if (trick->kind != D9_TREE_MAP || !trick->first)
             D9_TRY(d9_tree_fail(context, trick,
@@ -183,7 +182,7 @@ done:
 /* ---- selection by accuracy ---- */
 
 /* Early stopping and keep: best need validation images, because the test set must not be used for selection. */
-static d9_status check_choices(d9_context *context, const d9_config *config, const d9_tree *root) {
+static d9_status check_selection(d9_context *context, const d9_config *config, const d9_tree *root) {
     const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0;
     const d9_tree *node = stops ? d9_tree_find(d9_tree_find(root, "eval"), "patience") : d9_tree_find(root, "keep");
     if (!best && !stops) return D9_OK;
@@ -197,8 +196,8 @@ static d9_status check_choices(d9_context *context, const d9_config *config, con
 
 /* ---- whole configurations ---- */
 
-static d9_status build(d9_context *context, d9_config *config, const char *path, const char *yaml,
-                       const d9_config_edits *edits) {
+static d9_status build_config(d9_context *context, d9_config *config, const char *path, const char *yaml,
+                              const d9_config_edits *edits) {
     d9_status status = D9_OK;
     d9_tree *root;
     char *copy, *title;
@@ -212,7 +211,7 @@ static d9_status build(d9_context *context, d9_config *config, const char *path,
     D9_TRY(bind_model(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
-    if (!edits || !edits->eval_only) D9_TRY(check_choices(context, config, root));
+    if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));
     if (config->title) goto done;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const size_t length = strlen(name);
@@ -229,7 +228,7 @@ d9_status d9_config_parse(d9_context *context, const char *name, const char *yam
     d9_config *made = NULL;
     *config = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the configuration", &made));
-    D9_TRY(build(context, made, name, yaml, edits));
+    D9_TRY(build_config(context, made, name, yaml, edits));
     *config = made;
     made = NULL;
 done:

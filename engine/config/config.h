@@ -1,7 +1,7 @@
 /* The effective configuration: every default resolved, each value with its origin.
  *
  * YAML is read strictly (libyaml): an unknown key, a duplicate key, a wrong type or a value out of range is D9_USAGE
- * with "FILE:LINE:COLUMN: ...", the legal values and the nearest known key. `base: FILE` (relative to the file that
+ * with "FILE:LINE:COLUMN: ...", the legal values or a similar known key. `base: FILE` (relative to the file that
  * contains it) is loaded first, and the file is merged over it: maps by key, everything else is replaced. `tricks: {x:
  * off}` removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
  * `published` describe one file and are not inherited. A file that inherits itself is rejected with the chain of files.
@@ -82,27 +82,27 @@ typedef struct d9_config {
     const struct d9_tree *tree; /* config/tree.h: the merged layers, with the origin of each value */
 } d9_config;
 
-/* Finds the file that `path` names: itself if it exists, else the installed configuration of that name ("dawn94.yaml",
- * "ladder/01-baseline.yaml"). False: neither exists. */
+/* Finds the file that `path` names, in the current folder or among the installed configurations, by the rules of
+ * d9_installed_resolve. False: there is none. */
 bool d9_config_find(d9_context *context, const char *path, char found[D9_INSTALLED_BYTES]);
 
-/* Loads a configuration and applies `edits` over it; NULL: none. `path` as in d9_config_find. */
+/* Loads the configuration that d9_config_find finds for `path`, and applies `edits` (NULL: none) over it. */
 D9_MUST_USE d9_status d9_config_load(d9_context *context, const char *path, const d9_config_edits *edits,
                                      d9_config **config);
-/* Loads a configuration from YAML text. Messages call it `name`; `base:` is relative to the working directory. */
+/* Loads a configuration from YAML text. Messages call it `name`; `base:` is relative to the working directory. `yaml`
+ * NULL: reads the file `name`. */
 D9_MUST_USE d9_status d9_config_parse(d9_context *context, const char *name, const char *yaml,
                                       const d9_config_edits *edits, d9_config **config);
 void d9_config_free(d9_context *context, d9_config *config);
 
-/* Prints YAML that loads to the same configuration. With `origins` each line ends in the origin of its value,
- * "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and tricks that were switched off have lines too.
- */
+/* Appends YAML that loads to the same configuration. With `origins` each line of a value ends in its origin,
+ * "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and switched off tricks are added as comments. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
-/* SHA-256 of one line "train.epochs: 3" for each option that differs from its default, and "tricks.ema: on" for each
- * trick that is on, sorted by key. So a default must never change: a new meaning needs a new key. It leaves out the
- * seed and options that do not change a result (title, keep, published, ablate, eval.every, threads, data.path, target
- * and the checks of data), so the runs of an arm with all seeds have the same hash. "": out of memory. */
+/* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, and "tricks.ema: on"
+ * for each trick that is on, sorted by key. So a default must never change: a new one needs a new key. It leaves out
+ * the seed and options that do not change a result (title, keep, published, ablate, eval.every, threads, data.path,
+ * target and the checks of data), so the runs of an arm with all seeds have the same hash. "": out of memory. */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference that makes the hashes of two configurations differ: "train.epochs is 3, here 4", "it

@@ -75,7 +75,7 @@ done:
 /* ---- --with NAME[:KEY=VALUE,...] ---- */
 
 /* Ends `text` at the first `mark` outside brackets and quotes. Returns the text after it, or NULL. */
-static char *split(char *text, char mark) {
+static char *split_at(char *text, char mark) {
     int depth = 0;
     char quote = 0;
     for (; *text; text++) {
@@ -107,7 +107,7 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_confi
     d9_tree *layer, *tricks, *trick;
     char *name;
     D9_TRY(make_layer(context, arena, edit, &layer, &name));
-    char *options = split(name, ':');
+    char *options = split_at(name, ':');
     if (!*name || (options && !*options))
         D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
     D9_TRY(check_name(context, layer, name));
@@ -115,8 +115,8 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_confi
     D9_TRY(d9_tree_map(context, arena, tricks, name, &trick));
     while (options) {
         char *key = options;
-        options = split(key, ',');
-        char *value = split(key, '=');
+        options = split_at(key, ',');
+        char *value = split_at(key, '=');
         if (!value || !*key) D9_TRY(d9_tree_fail(context, trick, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
         D9_TRY(add_value(context, arena, trick, key, value));
     }
@@ -157,11 +157,11 @@ static d9_status apply_set(d9_context *context, d9_arena *arena, const d9_config
     d9_tree *layer, *map;
     char *key;
     D9_TRY(make_layer(context, arena, edit, &layer, &key));
-    char *value = split(key, '=');
+    char *value = split_at(key, '=');
     if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
     if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, layer, "base can only be set in a file"));
     map = layer;
-    for (char *rest; (rest = split(key, '.')); key = rest) {
+    for (char *rest; (rest = split_at(key, '.')); key = rest) {
         if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
         D9_TRY(d9_tree_map(context, arena, map, key, &map));
     }

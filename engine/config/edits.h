@@ -9,9 +9,9 @@ typedef enum d9_config_edit_kind { D9_EDIT_WITH, D9_EDIT_WITHOUT, D9_EDIT_SET } 
 
 typedef struct d9_config_edit {
     d9_config_edit_kind kind;
-    const char *text;           /* "ema:every=5,momentum=0.9" or "ema"; "ema"; "train.epochs=3" */
+    const char *text;           /* with: "ema" or "ema:every=5,momentum=0.9"; without: "ema"; set: "train.epochs=3" */
     const char *option;         /* the short option that stands for a --set: "--seed" for "seed=4"; NULL: none */
-    const struct d9_tree *node; /* its place in the file of an experiment; NULL: not from a file */
+    const struct d9_tree *node; /* the edit in the file of an experiment; NULL: not from a file */
     bool shared;                /* made in all arms of an experiment */
 } d9_config_edit;
 
@@ -28,7 +28,7 @@ D9_MUST_USE d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, 
 D9_MUST_USE d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                              const d9_config_edits *from);
 
-const char *d9_config_edit_option(d9_config_edit_kind kind); /* "--with" */
+const char *d9_config_edit_option(d9_config_edit_kind kind); /* "--with", "--without" or "--set" */
 /* Appends the edit as on a shell's command line: "--without ema", "--set 'model.channels=[4, 8]'". */
 void d9_config_edit_write(const d9_config_edit *edit, d9_text *text);
 

@@ -22,7 +22,7 @@ typedef struct settings {
 } settings;
 
 /* False for options that do not change the result of a run, and for the seed, which a run records separately. */
-static bool changes_result(const char *key) {
+static bool is_hashed(const char *key) {
     static const char *const others[] = {"title",
                                          "target",
                                          "threads",
@@ -54,7 +54,7 @@ static d9_status add_option(settings *all, const char *section, const d9_option 
     char *key;
     d9_text_init(all->context, &value);
     D9_TRY(d9_arena_format(all->context, &all->arena, &key, "%s%s%s", section, *section ? "." : "", option->key));
-    if (!changes_result(key)) goto done;
+    if (!is_hashed(key)) goto done;
     const bool is_default = d9_value_is_default(option, base, &value);
     d9_value_write(option, base, &value);
     D9_TRY(d9_text_status(&value));
@@ -82,8 +82,7 @@ done:
     return status;
 }
 
-/* Collects the settings in the order of the tables. */
-static d9_status collect(const d9_config *config, settings *all) {
+static d9_status collect_settings(const d9_config *config, settings *all) {
     d9_status status = D9_OK;
     d9_config hashed = *config;
     const d9_section *section;
@@ -107,7 +106,7 @@ void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]) 
     d9_text text;
     d9_text_init(context, &text);
     hex[0] = 0; /* out of memory: no hash, and the context has the message */
-    if (collect(config, &all) != D9_OK) goto done;
+    if (collect_settings(config, &all) != D9_OK) goto done;
     qsort(all.items, (size_t)all.count, sizeof *all.items, compare_keys);
     for (int i = 0; i < all.count; i++)
         if (!all.items[i].is_default) d9_text_add(&text, "%s: %s\n", all.items[i].key, all.items[i].value);
@@ -145,8 +144,8 @@ static void add_difference(const settings *there, const settings *here, d9_text 
 void d9_config_difference(const d9_config *there, const d9_config *here, d9_text *text) {
     settings theirs = {.context = text->context}, ours = {.context = text->context};
     d9_status status;
-    D9_TRY(collect(there, &theirs));
-    D9_TRY(collect(here, &ours));
+    D9_TRY(collect_settings(there, &theirs));
+    D9_TRY(collect_settings(here, &ours));
     add_difference(&theirs, &ours, text);
 done:
     d9_arena_free(text->context, &theirs.arena);

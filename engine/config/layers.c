@@ -12,7 +12,7 @@ typedef struct ancestry {
     const struct ancestry *from; /* the file that inherits this one; NULL: this is the first */
     const char *path;
     struct stat state; /* device and inode identify a file under any name */
-    bool is_file;      /* false: the YAML came as text */
+    bool is_file;      /* false: YAML passed as text, or there is no such file */
 } ancestry;
 
 /* ---- merging ---- */
@@ -30,7 +30,7 @@ static bool is_other_model(const d9_tree *under, const d9_tree *over) {
     return name && strcmp(name, inherited) != 0;
 }
 
-static void replace(d9_tree *old, const d9_tree *new) {
+static void replace_node(d9_tree *old, const d9_tree *new) {
     d9_tree *parent = old->parent, *next = old->next;
     *old = *new;
     old->parent = parent;
@@ -45,30 +45,30 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
         if (!old)
             d9_tree_append(under, child);
         else if (old->kind != D9_TREE_MAP || child->kind != D9_TREE_MAP || is_other_model(old, child))
-            replace(old, child);
+            replace_node(old, child);
         else {
             old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
-            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* the peak of the replaced values */
+            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it belongs to the replaced values */
             d9_layers_merge(old, child);
         }
     }
 }
 
-static bool is_word(const d9_tree *node, const char *const *words, int count) {
+static bool is_one_of(const d9_tree *node, const char *const *words, int count) {
     if (node->kind != D9_TREE_SCALAR || node->quoted) return false;
     for (int i = 0; i < count; i++)
         if (strcmp(node->text, words[i]) == 0) return true;
     return false;
 }
 
-bool d9_layers_is_off(const d9_tree *trick) { return is_word(trick, (const char *const[]){"off", "false", "no"}, 3); }
+bool d9_layers_is_off(const d9_tree *trick) { return is_one_of(trick, (const char *const[]){"off", "false", "no"}, 3); }
 
 void d9_layers_normalize(d9_tree *root) {
     d9_tree *tricks = d9_tree_find(root, "tricks");
     if (!tricks || tricks->kind != D9_TREE_MAP) return;
     for (d9_tree *trick = tricks->first; trick; trick = trick->next)
-        if (is_word(trick, (const char *const[]){"on", "true", "yes"}, 3)) trick->kind = D9_TREE_MAP;
+        if (is_one_of(trick, (const char *const[]){"on", "true", "yes"}, 3)) trick->kind = D9_TREE_MAP;
 }
 
 /* ---- loading ---- */
@@ -80,7 +80,7 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
     d9_context quiet = *context;
     size_t size;
     d9_context_clear(&quiet);
-    d9_status status = d9_file_read_most(&quiet, path, FILE_MOST, bytes, &size);
+    d9_status status = d9_file_read_limited(&quiet, path, FILE_MOST, bytes, &size);
     if (status == D9_OK && strlen((char *)*bytes) != size)
         status = d9_fail(&quiet, D9_DATA, "%s: not YAML: it holds a zero byte", path);
     if (status == D9_OK) return D9_OK;
@@ -94,7 +94,7 @@ static void add_chain(d9_text *text, const ancestry *link) {
     d9_text_add(text, "%s -> ", link->path);
 }
 
-static d9_status check_chain(d9_context *context, const ancestry *link, const d9_tree *base) {
+static d9_status check_inheritance(d9_context *context, const ancestry *link, const d9_tree *base) {
     int length = 0;
     bool closed = false;
     for (const struct ancestry *earlier = link->from; earlier; earlier = earlier->from, length++)
@@ -116,7 +116,7 @@ static d9_status load_file(d9_context *context, d9_arena *arena, const ancestry 
     uint8_t *bytes = NULL;
     ancestry link = {.from = from, .path = path};
     link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
-    D9_TRY(check_chain(context, &link, base));
+    D9_TRY(check_inheritance(context, &link, base));
     D9_TRY(read_file(context, path, base, &bytes));
     D9_TRY(load(context, arena, &link, (char *)bytes, root));
 done:

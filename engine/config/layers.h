@@ -9,8 +9,8 @@
 D9_MUST_USE d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
                                      d9_tree **root);
 
-/* Merges `over` into `under`: maps by key, everything else is replaced; another model.name replaces the whole model.
- * Nodes of `over` move into `under`. */
+/* Merges `over` into `under`: maps by key, everything else is replaced; another model.name replaces the whole model,
+ * and new `values` of a schedule remove its old `peak`. Nodes of `over` move into `under`. */
 void d9_layers_merge(d9_tree *under, d9_tree *over);
 
 /* Applies the edits in their order. */
@@ -18,6 +18,6 @@ D9_MUST_USE d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const
 
 /* Replaces `tricks: {x: on}` by `{x: {}}`. `off` stays a scalar, so that it replaces an inherited map. */
 void d9_layers_normalize(d9_tree *root);
-bool d9_layers_is_off(const d9_tree *trick);
+bool d9_layers_is_off(const d9_tree *trick); /* true for off, false and no */
 
 #endif

@@ -20,13 +20,13 @@ static void add_comment(d9_text *text, const char *bytes) {
     for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
 }
 
-/* Ends a line that began at `start`. `node`: the source of the value; NULL: prints `otherwise` as its origin. */
-static void end_line(const printer *printer, size_t start, const d9_tree *node, const char *otherwise) {
+/* Ends a line that began at `start`. `node`: the source of the value; NULL: prints `default_origin`. */
+static void end_line(const printer *printer, size_t start, const d9_tree *node, const char *default_origin) {
     d9_text *text = printer->text;
     if (printer->origins) {
         const size_t width = text->size - start;
         d9_text_add(text, "%*s# ", width + 2 < ORIGIN_COLUMN ? (int)(ORIGIN_COLUMN - width) : 2, "");
-        add_comment(text, node ? node->key_place.source : otherwise);
+        add_comment(text, node ? node->key_place.source : default_origin);
         if (node && node->key_place.edit) d9_text_add(text, " "), add_comment(text, node->key_place.edit);
         if (node && node->key_place.line > 0) d9_text_add(text, ":%d", node->key_place.line);
     }
@@ -43,11 +43,11 @@ typedef struct block {
 } block;
 
 /* The origin of a value that no file and no option has set. */
-static const char *otherwise(const d9_option *option) {
+static const char *default_origin(const d9_option *option) {
     return strcmp(option->key, "title") == 0 ? "the file's name" : "default";
 }
 
-/* Prints one option per line; returns the number of lines. */
+/* Prints one option per line, without absent ones; returns their number. */
 static int print_block(const printer *printer, const block *block) {
     int lines = 0;
     for (const d9_option *option = block->options; option && option->type != D9_OPTION_NONE; option++) {
@@ -57,7 +57,7 @@ static int print_block(const printer *printer, const block *block) {
             if (lines++ == 0 && block->head) d9_text_add(printer->text, "%s\n", block->head);
             const size_t start = printer->text->size;
             d9_text_add(printer->text, "%*s%s: %s", block->indent, "", option->key, d9_text_get(&value));
-            end_line(printer, start, d9_tree_find(block->map, option->key), otherwise(option));
+            end_line(printer, start, d9_tree_find(block->map, option->key), default_origin(option));
         }
         if (printer->text->status == D9_OK) printer->text->status = d9_text_status(&value);
         d9_text_free(&value);

@@ -77,7 +77,7 @@ static bool ends_in_key(const char *path, const char *word) {
 }
 
 /* Keys of `published` are not suggested, because they are only data for reports. */
-bool d9_config_belongs(const char *word, d9_text *text) {
+bool d9_config_key_paths(const char *word, d9_text *text) {
     d9_key key;
     int found = 0;
     for (int i = 0; *word && d9_config_key(i, &key); i++)

@@ -18,11 +18,11 @@ typedef struct d9_key {
 bool d9_config_key(int index, d9_key *key);
 bool d9_config_key_find(const char *path, d9_key *key);
 
-/* Appends the paths of keys that end in `word`: "epochs" -> "train.epochs", "alpha" -> "tricks.label_smoothing.alpha or
- * tricks.celu.alpha", "ema" -> "tricks.ema". False, and nothing is appended, if there is none. */
-bool d9_config_belongs(const char *word, d9_text *text);
+/* Appends the paths of keys, except those of `published`, that end in `word`: "epochs" -> "train.epochs", "alpha" ->
+ * "tricks.label_smoothing.alpha or tricks.celu.alpha"; else of the trick: "ema" -> "tricks.ema". False: none. */
+bool d9_config_key_paths(const char *word, d9_text *text);
 
-/* Writes docs/config.md: all keys by section, in Markdown. */
+/* Appends the text of docs/config.md: all keys by section, in Markdown. */
 void d9_config_reference(d9_text *text);
 
 #endif

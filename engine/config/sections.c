@@ -1,4 +1,4 @@
-/* The option tables of all keys except those of tricks and models. */
+/* The option tables of all keys except the options of tricks and models. */
 #include "config/sections.h"
 #include "data/dataset.h"
 

@@ -97,7 +97,7 @@ static void write_node(const d9_tree *node, bool bracketed, d9_text *text) {
 
 void d9_tree_write(const d9_tree *node, d9_text *text) { write_node(node, false, text); }
 
-/* ---- failures and warnings with a place ---- */
+/* ---- failures with a place ---- */
 
 static void add_path(d9_text *text, const d9_tree *node) {
     if (!node->parent) return;
@@ -160,30 +160,30 @@ static d9_place place_at(const reader *reader, const yaml_mark_t *mark) {
     return place;
 }
 
-#define REFUSE(reader, mark, ...)                                                                                      \
+#define REJECT(reader, mark, ...)                                                                                      \
     d9_tree_fail_at((reader)->context, (d9_place[]){place_at((reader), &(mark))}, NULL, __VA_ARGS__)
 
-static d9_status advance(reader *reader) {
+static d9_status next_event(reader *reader) {
     yaml_event_delete(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event)) return D9_OK;
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR) return d9_fail(reader->context, D9_DEVICE, "out of memory: reading YAML");
     if (parser->error == YAML_READER_ERROR)
-        return REFUSE(reader, parser->mark, "not YAML: %s (byte %zu)", parser->problem, parser->problem_offset);
+        return REJECT(reader, parser->mark, "not YAML: %s (byte %zu)", parser->problem, parser->problem_offset);
     if (parser->error == YAML_SCANNER_ERROR && parser->buffer.pointer < parser->buffer.last &&
         *parser->buffer.pointer == '\t')
-        return REFUSE(reader, parser->problem_mark, "not YAML: a tab, where only spaces may be");
-    return REFUSE(reader, parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
+        return REJECT(reader, parser->problem_mark, "not YAML: a tab, where only spaces may be");
+    return REJECT(reader, parser->problem_mark, "not YAML: %s%s%s", parser->context ? parser->context : "",
                   parser->context ? ": " : "", parser->problem);
 }
 
-/* Rejects anchors, aliases and tags, which would make one part of a file change the meaning of another. */
-static d9_status refuse_extras(reader *reader) {
+/* Rejects anchors and aliases, by which one part of a file changes another, and tags: the types of keys are fixed. */
+static d9_status reject_extras(reader *reader) {
     const yaml_event_t *event = &reader->event;
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (event->type) {
     case YAML_ALIAS_EVENT:
-        return REFUSE(reader, event->start_mark, "aliases (*%s) are not read here: write the value out",
+        return REJECT(reader, event->start_mark, "aliases (*%s) are not read here: write the value out",
                       (const char *)event->data.alias.anchor);
     case YAML_SCALAR_EVENT:
         anchor = event->data.scalar.anchor, tag = event->data.scalar.tag;
@@ -198,10 +198,10 @@ static d9_status refuse_extras(reader *reader) {
         break;
     }
     if (anchor)
-        return REFUSE(reader, event->start_mark,
+        return REJECT(reader, event->start_mark,
                       "anchors (&%s) are not read here: write the value out where it is used", (const char *)anchor);
     if (tag)
-        return REFUSE(reader, event->start_mark, "tags (%s) are not read here: a key's type is fixed, remove the tag",
+        return REJECT(reader, event->start_mark, "tags (%s) are not read here: a key's type is fixed, remove the tag",
                       (const char *)tag);
     return D9_OK;
 }
@@ -209,7 +209,7 @@ static d9_status refuse_extras(reader *reader) {
 static d9_status copy_scalar(reader *reader, const char **text) {
     const char *value = (const char *)reader->event.data.scalar.value;
     size_t length = reader->event.data.scalar.length;
-    if (strlen(value) != length) return REFUSE(reader, reader->event.start_mark, "a text holds a zero byte");
+    if (strlen(value) != length) return REJECT(reader, reader->event.start_mark, "a text holds a zero byte");
     char *copy;
     d9_status status = d9_arena_copy(reader->context, reader->arena, value, &copy);
     *text = copy;
@@ -222,7 +222,7 @@ static d9_status read_node(reader *reader, d9_tree *parent, const char *key, con
 static d9_status read_list(reader *reader, d9_tree *list, int depth) {
     d9_status status = D9_OK;
     for (;;) {
-        D9_TRY(advance(reader));
+        D9_TRY(next_event(reader));
         if (reader->event.type == YAML_SEQUENCE_END_EVENT) break;
         D9_TRY(read_node(reader, list, NULL, NULL, depth + 1, NULL));
     }
@@ -234,17 +234,17 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
     d9_status status = D9_OK;
     for (;;) {
         const char *key;
-        D9_TRY(advance(reader));
+        D9_TRY(next_event(reader));
         if (reader->event.type == YAML_MAPPING_END_EVENT) break;
-        D9_TRY(refuse_extras(reader));
+        D9_TRY(reject_extras(reader));
         d9_place place = place_at(reader, &reader->event.start_mark);
         if (reader->event.type != YAML_SCALAR_EVENT || reader->event.data.scalar.length == 0)
-            D9_TRY(REFUSE(reader, reader->event.start_mark, "a key must be a word"));
+            D9_TRY(REJECT(reader, reader->event.start_mark, "a key must be a word"));
         D9_TRY(copy_scalar(reader, &key));
         if (map->count == KEYS_MAX)
             D9_TRY(d9_tree_fail_at(reader->context, &place, map, "more than %d keys", KEYS_MAX));
         const d9_tree *twin = d9_tree_find(map, key); /* NOLINT(clang-analyzer-core.CallAndMessage): copied */
-        D9_TRY(advance(reader));
+        D9_TRY(next_event(reader));
         if (twin && place.line > 0)
             D9_TRY(
                 d9_tree_fail_at(reader->context, &place, twin, "given twice; first on line %d", twin->key_place.line));
@@ -261,8 +261,8 @@ static d9_status read_node(reader *reader, d9_tree *parent, const char *key, con
     d9_status status = D9_OK;
     const yaml_event_t *event = &reader->event;
     d9_tree *node;
-    if (depth > DEPTH_MAX) D9_TRY(REFUSE(reader, event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
-    D9_TRY(refuse_extras(reader));
+    if (depth > DEPTH_MAX) D9_TRY(REJECT(reader, event->start_mark, "nested deeper than %d levels", DEPTH_MAX));
+    D9_TRY(reject_extras(reader));
     d9_place place = place_at(reader, &event->start_mark);
     d9_tree_kind kind = event->type == YAML_SCALAR_EVENT           ? D9_TREE_SCALAR
                         : event->type == YAML_SEQUENCE_START_EVENT ? D9_TREE_LIST
@@ -284,16 +284,16 @@ done:
 
 static d9_status read_document(reader *reader, d9_tree **root) {
     d9_status status = D9_OK;
-    D9_TRY(advance(reader)); /* stream start */
-    D9_TRY(advance(reader)); /* document start */
+    D9_TRY(next_event(reader)); /* stream start */
+    D9_TRY(next_event(reader)); /* document start */
     if (reader->event.type == YAML_STREAM_END_EVENT)
-        D9_TRY(REFUSE(reader, reader->event.start_mark, "there is nothing in it; a configuration is a map of keys"));
-    D9_TRY(advance(reader));
+        D9_TRY(REJECT(reader, reader->event.start_mark, "there is nothing in it; a configuration is a map of keys"));
+    D9_TRY(next_event(reader));
     D9_TRY(read_node(reader, NULL, NULL, NULL, 0, root));
-    D9_TRY(advance(reader)); /* document end */
-    D9_TRY(advance(reader));
+    D9_TRY(next_event(reader)); /* document end */
+    D9_TRY(next_event(reader));
     if (reader->event.type != YAML_STREAM_END_EVENT)
-        D9_TRY(REFUSE(reader, reader->event.start_mark, "a second document starts here; one is read"));
+        D9_TRY(REJECT(reader, reader->event.start_mark, "a second document starts here; one is read"));
 done:
     return status;
 }

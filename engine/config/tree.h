@@ -10,7 +10,7 @@
 
 typedef struct d9_place {
     const char *source; /* the file's path; or an option like "--set" or "--seed"; or "default" */
-    const char *edit;   /* argument of that option on the command line; NULL for a file */
+    const char *edit;   /* argument of that option; NULL: the source is no option */
     int line, column;   /* from 1; line 0: not a file */
 } d9_place;
 

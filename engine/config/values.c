@@ -10,7 +10,7 @@
 /* The arguments that every reader gets. */
 typedef struct reading {
     d9_context *context;
-    d9_arena *arena; /* for texts */
+    d9_arena *arena; /* for texts and parsed defaults */
     const d9_option *option;
 } reading;
 typedef d9_status reader(const reading *reading, const d9_tree *node, void *field);
@@ -36,7 +36,7 @@ static d9_status check_bounds(const reading *reading, const d9_tree *node, doubl
                         least, most);
 }
 
-static const char *describe(const d9_tree *node) {
+static const char *describe_node(const d9_tree *node) {
     if (node->kind == D9_TREE_MAP) return "a map";
     if (node->kind == D9_TREE_LIST) return node->count ? "a list" : "an empty list";
     return *node->text ? node->text : node->quoted ? "an empty text" : "nothing";
@@ -44,7 +44,7 @@ static const char *describe(const d9_tree *node) {
 
 d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed) {
     bool text = node->kind == D9_TREE_SCALAR && node->quoted && *node->text;
-    return d9_tree_fail(context, node, "needs %s, not %s%s", needed, text ? "the text " : "", describe(node));
+    return d9_tree_fail(context, node, "needs %s, not %s%s", needed, text ? "the text " : "", describe_node(node));
 }
 
 static d9_status read_real(const reading *reading, const d9_tree *node, void *field) {
@@ -88,7 +88,7 @@ static d9_status read_choice(const reading *reading, const d9_tree *node, void *
         if (strcmp(node->text, list.words[*index]) == 0) return D9_OK;
     d9_text text;
     d9_text_init(reading->context, &text);
-    d9_text_add(&text, "%s is not known here; ", describe(node));
+    d9_text_add(&text, "%s is not known here; ", describe_node(node));
     d9_suggest(&text, "one of:", node->kind == D9_TREE_SCALAR ? node->text : "", list.words, list.count);
     return d9_tree_fail_text(reading->context, node, &node->place, &text);
 }
@@ -183,7 +183,7 @@ static void write_reals(const void *field, d9_text *text) {
 
 /* ---- schedules ---- */
 
-/* NUMBER | NUMBER% | end | end-NUMBER */
+/* Parses NUMBER, NUMBER%, end or end-NUMBER. */
 static bool parse_knot(const char *word, d9_knot *knot) {
     char number[64];
     size_t length = strlen(word);
@@ -200,7 +200,7 @@ static bool parse_knot(const char *word, d9_knot *knot) {
 
 /* Does the knot lie before its predecessor? Only knots of the same unit are compared: whether end-2 lies before 20%
  * depends on the number of epochs, and such knots are clamped later. */
-static bool goes_back(const d9_knot *before, const d9_knot *knot) {
+static bool lies_before(const d9_knot *before, const d9_knot *knot) {
     if (before->unit != knot->unit) return false;
     return knot->unit == D9_KNOT_BEFORE_END ? knot->value > before->value : knot->value < before->value;
 }
@@ -209,7 +209,7 @@ static d9_status read_knot(const reading *reading, const d9_tree *node, void *fi
     const d9_knot *knot = field;
     if (node->kind != D9_TREE_SCALAR || node->quoted || !parse_knot(node->text, field))
         return d9_value_wrong_type(reading->context, node, "a knot: a number of epochs, 0% to 100%, end, or end-N");
-    if (node != node->parent->first && goes_back(knot - 1, knot))
+    if (node != node->parent->first && lies_before(knot - 1, knot))
         return d9_tree_fail(reading->context, node, "%s lies before the knot in front of it", node->text);
     return D9_OK;
 }
@@ -222,7 +222,7 @@ static void write_knot(const void *field, d9_text *text) {
     if (knot->unit == D9_KNOT_PERCENT) d9_text_add(text, "%%");
 }
 
-/* Scales a schedule to another largest value. Results are rounded to 15 digits, so that a tenth of 0.2 is 0.02. */
+/* Scales a schedule to another largest value, rounded to 15 significant digits, so that a tenth of 0.2 is 0.02. */
 static d9_status scale_to_peak(const reading *reading, const d9_tree *node, d9_schedule *schedule) {
     d9_status status = D9_OK;
     double peak;

@@ -11,13 +11,13 @@ D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const 
 
 extern const char *const d9_schedule_keys[]; /* keys of a schedule's map, ended by NULL */
 
-/* Fails at the node with "needs NEEDED, not FOUND"; FOUND is "a map", "a list" or the scalar itself. */
+/* Fails at the node with "needs NEEDED, not FOUND"; FOUND describes the node: "a map", "a list", a scalar's text. */
 D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);
 
 /* Appends the field as YAML; false, and nothing is appended, if an optional value is absent. */
 bool d9_value_write(const d9_option *option, const void *base, d9_text *text);
 
-/* Does the field have its default value? False if the option has none. A failure is stored in `text`. */
+/* Does the field have its default value? False if the option has none. `text` receives only the status of a failure. */
 bool d9_value_is_default(const d9_option *option, const void *base, d9_text *text);
 
 /* A table of options and the struct that its offsets refer to. */
@@ -25,13 +25,13 @@ typedef struct d9_binding {
     const d9_option *options; /* NULL: none */
     void *base;
 } d9_binding;
-/* Reads a map by tables: every row of every table is filled, from the map or with its default. Keys of no table fail,
- * except those in `others` (NULL-terminated; may be NULL). */
+/* Reads a map by tables: every row of every table is filled, from the map or with its default; fails if it has neither.
+ * Keys of no table fail, except those in `others` (NULL-terminated; may be NULL). */
 D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
                                      const d9_binding *bindings, int count, const char *const *others);
 
 /* Does a table or `others` have the key? */
-bool d9_values_know(const d9_binding *bindings, int count, const char *const *others, const char *key);
+bool d9_values_has_key(const d9_binding *bindings, int count, const char *const *others, const char *key);
 
 /* Appends "known: a, b; did you mean b?", the end of an error message. */
 void d9_suggest(d9_text *text, const char *label, const char *word, const char *const *words, int count);

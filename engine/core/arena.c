@@ -45,7 +45,7 @@ d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t c
     void *items = NULL;
     const size_t bytes = count > SIZE_MAX / item_bytes ? SIZE_MAX : count * item_bytes;
     const d9_status status = d9_arena_allocate(context, arena, bytes, &items);
-    memcpy(pointer, &items, sizeof items); /* POSIX guarantees that all object pointers have the same representation */
+    memcpy(pointer, &items, sizeof items); /* on Linux, all object pointers have the same representation */
     return status;
 }
 

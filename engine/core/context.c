@@ -15,7 +15,7 @@ int d9_control_bytes(const char *at) {
 
 /* Replaces control characters, which paths and words from files may contain, by spaces: a message is one line and
  * cannot control a terminal. */
-static void flatten(char *line) {
+static void blank_control_characters(char *line) {
     for (int bytes; *line; line += bytes ? bytes : 1) {
         bytes = d9_control_bytes(line);
         memset(line, ' ', (size_t)bytes);
@@ -28,7 +28,7 @@ d9_status d9_fail(d9_context *context, d9_status status, const char *format, ...
     va_start(arguments, format);
     vsnprintf(context->message, sizeof context->message, format, arguments);
     va_end(arguments);
-    flatten(context->message);
+    blank_control_characters(context->message);
     context->status = status;
     return status;
 }
@@ -45,6 +45,6 @@ void d9_log(d9_context *context, d9_log_level level, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    flatten(line);
+    blank_control_characters(line);
     context->log(context->log_user, level, line);
 }

@@ -19,7 +19,7 @@ typedef enum d9_status {
     D9_DATA = 3,         /* input data missing, truncated or invalid */
     D9_DEVICE = 4,       /* device or backend failed, or memory ran out */
     D9_NONFINITE = 5,    /* training or an evaluation produced inf or NaN */
-    D9_OUTPUT = 6,       /* a file could not be written */
+    D9_OUTPUT = 6,       /* a file or standard output could not be written */
     D9_SIGHUP = 129,
     D9_SIGINT = 130,
     D9_SIGUSR1 = 138, /* a scheduler's warning before the time limit */

@@ -1,4 +1,4 @@
-/* SHA-1 (dataset files) and SHA-256 (plans, parameters, configurations), computed by libmd. */
+/* SHA-1, for published dataset files, and SHA-256, for everything in records; computed by libmd. */
 #ifndef D9_CORE_HASH_H
 #define D9_CORE_HASH_H
 

@@ -18,7 +18,7 @@
 enum { FOLDERS = 4 };
 
 /* Folders by kind: `beside` is relative to the folder of this program or library, `below_prefix` to DAWN9_PREFIX.
- * `subfolders`: subfolders, of these and of the user's folder, that hold files of this kind; ends with NULL.
+ * `subfolders`: subfolders, of these and of the current folder, that hold files of this kind; ends with NULL.
  * DAWN9_LIBDIR is lib, lib64 or lib/x86_64-linux-gnu. */
 static const struct {
     const char *beside[FOLDERS], *below_prefix, *subfolders[FOLDERS];
@@ -31,8 +31,8 @@ static const struct {
     [D9_INSTALLED_CASES] = {{"../share/dawn9/cases/", "../../share/dawn9/cases/"}, "share/dawn9/cases/", {""}},
 };
 
-/* Path of the program or shared library that contains this function; false if the system does not report it. For the
- * program itself the linker only knows the name it was started under, so /proc is read instead. */
+/* Path of the program or shared library that contains this function; false if it is unknown. The dynamic linker has no
+ * path for the program itself, so /proc is read. */
 static bool find_self(char path[4096]) {
     Dl_info info;
     void *map = NULL, *address;
@@ -47,7 +47,7 @@ static bool find_self(char path[4096]) {
 
 /* For each leading "../" of *path, removes it and the last component of the `length` bytes of `folder`, so that paths
  * in messages have no "..". Stops at a component that begins with a dot. Returns the remaining length. */
-static int climb(const char *folder, int length, const char **path) {
+static int climb_parents(const char *folder, int length, const char **path) {
     while (length > 0 && strncmp(*path, "../", 3) == 0) {
         int start = length;
         while (start > 0 && folder[start - 1] != '/') start--;
@@ -61,14 +61,14 @@ static int climb(const char *folder, int length, const char **path) {
 
 d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path, char **joined) {
     const char *slash = *path == '/' ? NULL : strrchr(file, '/');
-    const int length = slash ? climb(file, (int)(slash - file), &path) : 0;
+    const int length = slash ? climb_parents(file, (int)(slash - file), &path) : 0;
     if (length == 0 && !(slash && *file == '/')) return d9_arena_copy(context, arena, path, joined);
     return d9_arena_format(context, arena, joined, "%.*s/%s", length, file, path);
 }
 
 /* Writes the path of `name` in `folder`, relative to `base`, to `path`. True if it exists. */
 static bool exists_in(d9_context *context, const char *base, const char *folder, const char *name, char *path) {
-    const int kept = climb(base, (int)strlen(base), &folder);
+    const int kept = climb_parents(base, (int)strlen(base), &folder);
     int length = snprintf(path, D9_INSTALLED_BYTES, "%.*s/%s%s", kept, base, folder, name);
     return length > 0 && length < D9_INSTALLED_BYTES && d9_file_exists(context, path);
 }
@@ -86,8 +86,8 @@ const char *const *d9_installed_subfolders(d9_installed_kind kind) { return plac
 bool d9_installed_is_exact(const char *word) { return !*word || *word == '/' || *word == '.'; }
 
 /* Finds the file `word`, or with .yaml, in the subfolders of this kind: of the current folder (`here`) or installed. */
-static bool search(d9_context *context, d9_installed_kind kind, const char *word, bool here,
-                   char found[D9_INSTALLED_BYTES]) {
+static bool search_folders(d9_context *context, d9_installed_kind kind, const char *word, bool here,
+                           char found[D9_INSTALLED_BYTES]) {
     static const char *const endings[] = {"", ".yaml"};
     char name[D9_INSTALLED_BYTES];
     for (int i = 0; places[kind].subfolders[i]; i++)
@@ -103,7 +103,7 @@ static bool search(d9_context *context, d9_installed_kind kind, const char *word
 bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const char *word,
                           char found[D9_INSTALLED_BYTES]) {
     if (!d9_installed_is_exact(word) &&
-        (search(context, kind, word, true, found) || search(context, kind, word, false, found)))
+        (search_folders(context, kind, word, true, found) || search_folders(context, kind, word, false, found)))
         return true;
     snprintf(found, D9_INSTALLED_BYTES, "%s", word);
     return *word && d9_file_exists(context, word);

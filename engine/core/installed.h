@@ -41,7 +41,7 @@ typedef struct d9_installed_module {
 } d9_installed_module;
 
 /* Loads a module and returns the address of the function it exports. The module stays loaded until the process ends.
- * Returns D9_DEVICE, with the reason, if it is missing or cannot be loaded. */
+ * Returns D9_DEVICE, with the reason, if it is missing, cannot be loaded or does not export the function. */
 D9_MUST_USE d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads and removes folders. Directory streams and rmdir bypass the system table, which has no entries for them. */
+/* Reads and removes folders. Opening, reading and removing a folder bypass the system table. */
 #include "core/listing.h"
 
 #include <dirent.h>

@@ -8,7 +8,7 @@ typedef struct d9_entry {
     const char *name; /* file name without the folder */
     const char *path; /* folder/name */
     bool folder;
-    bool dangling; /* a symbolic link whose target does not exist */
+    bool dangling; /* a symbolic link that leads to no file */
 } d9_entry;
 
 typedef struct d9_listing {

@@ -7,16 +7,16 @@
 
 #include "core/context.h"
 
-/* Between begin and end SIGHUP, SIGINT and SIGTERM are blocked: d9_process_run passes them to its program and returns
- * them as its status; signals that arrive at other times are delivered at the end, after the clean-up. */
+/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked: d9_process_run passes them to
+ * its program and returns them as its status; those that arrive at other times are delivered at the end. */
 typedef struct d9_signal_guard {
     sigset_t before;
 } d9_signal_guard;
 void d9_signal_guard_begin(d9_signal_guard *guard);
 void d9_signal_guard_end(const d9_signal_guard *guard);
 
-/* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program is not
- * installed, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
+/* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program cannot be
+ * started, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
  * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);

@@ -1,4 +1,4 @@
-/* The default entries of the system table, and the memory, file, lock and folder functions built on it. */
+/* The default entries of the system table; the memory, file, lock and folder functions built on it; the clocks. */
 #include "core/system.h"
 #include "core/text.h"
 
@@ -142,7 +142,7 @@ d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes
     void *items = NULL;
     const size_t bytes = count > SIZE_MAX / item_bytes ? SIZE_MAX : count * item_bytes;
     const d9_status status = d9_allocate(context, bytes, purpose, &items);
-    memcpy(pointer, &items, sizeof items); /* POSIX guarantees that all object pointers have the same representation */
+    memcpy(pointer, &items, sizeof items); /* on Linux, all object pointers have the same representation */
     return status;
 }
 
@@ -210,7 +210,7 @@ done:
     return status;
 }
 
-d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes, size_t *size) {
+d9_status d9_file_read_limited(d9_context *context, const char *path, size_t most, uint8_t **bytes, size_t *size) {
     const d9_system *system = context->system;
     d9_status status = D9_OK;
     struct stat state;
@@ -224,7 +224,7 @@ d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, 
     if (!S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode)) /* reading a folder fails with a clear message */
         D9_TRY(d9_fail(context, D9_DATA, "%s: cannot read: it is a pipe or a device, not a file", path));
     if ((uint64_t)state.st_size > most) D9_TRY(too_large(context, path, most));
-    /* Files in /proc and /sys report a size of 0. */
+    /* Files in /proc report a size of 0. */
     status = read_all(context, path, file, state.st_size ? (size_t)state.st_size : 4096, most, bytes, size);
 done:
     system->close(system->user, file);
@@ -232,12 +232,12 @@ done:
 }
 
 d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size) {
-    return d9_file_read_most(context, path, D9_TEXT_MOST, bytes, size);
+    return d9_file_read_limited(context, path, D9_TEXT_MAX_BYTES, bytes, size);
 }
 
-/* Returns D9_OUTPUT, with the reason in errno, unless `fine`. */
-static d9_status check_write(d9_context *context, const char *path, bool fine) {
-    return fine ? D9_OK : d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
+/* Returns D9_OK if the call succeeded, else D9_OUTPUT with the reason from errno. */
+static d9_status check_write(d9_context *context, const char *path, bool succeeded) {
+    return succeeded ? D9_OK : d9_fail(context, D9_OUTPUT, "%s: cannot write: %s", path, strerror(errno));
 }
 
 static d9_status write_all(d9_context *context, const char *path, int file, const void *bytes, size_t size) {
@@ -351,8 +351,8 @@ static void write_holder(const d9_system *system, int file) {
         (void)!system->truncate(system->user, file, 0);
 }
 
-/* Fails if the file holds anything but a process number: it then belongs to someone else and must be neither emptied
- * nor removed. Content longer than any number is not read completely. */
+/* Fails if the file contains anything but a process number (it may be empty): it then has another purpose and must be
+ * neither emptied nor removed. Content longer than any number is not read completely. */
 static d9_status check_lock(d9_context *context, const char *path, int file) {
     const d9_system *system = context->system;
     char bytes[32];
@@ -422,7 +422,7 @@ d9_status d9_directory_check(d9_context *context, const char *path) {
     return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", path);
 }
 
-static d9_status make_one(d9_context *context, const char *path) {
+static d9_status make_folder(d9_context *context, const char *path) {
     if (!d9_file_exists(context, path)) {
         if (context->system->make_directory(context->system->user, path, 0777) == 0) return D9_OK;
         const int error = errno; /* EEXIST: another process may have created it in the meantime */
@@ -442,10 +442,10 @@ d9_status d9_directory_make(d9_context *context, const char *path) {
     for (char *at = copy.bytes + 1; *at; at++) {
         if (*at != '/' || at[-1] == '/') continue;
         *at = 0;
-        D9_TRY(make_one(context, copy.bytes));
+        D9_TRY(make_folder(context, copy.bytes));
         *at = '/';
     }
-    D9_TRY(make_one(context, copy.bytes));
+    D9_TRY(make_folder(context, copy.bytes));
 done:
     d9_text_free(&copy);
     return status;

@@ -1,5 +1,5 @@
-/* The table of the engine's file and memory calls; libraries and directory streams bypass it. Tests replace entries to
- * inject faults: a full disk, a short read, a failed allocation. Semantics are those of POSIX: -1 and errno. */
+/* The table of the engine's file and memory calls; libraries, and calls without an entry, bypass it. Tests replace
+ * entries to inject faults: a full disk, a short read, a failed allocation. Failures follow POSIX: -1 and errno. */
 #ifndef D9_CORE_SYSTEM_H
 #define D9_CORE_SYSTEM_H
 
@@ -22,39 +22,39 @@ typedef struct d9_system {
     int (*rename)(void *user, const char *from, const char *to);
     int (*remove)(void *user, const char *path);
     int (*make_directory)(void *user, const char *path, int mode);
-    /* Takes an exclusive lock without waiting. EWOULDBLOCK: it is held; ESTALE: `path` names another file now. */
+    /* Takes an exclusive lock without waiting. EWOULDBLOCK: it is held; ESTALE: `path` no longer names `file`. */
     int (*lock)(void *user, int file, const char *path);
 } d9_system;
 
 const d9_system *d9_system_default(void);
 
-/* Allocates zeroed, 64-byte aligned memory. Returns D9_DEVICE, with the size and `purpose`, if memory runs out. */
+/* Allocates zeroed, 64-byte aligned memory. If memory runs out, returns D9_DEVICE and names the size and `purpose`. */
 D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char *purpose, void **pointer);
 /* Allocates `count` items of the type that `*pointer` points at: `float *x; D9_TRY(D9_ALLOCATE(context, count, "x",
- * &x));`. A count that overflows size_t fails like one that is too large. */
+ * &x));`. A size in bytes that overflows size_t counts as out of memory. */
 #define D9_ALLOCATE(context, count, purpose, pointer)                                                                  \
     d9_allocate_items((context), (size_t)(count), sizeof **(pointer), (purpose), (pointer))
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* address of a pointer to any object type */
 void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
-/* Makes room for `more` items behind the first `count` of an array of D9_ALLOCATE: if its `*capacity` is too small, the
- * items move to an array of at least twice the capacity. */
+/* Makes room for `more` items behind the first `count` of the array `*items` of `*capacity` items (NULL: 0). If it is
+ * too small, the items move to an array of at least twice the capacity. */
 #define D9_GROW(context, count, more, purpose, capacity, items)                                                        \
     d9_grow_items((context), (size_t)(count), (size_t)(more), sizeof **(items), (purpose), (capacity), (items))
 D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
                                     const char *purpose, size_t *capacity, void *items);
 
-/* Size limits in bytes for reading a file, by its content: text, such as configurations and run records; images and
+/* Size limits in bytes for reading a file, by its content: text, such as experiments and run records; images and
  * published data files; tensors. */
-#define D9_TEXT_MOST    ((size_t)16 << 20)
-#define D9_PICTURE_MOST ((size_t)1 << 30)
-#define D9_TENSORS_MOST ((size_t)64 << 30)
+#define D9_TEXT_MAX_BYTES    ((size_t)16 << 20)
+#define D9_IMAGE_MAX_BYTES   ((size_t)1 << 30)
+#define D9_TENSORS_MAX_BYTES ((size_t)64 << 30)
 
-/* Reads a whole file and appends one zero byte. Returns D9_DATA, with the path, if the file is missing, unreadable, not
- * a regular file (a FIFO, a device) or larger than `most`; it never blocks. */
-D9_MUST_USE d9_status d9_file_read_most(d9_context *context, const char *path, size_t most, uint8_t **bytes,
-                                        size_t *size);
-/* d9_file_read_most with a limit of D9_TEXT_MOST bytes. */
+/* Reads a whole file and appends one zero byte; free `*bytes` with d9_release. Returns D9_DATA, with the path, if the
+ * file is missing, unreadable, not a regular file or larger than `most` bytes. A FIFO does not block it. */
+D9_MUST_USE d9_status d9_file_read_limited(d9_context *context, const char *path, size_t most, uint8_t **bytes,
+                                           size_t *size);
+/* d9_file_read_limited with a limit of D9_TEXT_MAX_BYTES bytes. */
 D9_MUST_USE d9_status d9_file_read(d9_context *context, const char *path, uint8_t **bytes, size_t *size);
 
 /* Writes a temporary file beside the target, syncs it and renames it: a reader sees either the old or the new file.
@@ -66,21 +66,21 @@ D9_MUST_USE d9_status d9_file_write_unsynced(d9_context *context, const char *pa
  * with the message of d9_file_write, if not. Leaves no file. NULL: D9_OK. */
 D9_MUST_USE d9_status d9_file_check_writable(d9_context *context, const char *path);
 
-/* Appends to a file, created if missing. Returns D9_OUTPUT on failure and restores the file, or logs a warning. */
+/* Appends to a file, created if missing. If writing fails: D9_OUTPUT, and the append is undone or a warning logged. */
 D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, const void *bytes, size_t size);
 
-/* Locks the file `path`, which is created for this purpose, for this process and writes the process number into it. If
- * another process holds the lock, `*lock` is -1 and the status D9_OK. The kernel frees the lock of a process that died.
- * A symbolic link, or a file with other content, is left unchanged. Returns D9_OUTPUT on failure. */
+/* Locks the file `path`, created if missing, for this process and writes the process number into it. `*lock` is its
+ * descriptor, or -1, with D9_OK, if the lock is held already. The kernel frees the lock of a process that died. A
+ * symbolic link, or a file that contains anything but a number, is left unchanged. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
 /* Number of the process that last took the lock; 0 if unknown. */
 int64_t d9_lock_holder(d9_context *context, const char *path);
 /* Frees the lock and removes the file; a `lock` of -1 is ignored. */
 void d9_lock_free(d9_context *context, const char *path, int lock);
-/* True if another process holds the lock. Creates no file; holds the lock itself for a moment. */
+/* True if any process, this one included, holds the lock. Creates no file; holds a free lock for a moment. */
 bool d9_lock_is_held(d9_context *context, const char *path);
 
-/* True for a file or a folder, and if the system cannot tell: opening the file then reports the reason. */
+/* True if `path` exists, and if stat fails for another reason than a missing path: opening it reports the reason. */
 bool d9_file_exists(d9_context *context, const char *path);
 bool d9_folder_exists(d9_context *context, const char *path); /* true for a folder or a link to one */
 /* True if both results of stat describe the same file. */

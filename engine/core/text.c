@@ -1,4 +1,4 @@
-/* Growing text, edit distance, and parsing of numbers. */
+/* Growing text, UTF-8, edit distance, and parsing of numbers. */
 #include "core/text.h"
 #include "core/system.h"
 
@@ -121,7 +121,7 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
     size_t length = strlen(word);
     if (length == 0 || length > WORD_MAX) return NULL;
     const char *nearest = NULL, *completion = NULL;
-    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1; /* a third of the letters may differ */
+    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1; /* ceil(length / 3) edits, but not every letter */
     for (int i = 0; i < count; i++) {
         size_t other = strlen(candidates[i]);
         if (other > WORD_MAX) continue;

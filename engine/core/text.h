@@ -1,5 +1,5 @@
-/* A growing string. The string keeps an allocation failure for d9_text_status, so that text can be composed without
- * checking every call. Also splits and parses text. */
+/* A growing string, and functions that measure, split and parse text. The string keeps its first failure for
+ * d9_text_status, so that text can be composed without checking every call. */
 #ifndef D9_CORE_TEXT_H
 #define D9_CORE_TEXT_H
 
@@ -7,8 +7,8 @@
 
 typedef struct d9_text {
     d9_context *context;
-    char *bytes; /* zero-terminated; NULL while empty */
-    size_t size, capacity;
+    char *bytes;           /* zero-terminated; NULL before the first addition */
+    size_t size, capacity; /* in bytes; `size` without the terminating zero */
     d9_status status;
 } d9_text;
 
@@ -22,19 +22,19 @@ const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
 
-/* Returns the code point at *text and advances *text past it. Each invalid UTF-8 byte counts as one character. */
+/* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
 uint32_t d9_text_next(const char **text);
 
-/* Number of terminal columns of a UTF-8 text: two for East Asian characters and emoji, none for combining marks. */
+/* Number of terminal columns of a UTF-8 text: 2 for wide East Asian characters and emoji, 0 for combining marks. */
 int d9_text_columns(const char *text);
 
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 
-/* The candidate nearest to `word` by edit distance; NULL if none is near enough to suggest. */
+/* The candidate nearest to `word` by edit distance; if none is near, the first that begins with `word`; or NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
-/* Splits `text` in place at every `mark`: "a,b" becomes a and b. Writes at most `most` words; returns their number. */
+/* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */
 int d9_text_split(char *text, char mark, const char **words, int most);
 
 enum { D9_CHOICES_MAX = 32 };
@@ -45,7 +45,7 @@ typedef struct d9_choices { /* the words of "step|pipeline" */
 } d9_choices;
 void d9_choices_split(const char *choices, d9_choices *list); /* NULL: no words */
 
-/* Parse a number that must be the whole text; false otherwise. */
+/* Parse a decimal number. Return false if the text is anything else, or the number too large for the type. */
 bool d9_text_to_real(const char *text, double *value);
 bool d9_text_to_integer(const char *text, int64_t *value);
 

@@ -1,7 +1,7 @@
 /* Images and labels from NumPy files:
  *
  *   FOLDER/images.npy        (N, H, W, 3), or grey (N, H, W) or (N, H, W, 1), unsigned bytes
- *   FOLDER/labels.npy        (N) integers of any type; classes are numbered from 0
+ *   FOLDER/labels.npy        (N) little-endian integers of 1 to 8 bytes; classes are numbered from 0
  *   FOLDER/test_images.npy, FOLDER/test_labels.npy    the test set; default: a sixth of the images, chosen by the seed
  *
  * Grey images get three equal channels. Format: numpy/lib/format.py, versions 1 to 3. */
@@ -18,19 +18,19 @@ static const size_t file_most = (size_t)1 << 38;
 
 typedef struct array {
     const char *path;
-    uint8_t *file; /* owned */
-    const uint8_t *data;
-    size_t size; /* bytes of `data` */
-    char order;  /* byte order: <, > or | */
-    char type;   /* NumPy's type letter: u, i or another */
-    int width, rank;
+    uint8_t *file;       /* owned */
+    const uint8_t *data; /* inside `file`, after the header */
+    size_t size;         /* of `data`, in bytes */
+    char order;          /* byte order: <, > or | */
+    char type;           /* NumPy's type letter: u, i or another */
+    int width, rank;     /* `width`: bytes per element */
     int64_t shape[RANK_MAX], count;
 } array;
 
 /* ---- the header: {'descr': '|u1', 'fortran_order': False, 'shape': (10, 32, 32, 3), } ---- */
 
-/* The text of a value in the header, for example "'|u1', ..."; "" if `key` is missing. */
-static const char *value_of(const char *header, const char *key) {
+/* The header from the value of `key` on, for example "'|u1', 'fortran_order': ..."; "" if `key` is missing. */
+static const char *find_value(const char *header, const char *key) {
     const char *at = strstr(header, key);
     if (!at) return "";
     at += strlen(key);
@@ -51,7 +51,7 @@ static bool read_shape(const char *text, array *array) {
     return true;
 }
 
-static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, array *array) {
+static d9_status parse_header(d9_context *context, const uint8_t *bytes, size_t size, array *array) {
     char header[HEADER_MAX];
     if (size < 12 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return d9_fail(context, D9_DATA, "%s: not a .npy file (numpy.save writes one)", array->path);
@@ -63,9 +63,9 @@ static d9_status parse(d9_context *context, const uint8_t *bytes, size_t size, a
         return d9_fail(context, D9_DATA, "%s: a .npy file whose header is cut short or too long", array->path);
     memcpy(header, bytes + start, length);
     header[length] = 0;
-    const char *type = value_of(header, "'descr'"), *order = value_of(header, "'fortran_order'");
+    const char *type = find_value(header, "'descr'"), *order = find_value(header, "'fortran_order'");
     if (strlen(type) < 4 || type[0] != '\'' || !strchr("<>|", type[1]) ||
-        !read_shape(value_of(header, "'shape'"), array))
+        !read_shape(find_value(header, "'shape'"), array))
         return d9_fail(context, D9_DATA, "%s: an unsupported array: %.60s", array->path, header);
     if (strncmp(order, "False", 5) != 0)
         return d9_fail(context, D9_DATA, "%s: in Fortran order; save numpy.ascontiguousarray of it", array->path);
@@ -83,8 +83,8 @@ static d9_status read_array(d9_context *context, d9_arena *arena, const char *fo
     size_t size;
     D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", folder, name));
     array->path = path;
-    D9_TRY(d9_file_read_most(context, path, file_most, &array->file, &size));
-    D9_TRY(parse(context, array->file, size, array));
+    D9_TRY(d9_file_read_limited(context, path, file_most, &array->file, &size));
+    D9_TRY(parse_header(context, array->file, size, array));
 done:
     return status;
 }
@@ -138,7 +138,7 @@ static void copy_images(const array *images, uint8_t *to) {
     for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
 }
 
-/* Absolute value and sign of label i, stored little-endian in two's complement. */
+/* Absolute value and sign of label i, stored little-endian, signed types in two's complement. */
 static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
     const uint8_t *bytes = labels->data + i * labels->width;
     uint64_t value = 0;
@@ -164,7 +164,7 @@ static d9_status check_labels(d9_context *context, const array *labels, int64_t 
     return check_size(context, labels);
 }
 
-/* Copies the labels and raises dataset->classes to the largest label + 1. */
+/* Copies the labels and, if it is smaller, raises dataset->classes to the largest label + 1. */
 static d9_status copy_labels(d9_context *context, const array *labels, int64_t images, d9_dataset *dataset,
                              int32_t *to) {
     d9_status status;
@@ -201,11 +201,11 @@ done:
     return status;
 }
 
-/* Rejects a dataset with a class that has no training image, or with test images of an unknown class. */
+/* `known`: number of training classes. Rejects fewer than 2, one without images, and test images of other classes. */
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
-    D9_TRY(d9_split_missing(context, &dataset->train, known, &missing));
+    D9_TRY(d9_missing_class(context, &dataset->train, known, &missing));
     if (missing >= 0)
         D9_TRY(d9_fail(context, D9_DATA,
                        "%s/labels.npy: no image of class %lld, but of class %lld: classes count from 0 without a gap",

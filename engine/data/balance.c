@@ -6,7 +6,7 @@
 
 enum { UNEVEN = 3, FEW = 20 /* also written in the message below */, NAMED_MAX = 5 };
 
-/* Lists the classes with fewer than `least` images: "iris 4, tulip 12". Returns their number. */
+/* Lists the first NAMED_MAX classes with fewer than `least` images: "iris 4, tulip 12". Returns the number of all. */
 static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int64_t least, d9_text *text) {
     int64_t below = 0;
     for (int64_t c = 0; c < dataset->classes; c++) {
@@ -19,7 +19,7 @@ static int64_t name_below(const d9_dataset *dataset, const int64_t *counts, int6
     return below;
 }
 
-/* Warns of classes with fewer than `least` images: "few images: 2 of 9 classes have fewer than 20 ... (iris 4)". */
+/* Warns of classes with fewer than `least` images: "few images: 1 of 9 classes have fewer than 20 ... (iris 4)". */
 static void warn_below(d9_context *context, const d9_dataset *dataset, const int64_t *counts, int64_t least,
                        const char *what, const char *have) {
     d9_text named;
@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-void d9_dataset_balance(const d9_dataset *dataset, double *weights) {
+void d9_dataset_class_weights(const d9_dataset *dataset, double *weights) {
     const d9_split *train = &dataset->train;
     int64_t classes = 0;
     for (int64_t c = 0; c < dataset->classes; c++) weights[c] = 0;

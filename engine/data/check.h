@@ -6,10 +6,10 @@
 
 typedef struct d9_check d9_check;
 
-/* Takes over `bytes`, the content of a file; they are freed at once if the file has no published checksum. */
+/* Takes ownership of `bytes`, the content of `file`; frees them at once if `file` has no published checksum. */
 D9_MUST_USE d9_status d9_check_add(d9_context *context, d9_dataset *dataset, const d9_dataset_file *file,
                                    const char *path, uint8_t *bytes, size_t size);
-/* Starts the thread; no file may be added after this. d9_dataset_verify waits for it. */
+/* Starts the thread; if it cannot be started, computes the checksums here. No file may be added after this. */
 void d9_check_start(d9_dataset *dataset);
 /* Waits for the thread, discards its result and frees the files. */
 void d9_check_free(d9_context *context, d9_dataset *dataset);

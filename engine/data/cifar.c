@@ -66,14 +66,14 @@ static const cifar table[] = {
     {"cifar100", cifar100_files, 2, {{"coarse label", 20}, {"label", 100}}, 2, cifar100_classes, {0}, {0}},
 };
 
-static const cifar *find(const char *name) {
+static const cifar *find_set(const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, name)) return &table[i];
     return NULL;
 }
 
 const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
-    const cifar *set = find(name);
+    const cifar *set = find_set(name);
     *count = set ? set->file_count : 0;
     return set ? set->files : NULL;
 }
@@ -116,10 +116,10 @@ static d9_status load_file(d9_context *context, const d9_dataset_options *option
     uint8_t *bytes = NULL;
     size_t size;
     char *path;
-    const cifar *set = find(options->name);
+    const cifar *set = find_set(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS, count = file->size / record;
     D9_TRY(d9_arena_format(context, &arena, &path, "%s/%s", folder, file->name));
-    D9_TRY(d9_file_read_most(context, path, D9_PICTURE_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
     D9_TRY(check_size(context, set, file, path, size));
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *from = bytes + i * record;
@@ -137,7 +137,7 @@ done:
 }
 
 d9_status d9_cifar_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const cifar *set = find(options->name);
+    const cifar *set = find_set(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS;
     const d9_dataset_file *test = &set->files[set->file_count - 1];
     (void)context;
@@ -155,7 +155,7 @@ d9_status d9_cifar_describe(d9_context *context, const d9_dataset_options *optio
 d9_status d9_cifar_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                         d9_dataset *dataset) {
     d9_status status = D9_OK;
-    const cifar *set = find(options->name);
+    const cifar *set = find_set(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS;
     const d9_dataset_file *test = &set->files[set->file_count - 1];
     int64_t first = 0;

@@ -1,4 +1,4 @@
-/* Loads a dataset: finds its folder, reads it, splits off the validation set, measures mean and standard deviation. */
+/* Loads a dataset: finds its folder, reads it, splits off test and validation images, measures mean and deviation. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static const char *environment(const char *name) {
 static void add_candidate(d9_candidates *candidates, const char *base, const char *below, const char *name) {
     char *folder = candidates->folder[candidates->count++];
     const int length = snprintf(folder, D9_FOLDER_SIZE, "%s%s%s", base, below, name);
-    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* too long: an empty path is never found */
+    if (length < 0 || length >= D9_FOLDER_SIZE) folder[0] = 0; /* a path that is too long is left empty */
 }
 
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates) {
@@ -76,7 +76,7 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
     if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
 }
 
-static bool holds(const char *folder, const char *file) {
+static bool has_file(const char *folder, const char *file) {
     const d9_system *system = d9_system_default();
     char path[D9_FOLDER_SIZE + 64];
     struct stat state;
@@ -92,7 +92,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     d9_dataset_candidates(name, path, &candidates);
     for (int i = candidates.count - 1; i >= 0; i--)
         for (int j = 0; j < files; j++)
-            if (holds(candidates.folder[i], file[j].name)) chosen = i;
+            if (has_file(candidates.folder[i], file[j].name)) chosen = i;
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
@@ -102,7 +102,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);
     for (int i = 0; i < files; i++) {
-        if (holds(folder, file[i].name)) continue;
+        if (has_file(folder, file[i].name)) continue;
         char others[1024] = "";
         for (int j = 0, used = 0; j < candidates.count && used < (int)sizeof others; j++) {
             if (!strcmp(candidates.folder[j], folder)) continue;
@@ -132,7 +132,7 @@ static d9_status check_validation(d9_context *context, const d9_dataset_options 
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
 }
 
-/* Makes the last `count` images of a random permutation the new test set, in place of the old one. Both sets keep the
+/* Moves `count` training images, chosen at random by `seed`, to a new test set that replaces the old one. Both keep the
  * order of the source, so that "the first 2,000 training images" stays meaningful. */
 static d9_status split_off(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
     d9_status status = D9_OK;
@@ -165,7 +165,7 @@ static d9_status check_remaining(d9_context *context, const d9_dataset *dataset)
     d9_status status;
     int64_t missing;
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
-    D9_TRY(d9_split_missing(context, &dataset->train, dataset->classes, &missing));
+    D9_TRY(d9_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
         status =
             d9_fail(context, D9_DATA, "class %s: no training image is left after %lld images were drawn for evaluation",
@@ -174,8 +174,8 @@ done:
     return status;
 }
 
-/* Splits off a sixth as the test set if the source has none, then the requested validation set from the rest. */
-static d9_status split_off_both(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+/* Splits off a sixth as the test set if the source has none, then the requested validation set, which replaces it. */
+static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     if (!dataset->test.count)
         D9_TRY(split_off(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
@@ -190,7 +190,7 @@ done:
 
 /* ---- mean and standard deviation ---- */
 
-static void measure(d9_dataset *dataset) {
+static void measure_channels(d9_dataset *dataset) {
     const int64_t pixels = dataset->train.count * dataset->height * dataset->width, channels = dataset->channels;
     for (int64_t channel = 0; channel < channels; channel++) {
         uint64_t sum = 0, squares = 0; /* integer sums are exact up to 2^48 pixels */
@@ -214,7 +214,7 @@ static uint64_t mix(uint64_t digest, uint64_t word) {
     return digest ^ digest >> 32;
 }
 
-/* Hashes four interleaved streams of words, which reaches memory speed; SHA-256 takes a second for 300 MB. */
+/* Hashes four interleaved streams of words, as fast as memory is read; SHA-256 takes a second for 300 MB. */
 static uint64_t mix_bytes(uint64_t digest, const void *bytes, size_t size) {
     enum { LANES = 4 };
     uint64_t lane[LANES] = {digest, digest + 1, digest + 2, digest + 3}, words[LANES];
@@ -265,7 +265,7 @@ d9_status d9_describe_square(d9_context *context, const d9_dataset_options *opti
     return D9_OK;
 }
 
-d9_status d9_split_missing(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
+d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing) {
     d9_status status = D9_OK;
     bool *seen = NULL;
     D9_TRY(D9_ALLOCATE(context, classes, "the classes seen", &seen));
@@ -278,7 +278,7 @@ done:
     return status;
 }
 
-static void normalize(const d9_dataset_options *options, d9_dataset *dataset) {
+static void set_normalization(const d9_dataset_options *options, d9_dataset *dataset) {
     /* mean and standard deviation of ImageNet: pytorch/vision, references/classification/presets.py */
     static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
     const bool unit = options->normalize == D9_NORMALIZE_UNIT;
@@ -294,7 +294,7 @@ d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *opt
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
     D9_TRY(source->describe(context, options, dataset));
-    normalize(options, dataset);
+    set_normalization(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;
     D9_TRY(check_validation(context, options, dataset->train.count));
@@ -317,10 +317,10 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(D9_ALLOCATE(context, 1, "the dataset", &loaded));
     loaded->name = source->name;
     D9_TRY(source->load(context, options, folder, loaded));
-    normalize(options, loaded);
+    set_normalization(options, loaded);
     d9_check_start(loaded);
-    D9_TRY(split_off_both(context, options, loaded));
-    if (!(loaded->std[0] > 0)) measure(loaded);
+    D9_TRY(split_off_sets(context, options, loaded));
+    if (!(loaded->std[0] > 0)) measure_channels(loaded);
     *dataset = loaded;
     loaded = NULL;
 done:

@@ -34,22 +34,22 @@ typedef struct d9_dataset {
 typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZE_IMAGENET } d9_normalize;
 
 typedef struct d9_dataset_options {
-    const char *name;        /* one of D9_DATASET_NAMES */
-    const char *path;        /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
-    int64_t validation;      /* number of training images, chosen by `seed`, that replace the test set; 0: none */
-    int64_t image_size;      /* side in pixels; 0: 32. Images of a folder are resized to it, arrays must have it */
+    const char *name;   /* one of D9_DATASET_NAMES */
+    const char *path;   /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
+    int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
+    int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
     int64_t largest_picture; /* folder: size limit of an image in megapixels; 0: 64 */
-    bool skip_damaged;       /* folder: leave out images that cannot be decoded, with a warning for each */
+    bool skip_damaged;       /* folder: leave out images that cannot be decoded, with warnings that name the first 50 */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */
     int threads;   /* number of threads that decode the images of a folder; 0: OpenMP's default */
     bool check;    /* compute checksums of published files; d9_dataset_verify reports the result */
-    uint64_t seed; /* for the synthetic set and the validation split; independent of the run's seed */
+    uint64_t seed; /* for the synthetic set, the splits and a folder's order; independent of the run's seed */
 } d9_dataset_options;
 
 /* Returns D9_USAGE for illegal options, D9_DATA for a bad file, with the place in it ("x.bin: record 17: label 11"). */
 D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset);
-/* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file, if one is wrong. */
+/* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file's path, if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
 /* Hash of all images, labels and class names, for detecting a changed dataset. It is not cryptographic: different
@@ -58,7 +58,7 @@ enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
 /* Fills sizes, image counts (0 for a folder or arrays) and the normalisation (a standard deviation of 0 if it would be
- * measured) without reading a file. `dataset` gets no images and needs no freeing. Returns D9_USAGE if one is wrong. */
+ * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
@@ -66,13 +66,13 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
 
 /* Class weights (classes) that balance the classes: N / (classes with images * n) for a class with n of the N training
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
-void d9_dataset_balance(const d9_dataset *dataset, double *weights);
+void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
 /* For the user's own images (a folder, arrays): warns, in one line each, if the largest class has at least 3 times the
- * training images of the smallest, if classes have fewer than 20, and if classes have no test image. */
+ * training images of the smallest, if classes have fewer than 20 of them, and if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images (a folder, arrays), whose location is not known without `path`. */
+/* True for the user's own images (`folder` and `arrays`), which are found only by `path` or $DAWN9_DATA. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and
@@ -82,13 +82,13 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 /* A published file. `data check` and `data fetch` use the same table. */
 typedef struct d9_dataset_file {
     const char *name;
-    int64_t size;
+    int64_t size;     /* bytes */
     const char *sha1; /* NULL: no checksum was published */
 } d9_dataset_file;
 const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL for other sources than CIFAR */
 
-/* Epoch order: sample indices sorted by their 64-bit Philox keys (key = seed, counter = (sample, epoch, 0, 0)). `order`
- * has `count` entries; the caller uses the first steps_per_epoch * batch. */
+/* Epoch order: sample indices sorted by 64-bit random numbers: Philox with key `seed`, counter (sample, epoch, 0, 0).
+ * `order` has `count` entries; an epoch uses the first steps_per_epoch * batch. */
 D9_MUST_USE d9_status d9_epoch_order(d9_context *context, uint64_t seed, int64_t epoch, int64_t count, int32_t *order);
 
 /* Writes a PNG of pixels u8 (height, width, 3). Returns D9_OUTPUT on failure. */

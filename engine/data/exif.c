@@ -1,4 +1,4 @@
-/* Reads the orientation from a JPEG's APP1 segment: "Exif", two zeros, then a TIFF header and its first directory.
+/* Reads the orientation from a JPEG's APP1 segment ("Exif", two zeros, a TIFF header, its first directory); applies it.
  *
  * All offsets come from the file, so each is checked against the segment's size before use. */
 #include "data/exif.h"
@@ -53,7 +53,7 @@ int d9_exif_orientation(const uint8_t *bytes, size_t size) {
 }
 
 /* Index, in the stored image of w x h pixels, of the pixel shown at (x, y). The tables are indexed by orientation. */
-static size_t source(int orientation, int x, int y, int w, int h) {
+static size_t stored_index(int orientation, int x, int y, int w, int h) {
     const int from_x[9] = {0, x, w - 1 - x, w - 1 - x, x, y, y, w - 1 - y, w - 1 - y};
     const int from_y[9] = {0, y, y, h - 1 - y, h - 1 - y, x, h - 1 - x, h - 1 - x, x};
     return (size_t)from_y[orientation] * (size_t)w + (size_t)from_x[orientation];
@@ -63,5 +63,5 @@ void d9_exif_orient(int orientation, const uint8_t *stored, int width, int heigh
     const int seen_width = orientation < 5 ? width : height, seen_height = orientation < 5 ? height : width;
     for (int y = 0; y < seen_height; y++)
         for (int x = 0; x < seen_width; x++, seen += 3)
-            memcpy(seen, stored + source(orientation, x, y, width, height) * 3, 3);
+            memcpy(seen, stored + stored_index(orientation, x, y, width, height) * 3, 3);
 }

@@ -8,7 +8,7 @@
 /* Exif orientation, 1 to 8; 1 (upright) if a JPEG has none or an invalid one. */
 int d9_exif_orientation(const uint8_t *bytes, size_t size);
 
-/* Turns the image `stored` (height, width, 3) upright; `seen` has the sides exchanged for an orientation of 5 to 8. */
+/* Turns the image `stored` (height, width, 3) upright; for an orientation of 5 to 8, `seen` is (width, height, 3). */
 void d9_exif_orient(int orientation, const uint8_t *stored, int width, int height, uint8_t *seen);
 
 #endif

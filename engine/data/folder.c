@@ -1,10 +1,10 @@
 /* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square.
  *
- *   FOLDER/CLASS/picture.png                 a random sixth of each class, by the seed, is the test set
+ *   FOLDER/CLASS/picture.png                 a sixth of each class, chosen by the seed, is the test set
  *   FOLDER/{train,test}/CLASS/picture.png    the user's own split
  *
  * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed, so that the
- * first N of them, which patch whitening uses, contain all classes. */
+ * first N of them, which patch whitening uses, are a random sample of the classes. */
 #include "data/source.h"
 
 #include <omp.h>
@@ -20,7 +20,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
-enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draw numbers of the split's random stream; 0 is the validation split */
+enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draws of the split's random stream; data/dataset.c uses 0 and 3 */
 
 typedef struct picture {
     const char *path;
@@ -57,7 +57,7 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry
         if (entry->folder)
             D9_TRY(d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold images", entry->path,
                            folder->name));
-        if (d9_image_has_name(entry->name))
+        if (d9_is_image_name(entry->name))
             class->paths[class->count++] = entry->path;
         else
             others++;
@@ -82,7 +82,7 @@ static d9_status check_name(d9_context *context, const class_folder *class, cons
 static d9_status too_few_classes(d9_context *context, const char *root, const d9_listing *listing, int64_t classes) {
     int64_t pictures = 0;
     for (int64_t i = 0; i < listing->count; i++)
-        pictures += !listing->entries[i].folder && d9_image_has_name(listing->entries[i].name);
+        pictures += !listing->entries[i].folder && d9_is_image_name(listing->entries[i].name);
     if (classes == 0 && pictures > 0)
         return d9_fail(context, D9_DATA,
                        "%s: %lld images but no class folders; a class is a folder: %s/CLASS/picture.png", root,
@@ -113,8 +113,8 @@ done:
 }
 
 /* Sets *path to the subfolder `name` if it contains folders; otherwise to NULL. */
-static d9_status find_part(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
-                           const char **path) {
+static d9_status find_split_folder(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
+                                   const char **path) {
     d9_status status = D9_OK;
     *path = NULL;
     for (int64_t i = 0; i < root->count; i++) {
@@ -129,14 +129,14 @@ done:
     return status;
 }
 
-/* Finds folders `train` and `test`: the user's own split if they contain folders, otherwise classes. */
-static d9_status find_parts(d9_context *context, d9_arena *arena, const char *root, const char **train,
-                            const char **test) {
+/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does. */
+static d9_status find_split_folders(d9_context *context, d9_arena *arena, const char *root, const char **train,
+                                    const char **test) {
     d9_status status = D9_OK;
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
-    D9_TRY(find_part(context, arena, &listing, "train", train));
-    D9_TRY(find_part(context, arena, &listing, "test", test));
+    D9_TRY(find_split_folder(context, arena, &listing, "train", train));
+    D9_TRY(find_split_folder(context, arena, &listing, "test", test));
     if (!*train != !*test)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %s/ holds class folders but there is no %s/ with class folders beside it",
                        root, *train ? "train" : "test", *train ? "test" : "train"));
@@ -168,7 +168,7 @@ done:
     return status;
 }
 
-/* Splits each class at random, by the seed: a sixth, at least one image, becomes test, the rest train. */
+/* Splits each class at random, by the seed: a sixth (rounded, at least 1 image) becomes test, the rest train. */
 static d9_status list_seeded_split(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree,
                                    const char *root, picture_list *train, picture_list *test) {
     d9_status status = D9_OK;
@@ -236,7 +236,7 @@ static d9_status drop_damaged(d9_context *context, const tree *tree, char *const
     close_gaps(dataset, faults[1], &dataset->test);
     if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the training set is left"));
     if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the test set is left"));
-    D9_TRY(d9_split_missing(context, &dataset->train, tree->count, &missing));
+    D9_TRY(d9_missing_class(context, &dataset->train, tree->count, &missing));
     if (missing >= 0)
         status =
             d9_fail(context, D9_DATA, "%s: no training picture of this class is left", tree->classes[missing].name);
@@ -246,8 +246,8 @@ done:
 
 static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Reports the images of both splits that could not be decoded, sorted by name. If `skip`, each is a warning. Otherwise
- * a single one is the error; several are warnings, and their number is the error. */
+/* Warns of the images of both splits that could not be decoded: names the first NAMED_MOST, sorted, and counts the
+ * rest. Unless `skip`, returns D9_DATA; a single damaged image is then named in the error only. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, bool skip, const d9_dataset *dataset,
                                 char *const *const faults[2]) {
     d9_status status = D9_OK;
@@ -272,8 +272,8 @@ done:
     return status;
 }
 
-/* Decodes in parallel, because a photograph takes a tenth of a second. faults (count): the error message of each image,
- * or NULL; an error that is not due to an image, such as lack of memory, is returned. */
+/* Decodes in parallel, because a photograph takes about 0.1 s. Sets `faults` (count) to each image's error message or
+ * NULL. Returns an error only if it is not due to an image, such as lack of memory. */
 static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const picture_list *list, d9_dataset *dataset, d9_split *split, char ***faults) {
     d9_status status = D9_OK;
@@ -346,7 +346,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     if (!d9_file_exists(context, folder))
         D9_TRY(d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
                        folder));
-    D9_TRY(find_parts(context, &arena, folder, &train_root, &test_root));
+    D9_TRY(find_split_folders(context, &arena, folder, &train_root, &test_root));
     D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &train_tree));
     if (train_root) {
         D9_TRY(read_tree(context, &arena, test_root, &test_tree));

@@ -30,20 +30,20 @@ static const char letters[] = "AAAAAA?CEEEEIIIIDNOOOOOxOUUUUY?saaaaaa?ceeeeiiiid
                               "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiJjJjKkkLlLlLlL"
                               "lLlNnNnNnnNnOoOoOo??RrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzf";
 
-static unsigned pixels_of(char row) { return (unsigned)(row <= '9' ? row - '0' : row - 'a' + 10); }
+static unsigned decode_row(char row) { return (unsigned)(row <= '9' ? row - '0' : row - 'a' + 10); }
 
 typedef struct shape {
     unsigned rows[ROWS];
-    int first, columns; /* columns with pixels */
+    int first, columns; /* first column with pixels; number of columns up to the last with pixels */
 } shape;
 
-static shape shape_of(int code) {
+static shape glyph_shape(int code) {
     shape shape = {.columns = SPACE};
     unsigned used = 0;
     if (code == ' ') return shape;
     if (code >= ACCENTED_FIRST && code <= ACCENTED_LAST) code = letters[code - ACCENTED_FIRST];
     const char *rows = code >= FIRST && code <= LAST ? glyphs[code - FIRST] : box;
-    for (int row = 0; rows[row]; row++) used |= shape.rows[row] = pixels_of(rows[row]);
+    for (int row = 0; rows[row]; row++) used |= shape.rows[row] = decode_row(rows[row]);
     while (!(used >> (COLUMNS - 1 - shape.first) & 1)) shape.first++;
     shape.columns = COLUMNS - shape.first;
     while (!(used >> (COLUMNS - shape.first - shape.columns) & 1)) shape.columns--;
@@ -52,14 +52,14 @@ static shape shape_of(int code) {
 
 /* ---- text in UTF-8 ---- */
 
-/* Width in pixels of the text up to `end`, the beginning of a character. */
-static int width_of(const char *text, const char *end, int scale) {
+/* Width in pixels of the text before `end`, which must not lie inside a character. */
+static int text_width(const char *text, const char *end, int scale) {
     int columns = 0;
-    while (text < end) columns += shape_of((int)d9_text_next(&text)).columns + BETWEEN;
+    while (text < end) columns += glyph_shape((int)d9_text_next(&text)).columns + BETWEEN;
     return columns > 0 ? (columns - BETWEEN) * scale : 0;
 }
 
-int d9_font_width(const char *text, int scale) { return width_of(text, text + strlen(text), scale); }
+int d9_font_width(const char *text, int scale) { return text_width(text, text + strlen(text), scale); }
 
 static void put_square(const d9_canvas *canvas, int x, int y, int side, const uint8_t colour[3]) {
     for (int v = y < 0 ? 0 : y; v < y + side && v < canvas->height; v++)
@@ -69,7 +69,7 @@ static void put_square(const d9_canvas *canvas, int x, int y, int side, const ui
 
 void d9_font_draw(const d9_canvas *canvas, int x, int y, int scale, const uint8_t colour[3], const char *text) {
     while (*text && x < canvas->width) {
-        const shape shape = shape_of((int)d9_text_next(&text));
+        const shape shape = glyph_shape((int)d9_text_next(&text));
         for (int row = 0; row < ROWS; row++)
             for (int column = 0; column < shape.columns; column++)
                 if (shape.rows[row] >> (COLUMNS - 1 - shape.first - column) & 1)
@@ -87,6 +87,6 @@ void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t si
     }
     const int room = width - (d9_font_width(dots, scale) + BETWEEN * scale);
     if (length > size - sizeof dots) length = size - sizeof dots;
-    while (length > 0 && ((text[length] & 0xc0) == 0x80 || width_of(text, text + length, scale) > room)) length--;
+    while (length > 0 && ((text[length] & 0xc0) == 0x80 || text_width(text, text + length, scale) > room)) length--;
     snprintf(fitted, size, "%.*s%s", (int)length, text, dots);
 }

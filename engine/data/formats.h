@@ -8,27 +8,26 @@
 /* Size information from a file's header. */
 typedef struct d9_picture_header {
     int width, height;
-    double bytes_per_pixel; /* maximum memory needed for decoding, the decoded pixels included */
+    double bytes_per_pixel; /* estimated memory for decoding, the decoded pixels included */
 } d9_picture_header;
 
 /* Read the header; false if the file has another format or a damaged header. */
 bool d9_png_header(const uint8_t *bytes, size_t size, d9_picture_header *header);
 bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header);
 bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header); /* rejects animations */
-bool d9_webp_is(const uint8_t *bytes,
-                size_t size); /* true if the file begins like a WebP file, even if the build cannot decode WebP */
+/* True if the file begins like a WebP file, even if the build cannot decode WebP. */
+bool d9_is_webp(const uint8_t *bytes, size_t size);
+/* Returns D9_DATA with the reason why a WebP file cannot be decoded. */
+D9_MUST_USE d9_status d9_webp_reject(d9_context *context, const char *name);
 
-D9_MUST_USE d9_status d9_webp_reject(
-    d9_context *context, const char *name); /* returns D9_DATA with the reason why a WebP file cannot be decoded */
-
-/* Blends RGBA pixels with a white background to RGB pixels; may work in place. */
+/* Blends `count` RGBA pixels with a white background to RGB; `rgb` may be `rgba`. */
 void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
 
-/* True if stb_image can safely decode this JPEG: the file is complete (stb_image fills missing parts with grey without
+/* True if stb_image can safely decode this JPEG: it has an end marker (stb_image fills missing parts with grey without
  * an error), and no Huffman table has more than 256 codes (stb_image of 2022 writes such a table past its end). */
-bool d9_jpeg_is_whole(const uint8_t *bytes, size_t size);
+bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size);
 
-/* Decode a file whose header was accepted. Return D9_DATA if it is damaged or truncated. */
+/* Decode a file whose header was accepted; `image` has its width and height. Return D9_DATA if it is damaged. */
 D9_MUST_USE d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                     d9_image *image);
 D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,

@@ -13,7 +13,7 @@ typedef struct d9_image {
 enum { D9_MEGAPIXELS_DEFAULT = 64, D9_MEGAPIXELS_MAX = 268 };
 
 /* Decodes a file of any kind (grey, palette, alpha, 16 bits) to 8-bit RGB; transparent pixels are blended with white,
- * and photographs are turned upright by their Exif orientation. `name` is used in messages. Returns D9_DATA if the file
+ * and JPEGs are turned upright by their Exif orientation. `name` is used in messages. Returns D9_DATA if the file
  * is not a complete PNG, JPEG or WebP with correct checksums, has a side over 16384 pixels, more than `megapixels`
  * million pixels (0: D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than twice its RGB size
  * to decode. The last three are detected from the header. */
@@ -22,7 +22,7 @@ D9_MUST_USE d9_status d9_image_decode(d9_context *context, const char *name, con
 /* Decodes the file `path`. Returns D9_DATA also if it cannot be read. */
 D9_MUST_USE d9_status d9_image_read(d9_context *context, const char *path, int64_t megapixels, d9_image *image);
 /* True if the name ends in .png, .jpg, .jpeg or .webp, in upper or lower case. */
-bool d9_image_has_name(const char *name);
+bool d9_is_image_name(const char *name);
 void d9_image_free(d9_context *context, d9_image *image);
 
 /* Stretches the whole image to (height, width, 3) bytes at `pixels`, with an antialiasing filter. */

@@ -1,5 +1,5 @@
-/* Checks a JPEG before stb_image decodes it: its frame header, its Huffman tables and its end. Markers are followed
- * exactly as stb_image does, so that every table that stb_image reads was checked here. */
+/* Checks a JPEG before stb_image decodes it: its frame header, its Huffman tables and its end. Markers are found as in
+ * stb_image, so that every table that it reads is checked here. */
 #include "data/formats.h"
 
 enum {
@@ -27,9 +27,9 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* Finds the segment that begins at or after `*at`, which is advanced past it; false if there is none. A truncated last
- * segment ends with the file: stb_image starts to read it, too. In the coded data after a scan header, 0xff followed by
- * zero or a restart marker is data. */
+/* Finds the next segment at or after `*at`, which is advanced past it; false if there is none. A truncated last segment
+ * ends with the file: stb_image starts to read it, too. If `coded`, the data after a scan header come first: in them,
+ * 0xff followed by 0 or a restart marker is data. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
@@ -47,8 +47,8 @@ static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *
     return true;
 }
 
-/* Bytes per pixel that stb_image needs: component planes, coefficients of a progressive file (2 bytes each), and
- * RGB. */
+/* Reads the image size and the bytes per pixel that stb_image needs: component planes, coefficients of a progressive
+ * file (2 bytes each), and RGB. */
 static bool read_frame(const segment *frame, d9_picture_header *header) {
     int sampling[COMPONENTS_MAX], largest_h = 1, largest_v = 1;
     double planes = 0;
@@ -78,7 +78,7 @@ bool d9_jpeg_header(const uint8_t *bytes, size_t size, d9_picture_header *header
 }
 
 /* Checks the Huffman tables of a segment: each has one byte, 16 counts, and as many values as the sum of the counts. */
-static bool tables_fit(const segment *tables) {
+static bool tables_are_valid(const segment *tables) {
     for (size_t at = 0; at < tables->size;) {
         size_t codes = 0;
         if (tables->size - at < TABLE_HEAD) return false;
@@ -89,10 +89,10 @@ static bool tables_fit(const segment *tables) {
     return true;
 }
 
-bool d9_jpeg_is_whole(const uint8_t *bytes, size_t size) {
+bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
     segment found = {0};
     for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found) && found.marker != END;)
-        if (found.marker == HUFFMAN && !tables_fit(&found)) return false;
+        if (found.marker == HUFFMAN && !tables_are_valid(&found)) return false;
     const size_t last = size - 2, first = size > TRAILER_BYTES ? size - TRAILER_BYTES : 2;
     for (size_t i = last; i >= first; i--)
         if (bytes[i] == FILL && bytes[i + 1] == END) return true;

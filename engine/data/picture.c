@@ -9,7 +9,7 @@ enum { SIDE_MAX = 16384, MEGA = 1000000, MIB = 1 << 20 };
 /* Memory limit for decoding in bytes: twice the RGB size of the image, but at least DECODING_LEAST. */
 enum { DECODING_LEAST = 256 * MIB, TWICE_RGB = 6 };
 
-bool d9_image_has_name(const char *name) {
+bool d9_is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") ||
                    !strcasecmp(dot, ".webp"));
@@ -56,7 +56,7 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     *image = (d9_image){0};
     const format *format = formats;
     while (format->header && !format->header(bytes, size, &header)) format++;
-    if (!format->header && d9_webp_is(bytes, size)) return d9_webp_reject(context, name);
+    if (!format->header && d9_is_webp(bytes, size)) return d9_webp_reject(context, name);
     if (!format->header)
         return d9_fail(context, D9_DATA, size ? "%s: not a PNG, JPEG or WebP image" : "%s: the file is empty", name);
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));
@@ -72,7 +72,7 @@ d9_status d9_image_read(d9_context *context, const char *path, int64_t megapixel
     uint8_t *bytes = NULL;
     size_t size;
     *image = (d9_image){0};
-    D9_TRY(d9_file_read_most(context, path, D9_PICTURE_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_image_decode(context, path, bytes, size, megapixels, image));
 done:
     d9_release(context, bytes);

@@ -53,7 +53,7 @@ static void on_read(png_structp png, png_bytep bytes, size_t size) {
 }
 
 /* Converts every format to rows of 8-bit RGBA. */
-static void ask_for_rgba(png_structp png) {
+static void request_rgba(png_structp png) {
     png_set_expand(png);
     png_set_strip_16(png);
     png_set_gray_to_rgb(png);
@@ -67,7 +67,7 @@ static bool read_rows(reader *self, uint32_t width, uint32_t height) {
     png_set_read_fn(self->png, self, on_read);
     png_set_crc_action(self->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_read_info(self->png, self->info);
-    ask_for_rgba(self->png);
+    request_rgba(self->png);
     png_read_update_info(self->png, self->info);
     if (png_get_image_width(self->png, self->info) != width || png_get_image_height(self->png, self->info) != height ||
         png_get_rowbytes(self->png, self->info) != (size_t)width * RGBA)

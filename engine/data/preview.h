@@ -32,8 +32,8 @@ void d9_sheet_put_bytes(d9_sheet *sheet, int row, int column, const uint8_t *til
 void d9_sheet_put_reals(d9_sheet *sheet, int row, int column, const float *tile, const double mean[3],
                         const double std[3]);
 
-/* Draws one convolution filter (tile_height, tile_width, 3), a row of (O, KH, KW, I): zero is mid-grey, the largest
- * magnitude is black or full colour. */
+/* Draws one convolution filter (tile_height, tile_width, 3), one output channel of (O, KH, KW, I): zero becomes
+ * mid-grey and the largest magnitude 0 or 255. Values that are not finite are drawn in magenta. */
 void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *filter);
 
 /* Returns D9_USAGE, with a message that begins with `option`, if `path` has another ending than .png. NULL and a name

@@ -1,5 +1,5 @@
-/* The sources of d9_dataset_load. A load function fills sizes, class names, train and test of a zeroed d9_dataset, and
- * sets mean and std only if they are published. */
+/* The sources of d9_dataset_load. A load function gets a d9_dataset that is zeroed except for its name, and fills
+ * sizes, class names, train and test, and mean and std if they are published. */
 #ifndef D9_DATA_SOURCE_H
 #define D9_DATA_SOURCE_H
 
@@ -21,12 +21,12 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_arrays_load;    /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
-/* Sets the size of a colour image to image_size x image_size pixels, 32 by default; 4 to `largest` are legal. */
+/* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
-/* The first of `classes` classes without an image in the split; -1 if there is none. Labels must be below `classes`. */
-D9_MUST_USE d9_status d9_split_missing(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);
+/* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
+D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);
 
 /* Allocates memory for `count` images of the dataset's size and their labels. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
@@ -40,7 +40,7 @@ typedef struct d9_candidates {
     char folder[D9_MAX_CANDIDATES][D9_FOLDER_SIZE]; /* in the order in which they are tried */
 } d9_candidates;
 
-/* Lists the folders to search: `path` alone if given; else $DAWN9_DATA, $DAWN9_DATA/NAME, the user's cache folder. */
+/* Lists the folders to search: `path` if given; else $DAWN9_DATA and $DAWN9_DATA/NAME if set, then the user's cache. */
 void d9_dataset_candidates(const char *name, const char *path, d9_candidates *candidates);
 
 #endif

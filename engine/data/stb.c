@@ -1,8 +1,8 @@
-/* The stb libraries, compiled only in this file, used through formats.h, image.h and d9_png_write.
+/* The stb libraries, compiled only in this file, used through formats.h, image.h and dataset.h (d9_png_write, _encode).
  *
  * The hooks of stb_image's allocator have no user pointer, and a global context is not allowed, so the hooks use the
  * default system's memory. The memory is zeroed, because stb_image uses data that a damaged JPEG lacks (Huffman and
- * quantisation tables, components without a scan, the end of one). stb_image's output is copied and freed at once. */
+ * quantisation tables, a component or its end). stb_image's output is copied and freed at once. */
 #include "data/formats.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     d9_status status = D9_OK;
     int width = 0, height = 0, channels;
     uint8_t *rgb = NULL;
-    if (size <= INT32_MAX && d9_jpeg_is_whole(bytes, size))
+    if (size <= INT32_MAX && d9_jpeg_is_decodable(bytes, size))
         rgb = stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 3);
     if (!rgb || width != image->width || height != image->height)
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));

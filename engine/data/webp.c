@@ -5,7 +5,7 @@
 
 #include "core/system.h"
 
-bool d9_webp_is(const uint8_t *bytes, size_t size) {
+bool d9_is_webp(const uint8_t *bytes, size_t size) {
     return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
@@ -20,7 +20,7 @@ enum { RGBA = 4 };
 
 bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header) {
     WebPBitstreamFeatures features;
-    if (!d9_webp_is(bytes, size) || WebPGetFeatures(bytes, size, &features) != VP8_STATUS_OK) return false;
+    if (!d9_is_webp(bytes, size) || WebPGetFeatures(bytes, size, &features) != VP8_STATUS_OK) return false;
     if (features.has_animation) return false;
     *header = (d9_picture_header){.width = features.width, .height = features.height, .bytes_per_pixel = RGBA};
     return true;

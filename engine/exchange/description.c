@@ -67,16 +67,16 @@ typedef struct reader {
     d9_description *made;
 } reader;
 
-static d9_status bad(const reader *reader, const char *key, const char *what) {
+static d9_status fail(const reader *reader, const char *key, const char *what) {
     return d9_fail(reader->context, D9_DATA, "%s: %s %s", reader->path, key, what);
 }
 
 static d9_status find_row(const reader *reader, const char *key, const char **text) {
     *text = d9_safetensors_metadata(reader->file, key);
     if (*text) return D9_OK;
-    return bad(reader, key,
-               "is missing from its metadata: not a model that dawn9 wrote; a configuration beside it says what it is "
-               "(predict --config CONFIG, eval CONFIG MODEL, train.from)");
+    return fail(reader, key,
+                "is missing from its metadata: not a model that dawn9 wrote; a configuration beside it says what it is "
+                "(predict --config CONFIG, eval CONFIG MODEL, train.from)");
 }
 
 static d9_status read_list(const reader *reader, const char *key, json_t **list) {
@@ -85,7 +85,7 @@ static d9_status read_list(const reader *reader, const char *key, json_t **list)
     json_error_t error;
     D9_TRY(find_row(reader, key, &text));
     *list = json_loads(text, 0, &error);
-    if (!json_is_array(*list)) D9_TRY(bad(reader, key, "is not a JSON list"));
+    if (!json_is_array(*list)) D9_TRY(fail(reader, key, "is not a JSON list"));
 done:
     return status;
 }
@@ -97,7 +97,7 @@ static d9_status read_size(const reader *reader) {
     D9_TRY(read_list(reader, "dawn9.image_size", &list));
     for (size_t i = 0; i < 2; i++) side[i] = json_integer_value(json_array_get(list, i));
     if (json_array_size(list) != 2 || side[0] < 1 || side[1] < 1 || side[0] > SIDE_MAX || side[1] > SIDE_MAX)
-        D9_TRY(bad(reader, "dawn9.image_size", "must be a height and a width"));
+        D9_TRY(fail(reader, "dawn9.image_size", "must be a height and a width"));
     reader->made->height = side[0];
     reader->made->width = side[1];
 done:
@@ -111,12 +111,12 @@ static d9_status read_channels(const reader *reader, const char *key, double lea
     D9_TRY(read_list(reader, key, &list));
     const int64_t count = (int64_t)json_array_size(list);
     if (count < 1 || count > CHANNELS_MAX || (reader->made->channels && count != reader->made->channels))
-        D9_TRY(bad(reader, key, "has a wrong number of channels"));
+        D9_TRY(fail(reader, key, "has a wrong number of channels"));
     reader->made->channels = count;
     for (int64_t c = 0; c < count; c++) {
         const json_t *entry = json_array_get(list, (size_t)c);
         values[c] = json_is_number(entry) ? json_number_value(entry) * BYTE_MAX : NAN;
-        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(bad(reader, key, "holds an invalid number"));
+        if (!isfinite(values[c]) || !(values[c] >= least)) D9_TRY(fail(reader, key, "holds an invalid number"));
     }
 done:
     json_decref(list);
@@ -129,11 +129,11 @@ static d9_status read_classes(const reader *reader) {
     char **names;
     D9_TRY(read_list(reader, "dawn9.classes", &list));
     const size_t count = json_array_size(list);
-    if (count < 1) D9_TRY(bad(reader, "dawn9.classes", "names no class"));
+    if (count < 1) D9_TRY(fail(reader, "dawn9.classes", "names no class"));
     D9_TRY(D9_ARENA_ALLOCATE(reader->context, &reader->made->arena, count, &names));
     for (size_t i = 0; i < count; i++) {
         const char *name = json_string_value(json_array_get(list, i));
-        if (!name) D9_TRY(bad(reader, "dawn9.classes", "holds something other than names"));
+        if (!name) D9_TRY(fail(reader, "dawn9.classes", "holds something other than names"));
         D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, name, &names[i]));
     }
     reader->made->classes = (int64_t)count;
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* Rejects `base:` in the configuration: a model is one file and must not open other files of its reader. */
+/* Rejects `base:` and a path in `train.from`: a model is one file and must not make its reader open other files. */
 static d9_status check_config(const reader *reader) {
     d9_status status;
     d9_arena arena = {0};
@@ -174,11 +174,11 @@ static d9_status check_config(const reader *reader) {
     const char *yaml = reader->made->config;
     D9_TRY(d9_tree_parse(reader->context, &arena, &place, yaml, strlen(yaml), &root));
     if (d9_tree_find(root, "base"))
-        D9_TRY(bad(reader, "dawn9.config", "names a base: the configuration of a model inherits nothing"));
+        D9_TRY(fail(reader, "dawn9.config", "names a base: the configuration of a model inherits nothing"));
     const d9_tree *from = d9_tree_find(d9_tree_find(root, "train"), "from");
     if (from && (from->kind != D9_TREE_SCALAR || strncmp(from->text, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) != 0))
-        D9_TRY(bad(reader, "dawn9.config",
-                   "names a file in train.from: the configuration of a model names it by its checksum"));
+        D9_TRY(fail(reader, "dawn9.config",
+                    "names a file in train.from: the configuration of a model names it by its checksum"));
 done:
     d9_arena_free(reader->context, &arena);
     /* the error is in the file, not in the command line */
@@ -186,8 +186,8 @@ done:
     return status;
 }
 
-d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
-                              d9_description **description) {
+d9_status d9_description_decode(d9_context *context, const char *path, const d9_safetensors *file,
+                                d9_description **description) {
     d9_status status;
     d9_description *made = NULL;
     *description = NULL;
@@ -213,7 +213,7 @@ d9_status d9_description_read(d9_context *context, const char *path, d9_descript
     d9_safetensors *file = NULL;
     *description = NULL;
     D9_TRY(d9_safetensors_read(context, path, &file));
-    D9_TRY(d9_description_find(context, path, file, description));
+    D9_TRY(d9_description_decode(context, path, file, description));
 done:
     d9_safetensors_free(context, file);
     return status;
@@ -274,7 +274,7 @@ d9_status d9_description_assume(d9_context *context, const char *path, const d9_
     d9_description *made = NULL;
     d9_dataset promised;
     *description = NULL;
-    D9_TRY(d9_config_promise(context, config, &promised));
+    D9_TRY(d9_config_describe_dataset(context, config, &promised));
     if (!(promised.std[0] > 0))
         D9_TRY(d9_fail(
             context, D9_USAGE,

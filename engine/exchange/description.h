@@ -1,9 +1,9 @@
 /* Metadata of model.safetensors (__metadata__), which makes the file self-contained. Files of reference cases
- * (verify/reference_case.h) have the same rows.
+ * (verify/reference_case.h) have the rows that are not optional.
  *
  *   dawn9.config                  the effective configuration, YAML (no absolute path)
  *   dawn9.classes                 JSON list of names; entry i is class i
- *   dawn9.image_size              JSON list, height and width: the size to which images are resized
+ *   dawn9.image_size              JSON list, height and width in pixels: the size of the network's input
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
@@ -16,7 +16,7 @@
 
 enum { D9_DESCRIPTION_ROWS = 9 };
 
-/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. */
+/* Makes the `count` metadata rows of the session's model; their texts live in `arena`. dawn9.graph can be missing. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
                                           d9_metadata metadata[D9_DESCRIPTION_ROWS], int *count);
 
@@ -29,7 +29,7 @@ typedef struct d9_description {
     const char *version, *commit;   /* "" if missing */
 } d9_description;
 
-/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a row is missing or invalid. */
+/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
@@ -37,8 +37,8 @@ D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_descrip
 /* True if the file names other classes than the dataset, or in another order. False if the file has no class names. */
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
 /* d9_description_read for a file that is already in memory; `path` is for messages. */
-D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, const d9_safetensors *file,
-                                          d9_description **description);
+D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *path, const d9_safetensors *file,
+                                            d9_description **description);
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
  * `config` has the same number of classes. */

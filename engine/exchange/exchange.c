@@ -22,7 +22,7 @@ const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEX
     return text;
 }
 
-/* Shape of the value in the engine: (O, H, W, I) also for the weight of a linear layer that reads images. */
+/* Shape of the value in the engine: (O, H, W, I) also for the weight of a linear layer that reads feature maps. */
 static d9_shape engine_shape(const d9_graph *graph, const d9_value *value) {
     for (int n = 0; value->kind == D9_VALUE_PARAMETER && n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];

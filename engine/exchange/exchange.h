@@ -1,25 +1,24 @@
 /* Converts values between the engine's layout (O,H,W,I and N,H,W,C) and the layout of files and other tools:
- * convolution weights O,I,H,W, images N,C,H,W, statistics averaged over ghost groups. No other code knows both layouts.
+ * convolution weights O,I,H,W, activations N,C,H,W, statistics averaged over ghost groups.
  *
- * A linear layer that reads images flattens them, as C,H,W in files and as H,W,C in the engine; the columns of its
- * weight are in that order, so they are permuted like those of a convolution. */
+ * A linear layer that reads feature maps flattens them, as C,H,W in files and as H,W,C in the engine; the columns of
+ * its weight are in that order, so they are permuted like those of a convolution. */
 #ifndef D9_EXCHANGE_EXCHANGE_H
 #define D9_EXCHANGE_EXCHANGE_H
 
 #include "train/session.h"
 
-/* Shape of a value in files: (O,I,H,W), (O,I), (C). */
+/* Shape of a value in files: (O,I,H,W), (N,C,H,W), (O,I), (C). */
 d9_shape d9_exchange_shape(const d9_value *value);
-enum { D9_SHAPE_TEXT = 96 };
+enum { D9_SHAPE_TEXT = 96 }; /* bytes */
 /* Formats a shape for messages: "(64, 3, 7, 7)". Returns `text`. */
 const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEXT]);
 
 /* Reads a value into d9_shape_count(d9_exchange_shape) doubles. `buffer`: the value's own buffer, or one with the same
- * layout: D9_BUFFER_GRADIENT for a parameter, or an accumulator. */
+ * layout: D9_BUFFER_GRADIENT for a parameter, or an accumulator (step/program.h), such as a moving average. */
 D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer,
                                        double *file_values);
-/* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. All
- * values from model files are checked by it. */
+/* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. */
 D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
                                         const double *file_values);
 /* Writes a parameter or statistic of the graph to its place in `state`, laid out as D9_BUFFER_STATE is. A statistic

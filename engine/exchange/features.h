@@ -14,7 +14,7 @@ typedef struct d9_features {
 
 /* Returns D9_USAGE unless the name ends in .npy (numpy.load) or .safetensors. */
 D9_MUST_USE d9_status d9_features_check(d9_context *context, const char *path);
-/* Writes the file. In a .safetensors file the tensor is named `features`, metadata row dawn9.files lists `files`. */
+/* Writes the file. A .safetensors file has one tensor, `features`; its metadata row dawn9.files lists `files`. */
 D9_MUST_USE d9_status d9_features_write(d9_context *context, const char *path, const d9_features *features);
 
 #endif

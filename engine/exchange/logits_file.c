@@ -3,7 +3,7 @@
 #include "train/evaluation.h"
 
 /* Converts (count, H, W, C) to (count, C, H, W). */
-static void planes(const d9_dataset *data, uint8_t *out) {
+static void copy_to_planes(const d9_dataset *data, uint8_t *out) {
     const int64_t pixels = data->height * data->width, channels = data->channels;
     for (int64_t i = 0; i < data->test.count; i++)
         for (int64_t c = 0; c < channels; c++)
@@ -34,7 +34,7 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     D9_TRY(compute_logits(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
     D9_TRY(compute_logits(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
-    planes(data, images);
+    copy_to_planes(data, images);
     tensors[2] =
         (d9_tensor){"images", D9_TENSOR_U8, {4, {count, data->channels, data->height, data->width}}, images, bytes};
     tensors[3] = (d9_tensor){"labels", D9_TENSOR_I32, {1, {count}}, data->test.labels, (size_t)count * sizeof(int32_t)};

@@ -47,8 +47,8 @@ typedef struct source { /* a file being loaded */
     d9_session *session;
     const char *path;
     const d9_safetensors *file;
-    bool replaces_head;    /* keep the initialised last layer if the classes differ */
-    int64_t other_classes; /* number of classes in the file if they differ: its last layer is skipped; 0: equal */
+    bool keeps_head;       /* keep the initialised last layer if the classes differ */
+    int64_t other_classes; /* number of classes in the file if its last layer is skipped; 0: it is loaded */
     double *state;
 } source;
 
@@ -61,12 +61,12 @@ static bool is_of_head(const d9_graph *graph, const d9_value *value) {
     return false;
 }
 
-/* Number of classes in the file if they differ from the session's, by name or because the last layer's weight has
- * another number of rows; otherwise 0. */
+/* Number of classes in the file if its last layer is to be skipped, because they differ from the session's by name or
+ * number (of rows of the last layer's weight); otherwise 0. */
 static int64_t find_other_classes(const source *self) {
     const d9_graph *graph = &self->session->program.eval;
     const d9_node_id classifier = d9_graph_classifier(graph);
-    if (!self->replaces_head || classifier == D9_NONE) return 0;
+    if (!self->keeps_head || classifier == D9_NONE) return 0;
     const d9_value *weight = &graph->values[d9_graph_parameter(graph, graph->nodes[classifier].inputs[1])];
     const d9_tensor *tensor = d9_safetensors_find(self->file, weight->name);
     d9_shape shape = d9_exchange_shape(weight);
@@ -136,7 +136,7 @@ static d9_status load(source *self) {
     const d9_graph *graph = &session->program.eval;
     self->other_classes = find_other_classes(self);
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
-    if (self->replaces_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
+    if (self->keeps_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(import_value(self, &graph->values[v]));
     D9_TRY(check_others(self));
@@ -155,11 +155,11 @@ d9_status d9_model_load(d9_session *session, const char *path, const d9_safetens
     return load(&(source){.session = session, .path = path, .file = file});
 }
 
-static d9_status read_model(d9_session *session, const char *path, bool replaces_head) {
+static d9_status read_model(d9_session *session, const char *path, bool keeps_head) {
     d9_status status;
     d9_safetensors *file = NULL;
     D9_TRY(d9_safetensors_read(session->context, path, &file));
-    D9_TRY(load(&(source){.session = session, .path = path, .file = file, .replaces_head = replaces_head}));
+    D9_TRY(load(&(source){.session = session, .path = path, .file = file, .keeps_head = keeps_head}));
 done:
     d9_safetensors_free(session->context, file);
     return status;

@@ -68,7 +68,7 @@ static json_t *describe_views(const d9_views *views) {
 }
 
 static bool put_nodes(writer *self) {
-    d9_context quiet; /* without messages: the ONNX export reports the node */
+    d9_context quiet; /* drops the message: only the ONNX export reports a node that cannot be written */
     d9_context_init(&quiet);
     for (int n = 0; n < self->base.graph->node_count; n++) {
         const d9_node *node = &self->base.graph->nodes[n];

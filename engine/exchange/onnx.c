@@ -99,7 +99,7 @@ static void put_real(d9_onnx_writer *base, const char *name, double value) {
     end_attribute(&writer_of(base)->message, begin, TYPE_FLOAT);
 }
 
-/* Writes an initializer: one number per channel, (C, 1, 1), or a scalar of rank 0. */
+/* Writes an initializer: one number per channel, (count, 1, 1), or for a count of 0 a scalar of rank 0. */
 static void put_constant(d9_onnx_writer *base, const char *name, const double *values, int64_t count) {
     d9_message *message = &writer_of(base)->message;
     float narrow[4];

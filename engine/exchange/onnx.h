@@ -1,5 +1,5 @@
-/* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node, so
- * that networks edited by new models or tricks are exported without further code.
+/* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node. New
+ * models and tricks need no code here; an operation is exported by the function in its record.
  *
  *   images   float (N, C, H, W), pixels 0 to 255: the graph normalises them
  *   logits   float (N, classes), without test-time augmentation

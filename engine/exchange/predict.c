@@ -1,4 +1,4 @@
-/* Predictions: a session over a dataset of one empty batch, whose images are overwritten for each run. */
+/* Predictions: a session over a dataset of one black batch, whose images are overwritten by each batch to predict. */
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -38,7 +38,7 @@ static d9_status check_size(d9_context *context, const char *path, const d9_desc
                             const d9_config *config) {
     d9_status status;
     d9_dataset promised;
-    D9_TRY(d9_config_promise(context, config, &promised));
+    D9_TRY(d9_config_describe_dataset(context, config, &promised));
     if (promised.height != made->height || promised.width != made->width)
         D9_TRY(d9_fail(context, D9_USAGE, "%s: made for images of %lldx%lld, those of the configuration are %lldx%lld",
                        path, (long long)made->height, (long long)made->width, (long long)promised.height,
@@ -75,7 +75,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     if (!options->file) D9_TRY(d9_safetensors_read(context, options->model, &read));
     const d9_safetensors *file = options->file ? options->file : read;
     const bool described = d9_safetensors_metadata(file, "dawn9.config") != NULL || !options->config;
-    if (described) D9_TRY(d9_description_find(context, options->model, file, &predictor->description));
+    if (described) D9_TRY(d9_description_decode(context, options->model, file, &predictor->description));
     D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
                        &predictor->config));
     if (!described)
@@ -110,7 +110,7 @@ void d9_predictor_close(d9_predictor *predictor) {
 
 /* ---- running ---- */
 
-/* Returns false if the logits are not finite. */
+/* Returns false if a logit is NaN or +inf, or if all are -inf. */
 static bool softmax(const double *logits, int64_t classes, double *probabilities) {
     double largest = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++) largest = fmax(largest, logits[c]);

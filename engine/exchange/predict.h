@@ -1,5 +1,5 @@
 /* Predictions with a saved model: from bytes of images to probabilities. Configuration, views, class names and
- * normalisation come from the model's metadata (exchange/description.h).
+ * normalisation come from the model's metadata (exchange/description.h) unless the options replace them.
  *
  *   d9_predictor_open(context, &options, &predictor)
  *   d9_predictor_run(&predictor, pixels, count, probabilities, features)      any number of times

@@ -59,8 +59,8 @@ typedef struct arm_plan {
     const char *name, *label, *baseline;
     int trick; /* -1: none */
     bool companions;
-    bool on[D9_TRICK_COUNT];   /* tricks that are on */
-    bool left[D9_TRICK_COUNT]; /* tricks whose companion settings are applied */
+    bool on[D9_TRICK_COUNT];      /* tricks that are on */
+    bool applied[D9_TRICK_COUNT]; /* tricks whose companion settings are applied */
 } arm_plan;
 
 static d9_status add_arm(ablation *self, const arm_plan *plan) {
@@ -78,7 +78,7 @@ static d9_status add_arm(ablation *self, const arm_plan *plan) {
             D9_TRY(d9_config_edits_add(self->context, self->arena, &draft.edits,
                                        (d9_config_edit){.kind = D9_EDIT_WITHOUT, .text = d9_trick_at(i)->name}));
     for (int i = 0; i < D9_TRICK_COUNT; i++)
-        if (plan->left[i]) D9_TRY(add_companions(self, i, plan->on, &draft.edits));
+        if (plan->applied[i]) D9_TRY(add_companions(self, i, plan->on, &draft.edits));
     D9_TRY(
         d9_draft_resolve(self->context, self->arena, &draft, &self->experiment->arms[self->experiment->arm_count++]));
 done:
@@ -87,16 +87,16 @@ done:
 
 /* ---- arms ---- */
 
-typedef enum move { LEAVE_OUT, ADD_IN } move;
+typedef enum arm_kind { LEAVE_OUT, ADD_IN } arm_kind;
 
-static d9_status add_move(ablation *self, move move, int trick, bool companions) {
+static d9_status add_trick_arm(ablation *self, arm_kind kind, int trick, bool companions) {
     d9_status status;
     char *name, *label;
-    const char *verb = move == LEAVE_OUT ? "without" : "with", *word = d9_trick_at(trick)->name;
-    arm_plan plan = {.baseline = move == LEAVE_OUT ? "full" : "plain", .trick = trick, .companions = companions};
-    memcpy(move == LEAVE_OUT ? plan.on : plan.left, self->full->trick_on, sizeof plan.on);
-    plan.on[trick] = move == ADD_IN;
-    plan.left[trick] = companions == (move == LEAVE_OUT);
+    const char *verb = kind == LEAVE_OUT ? "without" : "with", *word = d9_trick_at(trick)->name;
+    arm_plan plan = {.baseline = kind == LEAVE_OUT ? "full" : "plain", .trick = trick, .companions = companions};
+    memcpy(kind == LEAVE_OUT ? plan.on : plan.applied, self->full->trick_on, sizeof plan.on);
+    plan.on[trick] = kind == ADD_IN;
+    plan.applied[trick] = companions == (kind == LEAVE_OUT);
     D9_TRY(d9_arena_format(self->context, self->arena, &name, "%s-%s%s", verb, word, companions ? "+companions" : ""));
     D9_TRY(d9_arena_format(self->context, self->arena, &label, "%s %s%s", verb, word,
                            companions ? " and its companions" : ""));
@@ -107,24 +107,24 @@ done:
     return status;
 }
 
-static d9_status add_ends(ablation *self) {
+static d9_status add_full_and_plain(ablation *self) {
     d9_status status;
     arm_plan full = {.name = "full", .label = "all tricks", .trick = -1};
     arm_plan plain = {.name = "plain", .label = "no tricks", .trick = -1};
     memcpy(full.on, self->full->trick_on, sizeof full.on);
-    memcpy(plain.left, self->full->trick_on, sizeof plain.left);
+    memcpy(plain.applied, self->full->trick_on, sizeof plain.applied);
     D9_TRY(add_arm(self, &full));
     D9_TRY(add_arm(self, &plain));
 done:
     return status;
 }
 
-static d9_status add_moves(ablation *self, move move, const bool chosen[D9_TRICK_COUNT]) {
+static d9_status add_trick_arms(ablation *self, arm_kind kind, const bool chosen[D9_TRICK_COUNT]) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         if (!chosen[i]) continue;
-        D9_TRY(add_move(self, move, i, false));
-        if (d9_tree_find(self->full->ablate, d9_trick_at(i)->name)) D9_TRY(add_move(self, move, i, true));
+        D9_TRY(add_trick_arm(self, kind, i, false));
+        if (d9_tree_find(self->full->ablate, d9_trick_at(i)->name)) D9_TRY(add_trick_arm(self, kind, i, true));
     }
 done:
     return status;
@@ -132,7 +132,7 @@ done:
 
 /* ---- selection of tricks ---- */
 
-static d9_status refuse_trick(const ablation *self, const char *word) {
+static d9_status reject_trick(const ablation *self, const char *word) {
     const char *names[D9_TRICK_COUNT];
     int count = 0;
     d9_text text;
@@ -148,7 +148,7 @@ static d9_status refuse_trick(const ablation *self, const char *word) {
     return status;
 }
 
-static d9_status choose(const ablation *self, const char *const *only, int count, bool chosen[D9_TRICK_COUNT]) {
+static d9_status choose_tricks(const ablation *self, const char *const *only, int count, bool chosen[D9_TRICK_COUNT]) {
     int on = 0;
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         on += self->full->trick_on[i];
@@ -156,7 +156,7 @@ static d9_status choose(const ablation *self, const char *const *only, int count
     }
     for (int w = 0; only && w < count; w++) {
         int index = d9_trick_index(only[w]);
-        if (index < 0 || !self->full->trick_on[index]) return refuse_trick(self, only[w]);
+        if (index < 0 || !self->full->trick_on[index]) return reject_trick(self, only[w]);
         chosen[index] = true;
     }
     if (on == 0) return d9_fail(self->context, D9_USAGE, "%s: has no enabled trick to ablate", self->base->config);
@@ -174,12 +174,12 @@ d9_status d9_ablation_arms(d9_context *context, const d9_draft *base, const char
     whole.name = "full";
     D9_TRY(d9_draft_resolve(context, self.arena, &whole, &full));
     self.full = full.config;
-    D9_TRY(choose(&self, only, only_count, chosen));
+    D9_TRY(choose_tricks(&self, only, only_count, chosen));
     D9_TRY(D9_ARENA_ALLOCATE(context, self.arena, ARMS_MAX, &experiment->arms));
     experiment->kind = D9_EXPERIMENT_ABLATION;
-    D9_TRY(add_ends(&self));
-    D9_TRY(add_moves(&self, LEAVE_OUT, chosen));
-    D9_TRY(add_moves(&self, ADD_IN, chosen));
+    D9_TRY(add_full_and_plain(&self));
+    D9_TRY(add_trick_arms(&self, LEAVE_OUT, chosen));
+    D9_TRY(add_trick_arms(&self, ADD_IN, chosen));
 done:
     d9_config_free(context, full.config);
     return status;

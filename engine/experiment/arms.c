@@ -1,5 +1,5 @@
-/* Converts drafts to arms: sorts edits as the command line does, loads each configuration once, and reports errors with
- * their place in the experiment's file. */
+/* Converts drafts to arms: loads their configurations, reports errors with their place in the experiment's file, and
+ * finds arms with identical configurations. */
 #include "config/sections.h"
 #include "config/values.h"
 #include "experiment/draft.h"
@@ -51,7 +51,7 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 /* ---- errors ---- */
 
 /* Finds the first edit that makes loading fail; NULL if the configuration file itself fails, or nothing fails now. */
-static const d9_config_edit *find_culprit(const d9_context *context, const d9_draft *draft) {
+static const d9_config_edit *find_failing_edit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     for (some.count = 0; some.count <= draft->edits.count; some.count++) {
         d9_context quiet = *context;
@@ -63,13 +63,13 @@ static const d9_config_edit *find_culprit(const d9_context *context, const d9_dr
     return NULL;
 }
 
-/* Fails with `message` at the place of the responsible edit. If `message` already begins with the edit, that prefix is
- * removed. */
-static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
-                        const char *message) {
+/* Fails with `message` at the place of the responsible edit, or else of the arm. If `message` begins with the edit,
+ * that prefix is removed. */
+static d9_status fail_at_edit(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_status why,
+                              const char *message) {
     char *prefix;
     if (why != D9_USAGE) return d9_fail(context, why, "%s", message);
-    const d9_config_edit *edit = find_culprit(context, draft);
+    const d9_config_edit *edit = find_failing_edit(context, draft);
     if (!edit && draft->node) return d9_tree_fail(context, draft->node, "%s", message);
     if (!edit || !edit->node) return d9_fail(context, why, "%s", message);
     d9_status status =
@@ -82,7 +82,7 @@ static d9_status refuse(d9_context *context, d9_arena *arena, const d9_draft *dr
 static d9_status load(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
     d9_context quiet = *context;
     d9_status status = d9_config_load(&quiet, draft->config, &arm->edits, &arm->config);
-    return status == D9_OK ? D9_OK : refuse(context, arena, draft, status, quiet.message);
+    return status == D9_OK ? D9_OK : fail_at_edit(context, arena, draft, status, quiet.message);
 }
 
 /* ---- published results ---- */
@@ -93,8 +93,8 @@ static const d9_option *published_options(void) {
     return NULL;
 }
 
-/* Gives an arm the published results for its number of epochs: from its rows in the experiment file, or from the
- * configuration if the arm does not change that. */
+/* Gives an arm the published results for its number of epochs: from the arm's rows in the experiment file; if it has no
+ * rows and is not `edited`, from the configuration; otherwise none. */
 static d9_status attach_published(d9_context *context, const d9_draft *draft, bool edited, d9_config *config) {
     d9_status status = D9_OK;
     static const d9_tree none = {.kind = D9_TREE_MAP};
@@ -143,7 +143,7 @@ static const d9_arm *find_arm(const d9_experiment *experiment, const char *name,
     return NULL;
 }
 
-static d9_status refuse_baseline(d9_context *context, const d9_experiment *experiment, const d9_arm *arm) {
+static d9_status reject_baseline(d9_context *context, const d9_experiment *experiment, const d9_arm *arm) {
     enum { NAMES_MAX = 64 };
     const char *names[NAMES_MAX];
     int count = 0;
@@ -156,7 +156,7 @@ static d9_status refuse_baseline(d9_context *context, const d9_experiment *exper
 }
 
 /* Compares all keys, including those that the hash omits, such as title and eval.every. */
-static d9_status same(d9_context *context, const d9_config *a, const d9_config *b, bool *identical) {
+static d9_status compare_configs(d9_context *context, const d9_config *a, const d9_config *b, bool *identical) {
     d9_status status;
     d9_text one, other;
     d9_text_init(context, &one);
@@ -181,7 +181,7 @@ static d9_status find_identical(d9_context *context, d9_experiment *experiment) 
             const d9_arm *other = &experiment->arms[before];
             bool identical;
             if (strcmp(other->config_hash, arm->config_hash) != 0) continue;
-            D9_TRY(same(context, other->config, arm->config, &identical));
+            D9_TRY(compare_configs(context, other->config, arm->config, &identical));
             if (identical) arm->runs_of = before;
         }
     }
@@ -195,7 +195,7 @@ d9_status d9_arms_check(d9_context *context, d9_experiment *experiment) {
         if (find_arm(experiment, arm->name, arm))
             return d9_fail(context, D9_USAGE, "%s: two arms would have the folder %s", experiment->file, arm->name);
         if (arm->baseline && !find_arm(experiment, arm->baseline, arm))
-            return refuse_baseline(context, experiment, arm);
+            return reject_baseline(context, experiment, arm);
     }
     return find_identical(context, experiment);
 }

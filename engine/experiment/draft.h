@@ -30,7 +30,7 @@ D9_MUST_USE d9_status d9_experiment_set_command(d9_context *context, d9_experime
                                                 const char *const *only, int only_count,
                                                 const d9_experiment_options *options);
 
-/* Checks that arm names differ and that every baseline is an arm, and sets `runs_of` of every arm. */
+/* Checks that arm names differ and that every baseline is another arm, and sets `runs_of` of every arm. */
 D9_MUST_USE d9_status d9_arms_check(d9_context *context, d9_experiment *experiment);
 
 /* Adds the arms of an ablation of `base` (configuration and edits). `only` as in d9_experiment_ablation. */

@@ -5,7 +5,7 @@
  *     config: ../configs/dawn94.yaml   # relative to this file
  *     seeds: 5                         # 1 to 5; or a list
  *     set: {train.epochs: 4}           # for every arm, as are with: [TRICK] and without: [TRICK]
- *     arms:                            # if omitted: one arm, the configuration unchanged
+ *     arms:                            # if omitted: one arm without changes of its own
  *       celu: {baseline: relu}
  *       relu: {without: [celu]}        # config, set, with, without, label, baseline, published
  *     grid: {train.epochs: [4, 8]}     # crossed with the arms; applied after their own edits
@@ -71,22 +71,22 @@ D9_MUST_USE d9_status d9_experiment_ablation(d9_context *context, const char *co
                                              d9_experiment **experiment);
 void d9_experiment_free(d9_context *context, d9_experiment *experiment);
 
-/* Number of runs: arms x seeds. */
+/* Number of runs, arms x seeds, including those that d9_experiment_trains excludes. */
 int64_t d9_experiment_runs(const d9_experiment *experiment);
-/* Arm and seed of run `index`; all arms of the first seed come first, so finished runs are balanced over the arms. */
+/* Arm and seed of run `index`. All arms of one seed come before the next seed, so that finished runs are balanced. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
-/* Is the run trained? False: an earlier arm has an identical configuration, and this run is one of its runs. */
+/* True if the run is trained. False: an earlier arm has an identical configuration, and its run serves both arms. */
 bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
-/* The run's folder below `out`; `out` "": the path relative to it. D9_USAGE: the path is too long. */
+/* Writes the run's folder below `out`; `out` "": relative to it. Returns D9_USAGE if the path is too long. */
 D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out,
                                            int64_t index, char folder[D9_RUN_FOLDER_BYTES]);
 
 /* experiment.json as a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experiment *experiment, json_t **object);
-/* Makes `out` and writes experiment.json, keeping arms and seeds that it already lists. If the folder holds another
- * experiment, or an arm has another configuration: D9_USAGE, nothing changed. */
+/* Makes `out` and writes experiment.json, keeping what it already lists. Returns D9_USAGE and changes nothing if the
+ * folder holds another experiment, an arm of the same name with another configuration, or a single run. */
 D9_MUST_USE d9_status d9_experiment_open(d9_context *context, const d9_experiment *experiment, const char *out);
 
 /* ---- runs (experiment/run.c) ---- */
@@ -125,10 +125,10 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
     d9_observer observer;
 } d9_run_options;
 
-/* Trains the run unless it is finished or another process trains it (state RUNNING). A failure of the run itself is
- * recorded in its state. D9_DATA, D9_OUTPUT, interrupts and the folder of another run are returned. `trained`: this
- * call trained it. */
-D9_MUST_USE d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                                const d9_run_options *options, d9_run_state *state, bool *trained);
+/* Trains the run unless it is done, has failed, or another process trains it (D9_RUN_RUNNING). D9_USAGE, D9_DEVICE and
+ * D9_NONFINITE while training are recorded as the run's failure; other failures, interrupts and the folder of another
+ * run are returned. `trained`: this call trained it or tried to. */
+D9_MUST_USE d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                                   const d9_run_options *options, d9_run_state *state, bool *trained);
 
 #endif

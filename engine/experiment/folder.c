@@ -52,7 +52,7 @@ static json_t *value_json(const char *text) {
 }
 
 /* Removes the folders from an absolute path, because records contain no absolute paths. */
-static const char *portable(const char *path) {
+static const char *portable_path(const char *path) {
     const char *slash = strrchr(path, '/');
     return *path == '/' && slash ? slash + 1 : path;
 }
@@ -64,7 +64,7 @@ d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experime
     d9_text text;
     d9_text_init(context, &text);
     d9_text_add(&text, "dawn9 %s ", verb);
-    d9_text_add_shell_word(&text, portable(experiment->file));
+    d9_text_add_shell_word(&text, portable_path(experiment->file));
     for (int i = 0; i < only_count; i++) d9_text_add(&text, "%s%s", i ? "," : " --only ", only[i]);
     for (int i = 0; i < options->edits.count; i++) {
         d9_text_add(&text, " ");
@@ -119,8 +119,8 @@ static d9_status add_arm_json(d9_context *context, const d9_arm *arm, json_t *ar
         json_object_set_new(grid, arm->grid[i].key, value_json(arm->grid[i].value));
     json_t *object =
         json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:f}", "name", arm->name, "label", text_json(arm->label),
-                  "baseline", text_json(arm->baseline), "config", portable(arm->config->path), "edits", edits, "grid",
-                  grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
+                  "baseline", text_json(arm->baseline), "config", portable_path(arm->config->path), "edits", edits,
+                  "grid", grid, "config_hash", arm->config_hash, "epochs", arm->config->train.epochs);
     if (json_object_size(published) > 0) json_object_set(object, "published", published);
     json_decref(published);
     if (arm->trick) {
@@ -154,7 +154,7 @@ d9_status d9_experiment_json(d9_context *context, const d9_experiment *experimen
         "{s:o, s:o, s:s, s:[o], s:f, s:o, s:O, s:O, s:O, s:O}", "title", text_json(experiment->title), "question",
         text_json(experiment->question), "kind", experiment->kind == D9_EXPERIMENT_ABLATION ? "ablation" : "grid",
         "commands", text_json(experiment->command), "target", experiment->arms[0].config->target, "file",
-        text_json(portable(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
+        text_json(portable_path(experiment->file)), "shared", shared, "arms", arms, "seeds", seeds, "runs", runs);
     if (!*object)
         status = d9_fail(context, D9_DEVICE, "the experiment holds text that is not UTF-8, or memory ran out");
 done:
@@ -173,7 +173,7 @@ static const char *string_at(const json_t *object, const char *key) {
 }
 
 /* Compares one or two keys of objects; without keys, whole items. */
-static bool equal(const json_t *one, const json_t *other, const char *const keys[2]) {
+static bool keys_equal(const json_t *one, const json_t *other, const char *const keys[2]) {
     bool all = keys[0] || json_equal(one, other);
     for (int k = 0; k < 2 && keys[k]; k++)
         all = all && json_equal(json_object_get(one, keys[k]), json_object_get(other, keys[k]));
@@ -181,16 +181,16 @@ static bool equal(const json_t *one, const json_t *other, const char *const keys
 }
 
 /* Finds the item of the list that equals `like` in these keys; NULL: none. */
-static json_t *find_same(const json_t *list, const char *const keys[2], const json_t *like) {
+static json_t *find_equal(const json_t *list, const char *const keys[2], const json_t *like) {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item) if (equal(item, like, keys)) return item;
+    json_array_foreach(list, i, item) if (keys_equal(item, like, keys)) return item;
     return NULL;
 }
 
 static const char *const by_name[2] = {"name"}, *const by_run[2] = {"arm", "seed"}, *const whole[2] = {0};
 
-/* D9_USAGE if the folder holds another experiment, or an arm of this name with another configuration. */
+/* Returns D9_USAGE if the title, kind or an arm's configuration in `held`, experiment.json, differs from `wanted`. */
 static d9_status check_held(d9_context *context, const char *out, const json_t *held, const json_t *wanted) {
     static const char *const keys[] = {"title", "kind"};
     size_t i;
@@ -201,7 +201,7 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
                            "%s: holds another experiment (%s \"%s\", not \"%s\"); give another --out", out, keys[k],
                            string_at(held, keys[k]), string_at(wanted, keys[k]));
     json_array_foreach(json_object_get(held, "arms"), i, arm) {
-        const json_t *mine = find_same(json_object_get(wanted, "arms"), by_name, arm);
+        const json_t *mine = find_equal(json_object_get(wanted, "arms"), by_name, arm);
         if (!mine || strcmp(string_at(mine, "config_hash"), string_at(arm, "config_hash")) == 0) continue;
         return d9_fail(context, D9_USAGE,
                        "%s: its arm %s has another configuration (%.12s, now %.12s); give another --out, or rename the "
@@ -211,23 +211,23 @@ static d9_status check_held(d9_context *context, const char *out, const json_t *
     return D9_OK;
 }
 
-/* Keeps arms, runs and seeds that experiment.json already lists. */
+/* Appends to the list of `wanted` the items of the same list of `held` that it lacks. */
 static void keep_earlier(const json_t *held, json_t *wanted, const char *list, const char *const keys[2]) {
     size_t i;
     json_t *item, *kept = json_object_get(wanted, list);
     json_array_foreach(json_object_get(held, list), i, item) {
-        if (!find_same(kept, keys, item)) json_array_append(kept, item);
+        if (!find_equal(kept, keys, item)) json_array_append(kept, item);
     }
 }
 
-/* Keeps earlier commands, in front of the new one. */
+/* Puts the commands of `held` in front of those of `wanted`, each once. */
 static void keep_commands(const json_t *held, json_t *wanted) {
     size_t i;
     json_t *item, *all = json_array();
     const json_t *earlier = json_object_get(held, "commands");
     json_array_foreach(earlier, i, item) json_array_append(all, item);
     json_array_foreach(json_object_get(wanted, "commands"), i, item) {
-        if (!find_same(all, whole, item)) json_array_append(all, item);
+        if (!find_equal(all, whole, item)) json_array_append(all, item);
     }
     json_object_set_new(wanted, "commands", all);
 }
@@ -284,8 +284,8 @@ static d9_status wait_for_lock(d9_context *context, const char *path, int *lock)
     }
 }
 
-/* A run's folder is rejected, because its files would mix with the experiment's. */
-static d9_status refuse_run(d9_context *context, d9_arena *arena, const char *out) {
+/* Rejects the folder of a single run, because its files would mix with the experiment's. */
+static d9_status reject_run_folder(d9_context *context, d9_arena *arena, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json"};
     d9_status status = D9_OK;
     char *path;
@@ -311,7 +311,7 @@ d9_status d9_experiment_open(d9_context *context, const d9_experiment *experimen
     if (held)
         D9_TRY(check_held(context, out, held, wanted));
     else
-        D9_TRY(refuse_run(context, &arena, out));
+        D9_TRY(reject_run_folder(context, &arena, out));
     D9_TRY(d9_directory_make(context, out));
     D9_TRY(wait_for_lock(context, lock_path, &lock));
     D9_TRY(merge_and_write(context, out, path, wanted));

@@ -18,7 +18,7 @@ static d9_status allocate_seeds(d9_context *context, d9_experiment *experiment, 
     return status;
 }
 
-d9_status d9_seeds_count(d9_context *context, d9_experiment *experiment, int64_t count) {
+d9_status d9_seeds_set_first(d9_context *context, d9_experiment *experiment, int64_t count) {
     int64_t *seeds;
     d9_status status = allocate_seeds(context, experiment, count, &seeds);
     for (int64_t i = 0; status == D9_OK && i < count; i++) seeds[i] = i + 1;
@@ -45,18 +45,18 @@ done:
 d9_status d9_spec_seeds(d9_spec *spec, int64_t instead) {
     const d9_tree *node = d9_tree_find(spec->root, "seeds");
     int64_t count = 5;
-    if (instead) return d9_seeds_count(spec->context, spec->experiment, instead);
+    if (instead) return d9_seeds_set_first(spec->context, spec->experiment, instead);
     if (node && node->kind == D9_TREE_LIST) return list_seeds(spec, node);
     if (node && (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, &count) || count < 1 ||
                  count > D9_RUNS_MAX))
         return d9_tree_fail(spec->context, node, "must be a number of seeds (1 to %d), or a list of seeds",
                             D9_RUNS_MAX);
-    return d9_seeds_count(spec->context, spec->experiment, count);
+    return d9_seeds_set_first(spec->context, spec->experiment, count);
 }
 
 /* ---- the grid ---- */
 
-void d9_spec_name(char *text) {
+void d9_spec_folder_name(char *text) {
     char *put = text;
     for (const char *at = text; *at; at++) {
         if (strchr(" []{}\"'", *at)) continue;
@@ -108,7 +108,7 @@ static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *val
     const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
     *row = (d9_grid_point){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
-    d9_spec_name(tidy);
+    d9_spec_folder_name(tidy);
     d9_text_add(name, ",%s=%s", axis->key, tidy);
     d9_text_add(label, ", %s %s", dot ? dot + 1 : axis->key, text);
 done:

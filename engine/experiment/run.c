@@ -28,12 +28,12 @@ static const char *path_in(const run *self, const char *name, char path[PATH_BYT
     return path;
 }
 
-static bool has(const run *self, const char *name) {
+static bool has_file(const run *self, const char *name) {
     char path[PATH_BYTES];
     return d9_file_exists(self->context, path_in(self, name, path));
 }
 
-static void remove_in(const run *self, const char *name) {
+static void remove_file(const run *self, const char *name) {
     char path[PATH_BYTES];
     self->context->system->remove(self->context->system->user, path_in(self, name, path));
 }
@@ -54,11 +54,11 @@ const char *d9_run_kind_name(d9_run_kind kind) {
 
 /* ---- state ---- */
 
-/* Reads a JSON file of the run. *object is NULL if the file is missing or truncated. */
+/* Reads a JSON file of the run. *object is NULL if the file is missing or not JSON, for example truncated. */
 static d9_status read_json(const run *self, const char *name, json_t **object) {
     char path[PATH_BYTES];
     *object = NULL;
-    return has(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
+    return has_file(self, name) ? d9_json_read(self->context, path_in(self, name, path), object, NULL) : D9_OK;
 }
 
 /* Sets `state` from result.json if it exists; `damaged`: it exists but has no configuration hash or seed. */
@@ -70,7 +70,7 @@ static d9_status read_result(const run *self, d9_run_state *state, bool *damaged
     D9_TRY(read_json(self, "result.json", &result));
     const char *hash = json_string_value(json_object_get(result, "config_hash"));
     const json_t *seed = json_object_get(result, "seed");
-    *damaged = has(self, "result.json") && (!hash || !json_is_integer(seed));
+    *damaged = has_file(self, "result.json") && (!hash || !json_is_integer(seed));
     if (!hash || *damaged) goto done;
     if (strcmp(hash, self->arm->config_hash) != 0 || json_integer_value(seed) != self->seed)
         D9_TRY(d9_fail(self->context, D9_USAGE,
@@ -108,7 +108,7 @@ static d9_status read_state(const run *self, d9_run_state *state, bool *damaged)
     D9_TRY(read_failure(self, state));
     if (d9_lock_is_held(self->context, path_in(self, "lock", path)))
         state->kind = D9_RUN_RUNNING;
-    else if (state->kind == D9_RUN_WAITING && (has(self, "config.yaml") || has(self, "lock")))
+    else if (state->kind == D9_RUN_WAITING && (has_file(self, "config.yaml") || has_file(self, "lock")))
         state->kind = D9_RUN_STOPPED;
 done:
     return status;
@@ -125,7 +125,7 @@ d9_status d9_run_read_state(d9_context *context, const d9_experiment *experiment
 d9_status d9_run_forget_failure(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index) {
     run self;
     d9_status status = find_run(context, experiment, out, index, &self);
-    if (status == D9_OK && has(&self, "failure.json")) remove_in(&self, "failure.json");
+    if (status == D9_OK && has_file(&self, "failure.json")) remove_file(&self, "failure.json");
     return status;
 }
 
@@ -186,9 +186,9 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     return D9_OK;
 }
 
-/* Continues from the checkpoint. If that is unusable (of another precision, for example), the run starts again. */
+/* Continues from the checkpoint; starts again if it is missing or unusable, or if result.json is damaged. */
 static d9_status train_or_resume(const run *self, const d9_run_options *options, bool damaged, d9_run_state *state) {
-    if (damaged || !has(self, "checkpoint.safetensors")) return train(self, options, false, state);
+    if (damaged || !has_file(self, "checkpoint.safetensors")) return train(self, options, false, state);
     d9_status status = train(self, options, true, state);
     if (status != D9_USAGE && status != D9_DATA) return status;
     d9_log(self->context, D9_LOG_WARNING, "%s; the run starts again", self->context->message);
@@ -207,14 +207,14 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
 }
 
 /* The caller holds the lock. Reads the state again, because it may have changed before the lock was taken. */
-static d9_status do_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
+static d9_status train_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     bool damaged, finished;
     const d9_config config = run_config(self);
-    d9_record_sweep(self->context, self->folder);
+    d9_record_remove_partial(self->context, self->folder);
     D9_TRY(read_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) {
-        if (self->experiment->keep != D9_KEEP_ALL) remove_in(self, "checkpoint.safetensors");
+        if (self->experiment->keep != D9_KEEP_ALL) remove_file(self, "checkpoint.safetensors");
         goto done;
     }
     D9_TRY(read_failure(self, state));
@@ -228,8 +228,8 @@ done:
     return status;
 }
 
-d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
-                    const d9_run_options *options, d9_run_state *state, bool *trained) {
+d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                       const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
     run self;
     char path[PATH_BYTES] = "";
@@ -240,14 +240,14 @@ d9_status d9_run_do(d9_context *context, const d9_experiment *experiment, const 
     D9_TRY(read_state(&self, state, &damaged));
     path_in(&self, "lock", path);
     if (state->kind == D9_RUN_RUNNING) goto done;
-    if ((state->kind == D9_RUN_DONE || state->kind == D9_RUN_FAILED) && !has(&self, "lock")) goto done;
+    if ((state->kind == D9_RUN_DONE || state->kind == D9_RUN_FAILED) && !has_file(&self, "lock")) goto done;
     D9_TRY(d9_directory_make(context, self.folder));
     D9_TRY(d9_lock_take(context, path, &lock));
     if (lock < 0) {
         state->kind = D9_RUN_RUNNING;
         goto done;
     }
-    status = do_locked(&self, options, state, trained);
+    status = train_locked(&self, options, state, trained);
 done:
     d9_lock_free(context, path, lock);
     return status;

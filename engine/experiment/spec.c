@@ -1,4 +1,4 @@
-/* Reads an experiment file into drafts and expands them: arms x grid. The keys are listed in experiment.h. */
+/* Reads an experiment file (example: experiment.h) into drafts and expands them: arms x grid. */
 #include "config/values.h"
 #include "core/installed.h"
 #include "core/system.h"
@@ -38,8 +38,8 @@ static const char *const arm_others[] = {"set", "with", "without", "published", 
 
 /* ---- paths ---- */
 
-/* The file's name without its extension. */
-static d9_status stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
+/* The file's name without folder and extension. */
+static d9_status file_stem(d9_context *context, d9_arena *arena, const char *path, const char **name) {
     const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path, *dot = strrchr(start, '.');
     char *made;
     d9_status status = d9_arena_format(context, arena, &made, "%.*s",
@@ -50,8 +50,8 @@ static d9_status stem(d9_context *context, d9_arena *arena, const char *path, co
 
 /* ---- edits ---- */
 
-static d9_status read_words(d9_spec *spec, const d9_tree *map, const char *key, d9_config_edit_kind kind,
-                            d9_config_edits *edits) {
+static d9_status read_tricks(d9_spec *spec, const d9_tree *map, const char *key, d9_config_edit_kind kind,
+                             d9_config_edits *edits) {
     d9_status status = D9_OK;
     const d9_tree *list = d9_tree_find(map, key);
     if (!list) return D9_OK;
@@ -70,8 +70,8 @@ done:
 static d9_status read_edits(d9_spec *spec, const d9_tree *map, d9_config_edits *edits) {
     d9_status status = D9_OK;
     const d9_tree *set = d9_tree_find(map, "set");
-    D9_TRY(read_words(spec, map, "with", D9_EDIT_WITH, edits));
-    D9_TRY(read_words(spec, map, "without", D9_EDIT_WITHOUT, edits));
+    D9_TRY(read_tricks(spec, map, "with", D9_EDIT_WITH, edits));
+    D9_TRY(read_tricks(spec, map, "without", D9_EDIT_WITHOUT, edits));
     if (set && set->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(spec->context, set, "needs a map of keys, like {train.epochs: 10}"));
     for (const d9_tree *node = set ? set->first : NULL; node; node = node->next)
@@ -148,8 +148,8 @@ static d9_status read_arms(d9_spec *spec) {
     if (!arms) {
         if (!spec->head.config) D9_TRY(d9_tree_fail(spec->context, spec->root, "config or arms must be given"));
         d9_tree *made;
-        D9_TRY(stem(spec->context, spec->arena, spec->head.config, &name));
-        d9_spec_name((char *)name);
+        D9_TRY(file_stem(spec->context, spec->arena, spec->head.config, &name));
+        d9_spec_folder_name((char *)name);
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, NULL, &made));
         D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &spec->root->place, name, &lone));
         d9_tree_append(made, lone);
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* Reads `ablate: all` or a list of tricks. */
+/* Reads `ablate`, "all" or a list of tricks, and makes the arms. */
 static d9_status read_ablation(d9_spec *spec, const d9_tree *ablate) {
     d9_status status = D9_OK;
     d9_draft base = {.node = d9_tree_find(spec->root, "config")};
@@ -193,7 +193,7 @@ done:
 /* ---- file ---- */
 
 /* Rejects a configuration file given as an experiment. */
-static d9_status refuse_configuration(d9_spec *spec) {
+static d9_status reject_configuration(d9_spec *spec) {
     static const char *const keys[] = {"base", "model", "tricks", "train"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(spec->root, keys[i]);
@@ -209,14 +209,14 @@ static d9_status read_root(d9_spec *spec, const d9_experiment_options *options) 
     d9_status status;
     d9_experiment *experiment = spec->experiment;
     const d9_tree *ablate;
-    D9_TRY(refuse_configuration(spec));
+    D9_TRY(reject_configuration(spec));
     D9_TRY(d9_values_bind(spec->context, spec->arena, spec->root, &(d9_binding){head_options, &spec->head}, 1,
                           head_others));
     experiment->title = spec->head.title;
     experiment->question = spec->head.question;
     experiment->keep = spec->head.keep;
     experiment->checkpoint_every = spec->head.checkpoint_every;
-    if (!experiment->title) D9_TRY(stem(spec->context, spec->arena, experiment->file, &experiment->title));
+    if (!experiment->title) D9_TRY(file_stem(spec->context, spec->arena, experiment->file, &experiment->title));
     D9_TRY(d9_spec_seeds(spec, options->seeds));
     D9_TRY(read_shared(spec, options));
     D9_TRY(d9_spec_grid(spec));
@@ -236,7 +236,7 @@ static d9_status read_file(d9_context *context, const char *path, uint8_t **byte
     return status == D9_OK ? D9_OK : d9_fail(context, status == D9_DATA ? D9_USAGE : status, "%s", quiet.message);
 }
 
-static d9_status make(d9_context *context, const char *file, d9_experiment **experiment) {
+static d9_status make_experiment(d9_context *context, const char *file, d9_experiment **experiment) {
     char *copy;
     d9_status status = D9_ALLOCATE(context, 1, "the experiment", experiment);
     if (status != D9_OK) return status;
@@ -251,7 +251,7 @@ d9_status d9_experiment_load(d9_context *context, const char *path, const d9_exp
     uint8_t *bytes = NULL;
     size_t size;
     d9_tree *root;
-    D9_TRY(make(context, path, experiment));
+    D9_TRY(make_experiment(context, path, experiment));
     d9_arena *arena = &(*experiment)->arena;
     D9_TRY(read_file(context, path, &bytes, &size));
     D9_TRY(d9_tree_parse(context, arena, &(d9_place){.source = (*experiment)->file, .line = 1}, (char *)bytes, size,
@@ -275,13 +275,13 @@ d9_status d9_experiment_ablation(d9_context *context, const char *config, const 
     const char *name;
     char *title;
     d9_draft base = {0};
-    D9_TRY(make(context, config, experiment));
+    D9_TRY(make_experiment(context, config, experiment));
     d9_arena *arena = &(*experiment)->arena;
-    D9_TRY(stem(context, arena, config, &name));
+    D9_TRY(file_stem(context, arena, config, &name));
     D9_TRY(d9_arena_format(context, arena, &title, "ablate-%s", name));
     (*experiment)->title = title;
     (*experiment)->question = "What does each trick contribute?";
-    D9_TRY(d9_seeds_count(context, *experiment, options->seeds ? options->seeds : 5));
+    D9_TRY(d9_seeds_set_first(context, *experiment, options->seeds ? options->seeds : 5));
     base.config = (*experiment)->file;
     D9_TRY(d9_draft_share(context, arena, &base.edits, &options->edits));
     D9_TRY(d9_ablation_arms(context, &base, only, only_count, *experiment));

@@ -29,12 +29,12 @@ typedef struct d9_spec {
 } d9_spec;
 
 /* Sets the seeds 1 to `count`. */
-D9_MUST_USE d9_status d9_seeds_count(d9_context *context, d9_experiment *experiment, int64_t count);
-/* Reads the file's `seeds`, a number or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
+D9_MUST_USE d9_status d9_seeds_set_first(d9_context *context, d9_experiment *experiment, int64_t count);
+/* Reads the file's `seeds`, a number (default 5) or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
 D9_MUST_USE d9_status d9_spec_seeds(d9_spec *spec, int64_t instead);
 
 /* Makes `text` a valid folder name: removes spaces, brackets and quotes; slashes, colons and the like become dashes. */
-void d9_spec_name(char *text);
+void d9_spec_folder_name(char *text);
 
 /* Reads the key `grid` of the file into spec->grid. */
 D9_MUST_USE d9_status d9_spec_grid(d9_spec *spec);

@@ -1,8 +1,8 @@
 /* The loop over the runs of an experiment.
  *
- * Every process goes over all runs and trains each one that is neither finished nor locked. Processes share only the
- * lock files in the run folders, so workers, a second command and another machine on the same file system cooperate. A
- * process that finds only locked runs waits, and takes over the run of a process that was killed. */
+ * Every process goes over the runs of its shard and trains each that is not done, failed or locked. Processes share
+ * only the lock files in the run folders, so workers, a second command and another machine on the same file system
+ * cooperate. A process that finds only locked runs waits, and takes over the run of a process that was killed. */
 #include "experiment/work.h"
 #include "backends/backend.h"
 #include "core/system.h"
@@ -22,7 +22,7 @@ static void pause_seconds(double seconds) {
     nanosleep(&time, NULL); /* a signal may end it early; callers loop */
 }
 
-static d9_status interrupted(d9_context *context, int number) {
+static d9_status fail_interrupted(d9_context *context, int number) {
     d9_context_clear(context);
     return d9_fail(context, (d9_status)(128 + number),
                    "interrupted: finished runs are kept; repeat the command to continue");
@@ -48,14 +48,14 @@ static void on_step(void *user, const d9_program *program, int64_t step, double 
     self->options->observer.step(self->options->observer.user, self->index, program, step, loss);
 }
 
-static d9_status do_one(worker *self, int64_t index) {
+static d9_status train_run(worker *self, int64_t index) {
     d9_status status;
     d9_run_state state;
     bool trained;
     const d9_work_observer *observer = &self->options->observer;
     const double start = d9_clock_now();
     self->index = index;
-    D9_TRY(d9_run_do(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
+    D9_TRY(d9_run_train(self->context, self->experiment, self->out, index, &self->run, &state, &trained));
     self->ended[index] = state.kind == D9_RUN_DONE || state.kind == D9_RUN_FAILED;
     self->any_running = self->any_running || state.kind == D9_RUN_RUNNING;
     if (!trained) goto done;
@@ -71,29 +71,29 @@ static d9_status pass_over_runs(worker *self) {
     const volatile sig_atomic_t *interrupt = self->run.interrupt;
     self->any_running = self->any_trained = false;
     for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++) {
-        if (interrupt && *interrupt) return interrupted(self->context, *interrupt);
+        if (interrupt && *interrupt) return fail_interrupted(self->context, *interrupt);
         if (!d9_experiment_trains(self->experiment, i)) continue;
-        if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(do_one(self, i));
+        if (!self->ended[i] && d9_work_has(self->options, i)) D9_TRY(train_run(self, i));
     }
 done:
-    if (d9_status_is_interrupt(status)) return interrupted(self->context, (int)status - 128);
+    if (d9_status_is_interrupt(status)) return fail_interrupted(self->context, (int)status - 128);
     return status;
 }
 
 /* Divides the machine's threads among the workers, for configurations that do not set threads. */
-static d9_status share_threads(d9_context *context, int worker_count, int64_t *threads) {
+static d9_status divide_threads(d9_context *context, int worker_count, int64_t *threads) {
     d9_device_info info;
     const d9_status status = d9_backend_describe(context, "reference", 0, &info);
     if (status == D9_OK) *threads = info.threads > worker_count ? info.threads / worker_count : 1;
     return status;
 }
 
-static d9_status work(worker *self) {
+static d9_status train_runs(worker *self) {
     d9_status status;
-    double pause = 0.025; /* doubled before first use */
+    double pause = 0.025; /* seconds; doubled, up to 1, after each pass that trained nothing */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)
-        D9_TRY(share_threads(self->context, self->options->worker_count, &self->run.threads_default));
+        D9_TRY(divide_threads(self->context, self->options->worker_count, &self->run.threads_default));
     D9_TRY(D9_ALLOCATE(self->context, d9_experiment_runs(self->experiment), "the runs", &self->ended));
     for (;;) {
         D9_TRY(pass_over_runs(self));
@@ -130,13 +130,13 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     if (getppid() != parent) raise(SIGTERM);
     self->run.process_start = 0;
     if (self->options->devices) setenv("CUDA_VISIBLE_DEVICES", self->options->devices[index], 1);
-    d9_status status = work(self);
+    d9_status status = train_runs(self);
     if (status != D9_OK) report_error(pool);
     return status;
 }
 
 /* Forwards a signal with sigqueue, so a worker can distinguish it from a second Ctrl-C of the terminal. */
-static void forward(const worker_pool *pool, int number) {
+static void forward_signal(const worker_pool *pool, int number) {
     for (int i = 0; i < pool->started; i++)
         if (pool->pids[i] > 0) sigqueue(pool->pids[i], number, (union sigval){0});
 }
@@ -153,7 +153,7 @@ static d9_status wait_for_all(worker_pool *pool) {
         int state;
         pid_t ended = waitpid(-1, &state, WNOHANG);
         if (ended <= 0) {
-            if (interrupt && *interrupt && ++waited == FORWARD_AFTER) forward(pool, *interrupt);
+            if (interrupt && *interrupt && ++waited == FORWARD_AFTER) forward_signal(pool, *interrupt);
             if (observer->waiting && !waited) observer->waiting(observer->user);
             pause_seconds(0.02);
             continue;
@@ -176,13 +176,13 @@ static d9_status take_failure(const worker_pool *pool, d9_status status) {
     if (status == D9_OK && pool->killed == pool->started)
         return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); repeat the command to continue");
     if (status == D9_OK) return D9_OK;
-    if (d9_status_is_interrupt(status)) return interrupted(context, (int)status - 128);
+    if (d9_status_is_interrupt(status)) return fail_interrupted(context, (int)status - 128);
     ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
     message[got > 0 ? strcspn(message, "\n") : 0] = 0;
     return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
 }
 
-static void close_end(const worker_pool *pool, int *end) {
+static void close_pipe_end(const worker_pool *pool, int *end) {
     const d9_system *system = pool->self->context->system;
     if (*end >= 0) system->close(system->user, *end);
     *end = -1;
@@ -206,12 +206,12 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
         pool.pids[pool.started] = child;
     }
     if (pool.started == 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot start a worker process"));
-    close_end(&pool, &pool.pipe[1]);
+    close_pipe_end(&pool, &pool.pipe[1]);
     if (self->run.unsaved_steps) *self->run.unsaved_steps = -1;
     status = take_failure(&pool, wait_for_all(&pool));
 done:
-    close_end(&pool, &pool.pipe[0]);
-    close_end(&pool, &pool.pipe[1]);
+    close_pipe_end(&pool, &pool.pipe[0]);
+    close_pipe_end(&pool, &pool.pipe[1]);
     d9_release(self->context, pool.pids);
     return status;
 }
@@ -220,5 +220,5 @@ d9_status d9_experiment_work(d9_context *context, const d9_experiment *experimen
                              const d9_work_options *options, bool *is_worker) {
     worker self = {.context = context, .experiment = experiment, .out = out, .options = options, .run = options->run};
     *is_worker = false;
-    return options->worker_count > 1 || options->devices ? work_in_processes(&self, is_worker) : work(&self);
+    return options->worker_count > 1 || options->devices ? work_in_processes(&self, is_worker) : train_runs(&self);
 }

@@ -16,7 +16,7 @@ typedef struct d9_work_observer {
 typedef struct d9_work_options {
     int64_t shard, shards;      /* only the packs p of runs with p % shards == shard */
     int64_t pack;               /* number of consecutive runs per pack */
-    int worker_count;           /* number of processes; 1: no workers */
+    int worker_count;           /* number of processes; 1 without `devices`: this process trains */
     const char *const *devices; /* (worker_count): the GPU of each worker, like "2"; NULL: not selected */
     d9_run_options run;         /* `observer` and `threads_default` are set by d9_experiment_work */
     d9_work_observer observer;
@@ -26,7 +26,7 @@ static inline bool d9_work_has(const d9_work_options *options, int64_t index) {
     return index / options->pack % options->shards == options->shard;
 }
 
-/* The first failure or an interrupt (d9_status_is_interrupt) ends the work; finished runs are kept.
+/* Trains the shard's runs. An error or interrupt from d9_run_train ends this process or worker; the first is returned.
  *
  * Worker processes are forked. This function also returns in each worker, with `*is_worker` true: the caller then exits
  * with the status and prints no error, because the parent reports the first one. */

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static d9_shape shape_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+static d9_shape make_shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
     return (d9_shape){rank, {a, b, c, d}};
 }
 
-static d9_status add_slot(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_value value,
-                          d9_value_id *id) {
+static d9_status add_value(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_value value,
+                           d9_value_id *id) {
     int length = snprintf(value.name, sizeof value.name, "%s.%s", role, slot);
     if (length >= (int)sizeof value.name) return d9_fail(context, D9_USAGE, "role %s is too long", role);
     value.producer = D9_NONE;
@@ -19,8 +19,8 @@ static d9_status add_slot(d9_context *context, d9_graph *graph, const char *role
 }
 
 static d9_status add_output(d9_context *context, d9_graph *graph, const char *role, const char *slot, d9_node *node) {
-    return add_slot(context, graph, role, slot, (d9_value){.kind = D9_VALUE_ACTIVATION},
-                    &node->outputs[node->output_count++]);
+    return add_value(context, graph, role, slot, (d9_value){.kind = D9_VALUE_ACTIVATION},
+                     &node->outputs[node->output_count++]);
 }
 
 /* Adds running statistics that start at `start`: 0 for means, 1 for variances. */
@@ -29,7 +29,7 @@ static d9_status add_statistic(d9_context *context, d9_graph *graph, const char 
     d9_value value = {.kind = D9_VALUE_STATISTIC,
                       .buffer = D9_BUFFER_STATE,
                       .init = {.name = "constant", .fill = d9_init_constant, .a = start}};
-    return add_slot(context, graph, role, slot, value, &node->inputs[node->input_count++]);
+    return add_value(context, graph, role, slot, value, &node->inputs[node->input_count++]);
 }
 
 d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *role, const char *slot,
@@ -48,11 +48,11 @@ d9_status d9_edit_parameter(d9_context *context, d9_graph *graph, const char *ro
         value.init = (d9_initializer){.name = "constant", .fill = d9_init_constant, .a = 0};
         break;
     }
-    return add_slot(context, graph, role, slot, value, id);
+    return add_value(context, graph, role, slot, value, id);
 }
 
 /* Last step of every builder: adds the node and infers its output's shape. */
-static d9_status finish(d9_context *context, d9_graph *graph, const char *role, d9_node *node, d9_value_id *y) {
+static d9_status add_node(d9_context *context, d9_graph *graph, const char *role, d9_node *node, d9_value_id *y) {
     d9_status status;
     snprintf(node->role, sizeof node->role, "%s", role);
     D9_TRY(d9_graph_add_node(context, graph, node, NULL));
@@ -73,10 +73,10 @@ d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, 
                         int kernel, int stride, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_CONV, .inputs = {x}, .input_count = 2, .as.conv = {kernel, stride, kernel / 2}};
-    d9_shape shape = shape_of(4, channels, kernel, kernel, graph->values[x].shape.d[3]);
+    d9_shape shape = make_shape(4, channels, kernel, kernel, graph->values[x].shape.d[3]);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
     D9_TRY(add_output(context, graph, role, "out", &node));
-    D9_TRY(finish(context, graph, role, &node, y));
+    D9_TRY(add_node(context, graph, role, &node, y));
 done:
     return status;
 }
@@ -84,7 +84,7 @@ done:
 d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0}};
-    d9_shape shape = shape_of(1, graph->values[x].shape.d[3], 0, 0, 0);
+    d9_shape shape = make_shape(1, graph->values[x].shape.d[3], 0, 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
     D9_TRY(add_statistic(context, graph, role, "running_mean", 0, &node));
@@ -92,59 +92,59 @@ d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, 
     D9_TRY(add_output(context, graph, role, "out", &node));
     D9_TRY(add_output(context, graph, role, "mean", &node));
     D9_TRY(add_output(context, graph, role, "inv_std", &node));
-    D9_TRY(finish(context, graph, role, &node, y));
+    D9_TRY(add_node(context, graph, role, &node, y));
 done:
     return status;
 }
 
 /* Adds the output `ROLE.out` and the node. */
-static d9_status finish_with_output(d9_context *context, d9_graph *graph, const char *role, d9_node node,
-                                    d9_value_id *y) {
+static d9_status add_output_and_node(d9_context *context, d9_graph *graph, const char *role, d9_node node,
+                                     d9_value_id *y) {
     d9_status status;
     D9_TRY(add_output(context, graph, role, "out", &node));
-    D9_TRY(finish(context, graph, role, &node, y));
+    D9_TRY(add_node(context, graph, role, &node, y));
 done:
     return status;
 }
 
 d9_status d9_graph_act(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_node node = {.op = D9_OP_ACT, .inputs = {x}, .input_count = 1, .as.act = {D9_ACT_RELU, 0}};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_pool_attributes pool,
                         d9_value_id *y) {
     d9_node node = {.op = D9_OP_POOL, .inputs = {x}, .input_count = 1, .as.pool = pool};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                              d9_pool_attributes pool, d9_value_id *y) {
     d9_node node = {.op = D9_OP_MEAN_POOL, .inputs = {x}, .input_count = 1, .as.pool = pool};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,
                            d9_value_id *y) {
     d9_node node = {
         .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {p, d9_role_stream(role), false}};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_concat(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
                           d9_value_id *y) {
     d9_node node = {.op = D9_OP_CONCAT, .inputs = {a, b}, .input_count = 2};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_BIAS, .inputs = {x}, .input_count = 2};
-    d9_shape shape = shape_of(1, d9_shape_channels(&graph->values[x].shape), 0, 0, 0);
+    d9_shape shape = make_shape(1, d9_shape_channels(&graph->values[x].shape), 0, 0, 0);
     char name[D9_NAME_SIZE];
     snprintf(name, sizeof name, "%.*s.bias", (int)sizeof name - 6, role);
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[1]));
-    D9_TRY(finish_with_output(context, graph, name, node, y));
+    D9_TRY(add_output_and_node(context, graph, name, node, y));
 done:
     return status;
 }
@@ -152,13 +152,13 @@ done:
 d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
                        d9_value_id *y) {
     d9_node node = {.op = D9_OP_ADD, .inputs = {a, b}, .input_count = 2};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double factor,
                          d9_value_id *y) {
     d9_node node = {.op = D9_OP_SCALE, .inputs = {x}, .input_count = 1, .as.scale = {factor}};
-    return finish_with_output(context, graph, role, node, y);
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t outputs,
@@ -166,9 +166,9 @@ d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role
     d9_status status;
     d9_node node = {.op = D9_OP_LINEAR, .inputs = {x}, .input_count = 2};
     const d9_shape *in = &graph->values[x].shape;
-    d9_shape shape = shape_of(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
+    d9_shape shape = make_shape(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
-    D9_TRY(finish_with_output(context, graph, role, node, y));
+    D9_TRY(add_output_and_node(context, graph, role, node, y));
 done:
     return status;
 }
@@ -179,7 +179,7 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
                        .kind = D9_VALUE_ACTIVATION,
                        .type = D9_I32,
                        .producer = D9_NONE,
-                       .shape = shape_of(1, graph->values[logits].shape.d[0], 0, 0, 0)};
+                       .shape = make_shape(1, graph->values[logits].shape.d[0], 0, 0, 0)};
     D9_TRY(d9_graph_add_value(context, graph, &labels, &graph->labels));
     d9_node node = {.op = D9_OP_LOSS,
                     .inputs = {logits, graph->labels},
@@ -187,7 +187,7 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
                     .as.loss = {.share = {D9_NONE, 1}, .weights = D9_NONE}};
     graph->logits = logits;
     graph->classes = graph->values[logits].shape.d[1];
-    D9_TRY(finish_with_output(context, graph, "loss", node, &graph->loss));
+    D9_TRY(add_output_and_node(context, graph, "loss", node, &graph->loss));
 done:
     return status;
 }

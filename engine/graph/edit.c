@@ -29,7 +29,7 @@ bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_i
     return false;
 }
 
-/* Makes every consumer of `from`, except node `except`, read `to` instead. */
+/* Makes every consumer of `from` except node `except`, and the graph's logits, read `to` instead. */
 static void redirect(d9_graph *graph, d9_value_id from, d9_value_id to, d9_node_id except) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
         for (int i = 0; n != except && i < graph->nodes[n].input_count; i++)

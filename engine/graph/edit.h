@@ -10,8 +10,8 @@
  *   for (n = d9_edit_next(g, op, 0); n != D9_NONE; n = d9_edit_next(g, op, n + 1)) */
 d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from);
 
-/* Finds the next chain ops[0] -> ops[1] -> ... whose first node is at or after `from` and in which every value has a
- * single consumer. Fills nodes[count]; false at the end. */
+/* Finds the next chain ops[0] -> ops[1] -> ... whose first node is at or after `from` and in which the output of each
+ * node but the last has a single consumer. Fills nodes[count]; false if there is none. */
 bool d9_edit_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes);
 
 /* Exchanges two neighbours of a chain: first -> second becomes second -> first. Both must have one data input and one

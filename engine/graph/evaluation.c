@@ -1,7 +1,7 @@
 /* Builds the evaluation graph from the forward graph. */
 #include "graph/op.h"
 
-/* Removes node n; consumers of its output 0 read its input 0 instead. */
+/* Removes node n; consumers of its output 0, and the graph's logits, read its input 0 instead. */
 static void bypass(d9_graph *graph, d9_node_id n) {
     const d9_value_id x = graph->nodes[n].inputs[0], y = graph->nodes[n].outputs[0];
     d9_graph_remove_node(graph, n);

@@ -78,8 +78,8 @@ done:
 static d9_status differentiate(d9_gradients *g, const d9_node *forward) {
     const d9_op_info *info = d9_op_info_of(forward->op);
     const d9_value_id y = forward->outputs[0];
-    if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* the loss does not depend on y */
-    if (y == g->graph->image) return D9_OK;                       /* the image is an input: nothing lies before it */
+    if (y != g->graph->loss && g->of[y] == D9_NONE) return D9_OK; /* no gradient reaches y */
+    if (y == g->graph->image) return D9_OK; /* the node that makes the image is not differentiated */
     if (info->gradient) return info->gradient(g, forward, g->of[y]);
     return d9_fail(g->context, D9_USAGE, "%s: %s has no gradient", forward->role, d9_op_name(forward->op));
 }

@@ -19,7 +19,7 @@ size_t d9_type_bytes(d9_type type);
 const char *d9_type_name(d9_type type); /* "f64", "f32", "bf16", "f16", "i32", "u8" */
 
 typedef struct d9_shape {
-    int rank;     /* 1 to 4 */
+    int rank;     /* 1 to 4; 0: not yet inferred */
     int64_t d[4]; /* row-major, last dimension contiguous */
 } d9_shape;
 int64_t d9_shape_count(const d9_shape *shape); /* elements */
@@ -30,17 +30,17 @@ typedef int d9_value_id; /* index into graph->values; D9_NONE: absent */
 typedef int d9_node_id;  /* index into graph->nodes */
 enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D9_MAX_ACCUMULATORS = 8 };
 
-/* The buffer that holds a value. step/program.h computes the buffers' sizes, a backend allocates them. */
+/* The buffer that holds a value. step/layout.c computes the buffers' sizes, a backend allocates them. */
 typedef enum d9_buffer {
     D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
     D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
     D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set */
-    D9_BUFFER_LABELS,       /* i32 (count) */
+    D9_BUFFER_LABELS,       /* i32 (count) of the training set */
     D9_BUFFER_EVAL_IMAGES,  /* u8 (count, H, W, C) of the test set */
     D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
-    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): fixed draws for test-time augmentation views */
-    D9_BUFFER_EVAL_ORDER,   /* i32 (batch) */
+    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
+    D9_BUFFER_EVAL_ORDER,   /* i32 (batch): the indices of the evaluated test images */
     D9_BUFFER_TABLE,        /* master type (channels, 256): normalised value of each byte */
     D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
@@ -61,7 +61,7 @@ typedef enum d9_value_kind {
 /* Kind of a parameter, by which parameter groups select. Per-channel scales and biases are not weights. */
 typedef enum d9_parameter_kind { D9_WEIGHT, D9_NORM_SCALE, D9_BIAS } d9_parameter_kind;
 
-/* Initialisers run in phases; each phase is a separate segment of the run's timeline. */
+/* Initialisers that read the training images run after the others and are timed separately. */
 typedef enum d9_init_phase { D9_INIT_PLAIN, D9_INIT_FROM_IMAGES, D9_INIT_PHASES } d9_init_phase;
 
 struct d9_init_site;
@@ -74,7 +74,7 @@ typedef struct d9_initializer {
     /* Lets a trick change the values that `fill` wrote; NULL: no change. */
     d9_status (*adjust)(d9_context *context, const struct d9_initializer *self, const struct d9_init_site *site,
                         double *values, int64_t count);
-    double a, b; /* arguments of `fill`: the bound, the constant, or as the trick defines them */
+    double a, b; /* arguments of `fill`, for example the bound of "uniform" (graph/init.h); tricks define their own */
     d9_init_phase phase;
     const void *options; /* options of the trick that set fill or adjust */
 } d9_initializer;
@@ -84,7 +84,7 @@ typedef struct d9_value {
     d9_value_kind kind;
     d9_type type;
     d9_shape shape;
-    d9_node_id producer; /* D9_NONE for parameters and stored values */
+    d9_node_id producer; /* node that writes an activation or the logits; D9_NONE for other values */
     d9_buffer buffer;
     int64_t offset;      /* in bytes from the start of the buffer; set by graph/memory.c and step/layout.c */
     d9_initializer init; /* for parameters and statistics */
@@ -214,7 +214,7 @@ D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d
 
 /* ---- building blocks for model files. From d9_graph_conv on, each infers shapes; x, a, b and y are values ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
-/* Returns the value with the name of `wanted`; adds it, without a producer, if there is none. */
+/* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
                                            d9_value_id *id);
 D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, const d9_node *node, d9_node_id *id);
@@ -261,10 +261,11 @@ D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
 /* ---- queries ---- */
-d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name);            /* D9_NONE if there is none */
-int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first); /* reads; `first` may be NULL */
+d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name); /* D9_NONE if there is none */
+/* Number of node inputs that read `value`; `first`, if not NULL, gets the first of these nodes. */
+int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first);
 d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it was cast from */
-d9_node_id d9_graph_classifier(const d9_graph *graph); /* the linear layer that computes the logits; D9_NONE: none */
+d9_node_id d9_graph_classifier(const d9_graph *graph); /* the last linear layer before the logits; D9_NONE: none */
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* number of ghost groups of a norm node */
 

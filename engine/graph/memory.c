@@ -1,5 +1,5 @@
-/* Scratch memory plan: a value lives from the node that writes it to the last node that reads it. First fit in node
- * order, 64-byte aligned; blocks are sorted by offset, so that one pass finds a gap. */
+/* Scratch memory plan: a value lives from the node that writes it to the last node that reads it, and longest_rule - 1
+ * nodes longer. First fit in node order, 64-byte aligned; blocks are sorted by offset, so that one pass finds a gap. */
 #include "core/system.h"
 #include "graph/passes.h"
 

@@ -16,7 +16,7 @@ typedef struct d9_onnx_writer {
     void (*integer)(struct d9_onnx_writer *self, const char *name, int64_t value);
     void (*real)(struct d9_onnx_writer *self, const char *name, double value);
     void (*end)(struct d9_onnx_writer *self);
-    /* Adds a constant to the model; count 0: a scalar. */
+    /* Adds a constant to the model: one number per channel; count 0: a scalar, *values. */
     void (*constant)(struct d9_onnx_writer *self, const char *name, const double *values, int64_t count);
     /* Adds a constant list of integers, such as axes, which are inputs instead of attributes since opset 13. */
     void (*integer_constant)(struct d9_onnx_writer *self, const char *name, const int64_t *values, size_t count);

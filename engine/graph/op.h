@@ -16,7 +16,7 @@ typedef struct d9_op_info {
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
     bool update;         /* updates a group's parameters from gradients; only tail nodes follow updates in a step */
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
-    bool batch;          /* makes the batch from the dataset; these nodes are the first part of a step */
+    bool batch;          /* makes the batch from the dataset: draws, images, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
     bool convolution;    /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
     bool exact;          /* all backends compute identical bits */
@@ -47,7 +47,7 @@ D9_MUST_USE d9_status d9_op_check(d9_context *context, const d9_node *node);
 
 /* ---- shape and type functions that several operations share ---- */
 
-/* For operations whose nodes are created with output shapes and types: gradients, updates, the batch. */
+/* For operations whose nodes are created with output shapes and types: the batch, gradients, metrics, updates, tail. */
 #define D9_PRESET_OUTPUTS .shape = d9_shape_preset, .type = d9_type_preset
 d9_status d9_shape_preset(d9_context *context, d9_graph *graph, const d9_node *node);
 d9_status d9_shape_same(d9_context *context, d9_graph *graph, const d9_node *node); /* output 0 gets input 0's shape */

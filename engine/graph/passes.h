@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 
 /* A precision consists of the type in which activations and weights are computed, and the master type of parameters,
- * statistics, gradients, logits and loss. tf32 stores f32; only convolutions and linear layers may round their
+ * their gradients, statistics, logits and loss. tf32 stores f32; only convolutions and linear layers may round their
  * factors to 10 bits after the leading one, as tensor cores do, with f32 sums. */
 typedef struct d9_precision {
     const char *name; /* "f64", "f32", "tf32", "bf16", "fp16" */
@@ -16,8 +16,8 @@ enum { D9_PRECISION_F64, D9_PRECISION_F32, D9_PRECISION_TF32, D9_PRECISION_BF16,
 const d9_precision *d9_precision_at(int index);          /* in the order of the enum */
 const d9_precision *d9_precision_find(const char *name); /* NULL if unknown */
 
-/* Gives every value its type and inserts a cast for each weight that is computed in a narrower type. No other code
- * chooses types: later passes and all backends use these. */
+/* Gives every value of a forward graph its type and inserts a cast for each weight that is computed in a narrower type.
+ * Later passes derive their values' types from these, and backends use them unchanged. */
 D9_MUST_USE d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision);
 
 /* Appends the backward nodes of the summed loss. Each trainable parameter P gets a value "P.grad" in
@@ -27,8 +27,8 @@ D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph, b
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE if the parameter is frozen */
 
 /* Builds the evaluation graph from a forward graph before precision and gradients: norms use their running statistics,
- * the loss is removed, logits are written to D9_BUFFER_LOGITS. Parameters and statistics are read from buffer `state`
- * (D9_BUFFER_STATE, or an accumulator of it). */
+ * the loss and, unless in_evaluation, dropout are removed, logits are written to D9_BUFFER_LOGITS. Parameters and
+ * statistics are read from buffer `state` (D9_BUFFER_STATE, or an accumulator with its layout). */
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state,
                                          d9_graph *evaluation);
 

@@ -1,5 +1,5 @@
 /* The precision pass assigns a type to every value of a forward graph. Parameters and statistics have the master type,
- * weights are cast before they are multiplied, and each operation's d9_op_info gives the types of its outputs. */
+ * weights are cast to the compute type, and each operation's d9_op_info gives the types of its outputs. */
 #include "graph/op.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* airbench: Keller Jordan's networks for 94, 95 and 96% on CIFAR-10: a small first layer and three groups.
  *
  *   whiten  conv 2x2 without padding, 3 -> 24, bias, act; the output of 32 x 32 pixels is 31 x 31
- *   groupG  conv to widths[G], pool 2, norm, act; then conv, norm, act until there are `depth` convolutions,
- *           in the first group `first_depth` unless that is 0
+ *   groupG  conv to entry G of `widths`, pool 2, norm, act; then conv, norm, act until there are `depth`
+ *           convolutions, in the first group `first_depth` unless that is 0
  *   head    global max pool, linear without bias, times logits_scale
  *
  * With model.residual the output of a group's first activation is added to that of its last norm. Tricks whiten the

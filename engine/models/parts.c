@@ -108,7 +108,7 @@ d9_fans d9_parts_fans(const d9_shape *weight) {
     return (d9_fans){in, in / (double)weight->d[weight->rank - 1] * (double)weight->d[0]};
 }
 
-void d9_parts_normal_convolutions(d9_graph *graph, bool fan_out) {
+void d9_parts_init_convolutions(d9_graph *graph, bool fan_out) {
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         if (graph->nodes[n].op != D9_OP_CONV) continue;
         d9_value *weight = &graph->values[graph->nodes[n].inputs[1]];

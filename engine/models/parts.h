@@ -1,5 +1,5 @@
-/* Parts shared by several networks: the two stems of ImageNet networks, layers with a bias, the head, initial weights,
- * and the error for images that are too small. */
+/* Parts shared by several networks: stems for small images and for those of ImageNet, layers with a bias, the head, and
+ * initial weights. */
 #ifndef D9_MODELS_PARTS_H
 #define D9_MODELS_PARTS_H
 
@@ -44,8 +44,8 @@ typedef struct d9_fans {
     double in, out;
 } d9_fans;
 d9_fans d9_parts_fans(const d9_shape *weight);
-/* Initialises every convolution from a normal distribution with standard deviation sqrt(2 / fan), the fan-out or the
- * fan-in: He et al. 2015, arXiv 1502.01852. */
-void d9_parts_normal_convolutions(d9_graph *graph, bool fan_out);
+/* Initialises every convolution from a normal distribution with standard deviation sqrt(2 / fan), where fan is the
+ * fan-out or the fan-in: He et al. 2015, arXiv 1502.01852. */
+void d9_parts_init_convolutions(d9_graph *graph, bool fan_out);
 
 #endif

@@ -36,7 +36,7 @@ static const d9_option options[] = {
      "initialise the scale of each block's last norm with 0, so that every block starts as its shortcut"},
     {0}};
 
-/* The block being built. An `index` of 3 names its nodes "conv3" and "bn3". */
+/* The block being built. The functions below number its nodes by `index`: "conv3", "bn3", "relu3". */
 typedef struct block {
     d9_context *context;
     d9_graph *graph;
@@ -113,7 +113,7 @@ static d9_status build(d9_context *context, const void *opaque, int64_t classes,
             D9_TRY(add_block(&b, self, y, self->width << s, s > 0 && i == 0 ? 2 : 1, &y));
         }
     D9_TRY(d9_parts_mean_head(context, graph, "avgpool", "fc", y, classes, logits));
-    d9_parts_normal_convolutions(graph, true);
+    d9_parts_init_convolutions(graph, true);
 done:
     return status;
 }

@@ -1,9 +1,9 @@
-/* ResNet-9, David Page's network without tricks. Four stages of 3x3 convolutions, residual pairs in stages 1 and 3.
+/* ResNet-9, David Page's network without tricks: 3x3 convolutions, with residual pairs in layer1 and layer3.
  *
  *   stem    conv 3->c0, norm, act                                          @32, the side of the output for CIFAR-10
- *   layer1  conv c0->c1, norm, act, pool 2; + res2(res1)                   @16
+ *   layer1  conv c0->c1, norm, act, pool 2; y + res2(res1(y))              @16
  *   layer2  conv c1->c2, norm, act, pool 2                                 @8
- *   layer3  conv c2->c3, norm, act, pool 2; + res2(res1)                   @4
+ *   layer3  conv c2->c3, norm, act, pool 2; y + res2(res1(y))              @4
  *   head    global max pool, linear, times logits_scale */
 #include "models/model.h"
 

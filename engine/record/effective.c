@@ -1,5 +1,5 @@
-/* The effective configuration for records. The YAML is the output of d9_config_print. The JSON is converted from that
- * YAML, so both hold the same keys. */
+/* The effective configuration for records. The YAML is printed by d9_config_print, without paths that other machines do
+ * not have. The JSON is converted from that YAML, so both hold the same keys. */
 #include "record/effective.h"
 #include "core/system.h"
 #include <math.h>
@@ -45,7 +45,7 @@ double d9_json_real(const json_t *object, const char *key) {
 
 d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
-    json_t *title = json_string(shown.title); /* NULL: a file name that is not UTF-8, which YAML cannot hold either */
+    json_t *title = json_string(shown.title); /* NULL: not UTF-8 (it can be a file's name), so not legal in YAML */
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
@@ -54,7 +54,7 @@ d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     return d9_text_status(text);
 }
 
-static json_t *scalar(const yaml_node_t *node) {
+static json_t *scalar_to_json(const yaml_node_t *node) {
     const char *text = (const char *)node->data.scalar.value;
     int64_t integer;
     double real;
@@ -68,20 +68,20 @@ static json_t *scalar(const yaml_node_t *node) {
 }
 
 /* Returns NULL if jansson is out of memory. The recursion is as deep as the option tables, which define the YAML. */
-static json_t *convert(yaml_document_t *document, const yaml_node_t *node) {
+static json_t *yaml_to_json(yaml_document_t *document, const yaml_node_t *node) {
     if (!node) return json_null();
-    if (node->type == YAML_SCALAR_NODE) return scalar(node);
+    if (node->type == YAML_SCALAR_NODE) return scalar_to_json(node);
     bool map = node->type == YAML_MAPPING_NODE, fine = true;
     json_t *result = map ? json_object() : json_array();
     if (map) {
         for (yaml_node_pair_t *p = node->data.mapping.pairs.start; fine && p < node->data.mapping.pairs.top; p++) {
             const yaml_node_t *key = yaml_document_get_node(document, p->key);
-            json_t *value = convert(document, yaml_document_get_node(document, p->value));
+            json_t *value = yaml_to_json(document, yaml_document_get_node(document, p->value));
             fine = json_object_set_new(result, (const char *)key->data.scalar.value, value) == 0;
         }
     } else {
         for (yaml_node_item_t *i = node->data.sequence.items.start; fine && i < node->data.sequence.items.top; i++)
-            fine = json_array_append_new(result, convert(document, yaml_document_get_node(document, *i))) == 0;
+            fine = json_array_append_new(result, yaml_to_json(document, yaml_document_get_node(document, *i))) == 0;
     }
     if (fine) return result;
     json_decref(result);
@@ -99,7 +99,7 @@ d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t
     if (!yaml_parser_initialize(&parser)) D9_TRY(d9_fail(context, D9_DEVICE, "out of memory for a YAML parser"));
     yaml_parser_set_input_string(&parser, (const unsigned char *)d9_text_get(&yaml), yaml.size);
     if (yaml_parser_load(&parser, &document)) {
-        *object = convert(&document, yaml_document_get_root_node(&document));
+        *object = yaml_to_json(&document, yaml_document_get_root_node(&document));
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);

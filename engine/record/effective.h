@@ -17,7 +17,7 @@ D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *co
 
 /* A JSON number; null for NaN and infinities, which JSON lacks. */
 json_t *d9_json_number(double value);
-/* Lists for a model's metadata and for result.json: strings; pixel values in 0..255 divided by 255. */
+/* JSON lists: of strings; of pixel values in byte units (0..255), divided by 255. */
 json_t *d9_json_texts(const char *const *texts, int64_t count);
 json_t *d9_json_pixels(const double *values, int64_t count);
 /* A path as a JSON string. If it is not UTF-8, each byte that is not ASCII becomes `?`. NULL: out of memory. */

@@ -20,7 +20,7 @@ void d9_message_free(d9_message *message) {
     d9_message_init(message->context, message);
 }
 
-/* Appends `more` uninitialised bytes and returns them; NULL on failure, which message->status records. */
+/* Makes room for `more` bytes at the end and returns their address; NULL on failure, which message->status records. */
 static uint8_t *extend(d9_message *message, size_t more) {
     if (message->status == D9_OK)
         message->status =
@@ -30,13 +30,13 @@ static uint8_t *extend(d9_message *message, size_t more) {
     return message->bytes + message->size - more;
 }
 
-static void put(d9_message *message, const void *bytes, size_t size) {
+static void append(d9_message *message, const void *bytes, size_t size) {
     uint8_t *to = extend(message, size);
     if (to && size > 0) memcpy(to, bytes, size);
 }
 
 /* Encodes seven bits per byte, lowest first; the top bit is set if more bytes follow. */
-static size_t encode(uint64_t value, uint8_t bytes[VARINT_BYTES]) {
+static size_t encode_varint(uint64_t value, uint8_t bytes[VARINT_BYTES]) {
     size_t size = 0;
     do {
         bytes[size++] = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
@@ -47,7 +47,7 @@ static size_t encode(uint64_t value, uint8_t bytes[VARINT_BYTES]) {
 
 static void put_varint(d9_message *message, uint64_t value) {
     uint8_t bytes[VARINT_BYTES];
-    put(message, bytes, encode(value, bytes));
+    append(message, bytes, encode_varint(value, bytes));
 }
 
 static void put_tag(d9_message *message, int field, wire wire) {
@@ -61,18 +61,18 @@ void d9_message_integer(d9_message *message, int field, int64_t value) {
 
 void d9_message_double(d9_message *message, int field, double value) {
     put_tag(message, field, WIRE_EIGHT);
-    put(message, &value, sizeof value);
+    append(message, &value, sizeof value);
 }
 
 void d9_message_float(d9_message *message, int field, float value) {
     put_tag(message, field, WIRE_FOUR);
-    put(message, &value, sizeof value);
+    append(message, &value, sizeof value);
 }
 
 void d9_message_bytes(d9_message *message, int field, const void *bytes, size_t size) {
     put_tag(message, field, WIRE_LENGTH);
     put_varint(message, size);
-    put(message, bytes, size);
+    append(message, bytes, size);
 }
 
 void d9_message_text(d9_message *message, int field, const char *text) {
@@ -98,7 +98,7 @@ size_t d9_message_begin(d9_message *message, int field) {
 void d9_message_end(d9_message *message, size_t begin) {
     uint8_t length[VARINT_BYTES];
     if (message->status != D9_OK) return;
-    const size_t content = message->size - begin, size = encode(content, length);
+    const size_t content = message->size - begin, size = encode_varint(content, length);
     if (!extend(message, size)) return;
     memmove(message->bytes + begin + size, message->bytes + begin, content);
     memcpy(message->bytes + begin, length, size);

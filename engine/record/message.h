@@ -23,7 +23,7 @@ typedef struct d9_message {
 } d9_message;
 
 void d9_message_init(d9_context *context, d9_message *message);
-void d9_message_clear(d9_message *message); /* empties it but keeps its memory */
+void d9_message_clear(d9_message *message); /* sets the size to 0; keeps memory and status */
 D9_MUST_USE d9_status d9_message_status(const d9_message *message);
 void d9_message_free(d9_message *message);
 

@@ -1,4 +1,4 @@
-/* The run folder: opening it and writing its files during training. result.c writes result.json.
+/* The run folder: opens it and writes its files, except result.json and submission.json (result.c).
  *
  *     config.yaml   effective configuration; identifies the run
  *     events.jsonl  one object per epoch, appended
@@ -16,7 +16,7 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* All files of a run. d9_record_open removes the first LEFTOVERS of them. */
+/* Files of a run. d9_record_open removes the first LEFTOVERS; if it resumes with keep: best, all but the model. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
@@ -33,21 +33,21 @@ d9_status d9_record_write(d9_record *record, const char *name, const d9_text *te
     return d9_file_write(record->context, path, d9_text_get(text), text->size);
 }
 
-static bool has(const d9_record *record, const char *name) {
+static bool has_file(const d9_record *record, const char *name) {
     char path[PATH_BYTES];
     path_in(record, name, path);
     return d9_file_exists(record->context, path);
 }
 
 /* D9_USAGE if the folder holds a run of another configuration or seed. */
-static d9_status check_owner(const d9_record *record, const d9_config *config) {
+static d9_status check_same_run(const d9_record *record, const d9_config *config) {
     d9_status status = D9_OK;
     d9_config *held = NULL;
     d9_text differs;
     char path[PATH_BYTES];
     d9_text_init(record->context, &differs);
     path_in(record, "config.yaml", path);
-    if (!has(record, "config.yaml")) goto done;
+    if (!has_file(record, "config.yaml")) goto done;
     D9_TRY(d9_config_load(record->context, path, NULL, &held));
     d9_config_difference(held, config, &differs);
     D9_TRY(d9_text_status(&differs));
@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-static d9_status remove_in(d9_record *record, const char *name) {
+static d9_status remove_file(d9_record *record, const char *name) {
     const d9_system *system = record->context->system;
     char path[PATH_BYTES];
     path_in(record, name, path);
@@ -126,8 +126,8 @@ d9_status d9_record_finished(d9_context *context, const char *folder, const d9_c
     d9_status status;
     d9_record record;
     D9_TRY(set_folder(context, &record, folder));
-    D9_TRY(check_owner(&record, config));
-    *finished = has(&record, "result.json");
+    D9_TRY(check_same_run(&record, config));
+    *finished = has_file(&record, "result.json");
 done:
     return status;
 }
@@ -147,13 +147,13 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
                        "%s: holds a finished run; --resume leaves it as it is, --overwrite deletes it and trains it "
                        "again; or give another --out",
                        folder));
-    if (mode == D9_RECORD_NEW && has(&record, "checkpoint.safetensors"))
+    if (mode == D9_RECORD_NEW && has_file(&record, "checkpoint.safetensors"))
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: holds a run that is not finished; --resume continues from its checkpoint, --overwrite "
                        "deletes it and starts over; or give another --out",
                        folder));
     /* A model without a run's config.yaml was downloaded or copied here; only --overwrite deletes it. */
-    if (has(&record, "model.safetensors") && (mode == D9_RECORD_NEW || !has(&record, "config.yaml")))
+    if (has_file(&record, "model.safetensors") && (mode == D9_RECORD_NEW || !has_file(&record, "config.yaml")))
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: holds a model.safetensors and no finished run; --overwrite deletes that model, or give "
                        "another --out",
@@ -174,8 +174,8 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     const bool best =
         mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST; /* the kept model may be of an earlier epoch */
     for (int i = 0; i < LEFTOVERS; i++)
-        if (!best || strcmp(files[i], "model.safetensors") != 0) D9_TRY(remove_in(record, files[i]));
-    if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_in(record, "checkpoint.safetensors"));
+        if (!best || strcmp(files[i], "model.safetensors") != 0) D9_TRY(remove_file(record, files[i]));
+    if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_file(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(config, &text));
     D9_TRY(d9_record_write(record, "config.yaml", &text));
     D9_TRY(keep_rows(record, "events.jsonl", "", true, kept));
@@ -201,8 +201,8 @@ static bool is_partial_record(const char *entry) {
     return false;
 }
 
-void d9_record_sweep(d9_context *context, const char *folder) {
-    d9_context quiet = *context; /* a folder that cannot be listed is left as it is */
+void d9_record_remove_partial(d9_context *context, const char *folder) {
+    d9_context quiet = *context; /* takes the error if the folder cannot be listed */
     d9_arena arena = {0};
     d9_listing listing;
     if (d9_listing_read(&quiet, &arena, folder, &listing) == D9_OK)

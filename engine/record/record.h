@@ -16,8 +16,8 @@ typedef struct d9_epoch_row {
     double accuracy, accuracy_tta; /* percent; NAN when not evaluated after this epoch */
     double images_per_second;      /* of training only */
     double seconds;                /* of training only */
-    double hours;                  /* DAWNBench clock since the start */
-    double learning_rate;          /* of the epoch's last step, as configured */
+    double hours;                  /* DAWNBench clock at the end of the epoch's training */
+    double learning_rate;          /* train.lr in the epoch's last step, without multipliers */
 } d9_epoch_row;
 /* Columns of a row, under their names in files. Checkpoints have all columns, result.json has the first
  * D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
@@ -33,16 +33,16 @@ typedef struct d9_result {
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
     int views;                                      /* test-time augmentation views of evaluations */
-    double train_operations, evaluation_operations; /* flops of all steps; of the final evaluation */
+    double train_operations, evaluation_operations; /* flops of matrix products: of all steps; of one evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
     double accuracy, accuracy_tta; /* final, percent */
     int64_t best_epoch;            /* epoch kept by `keep: best`; 0: another `keep` */
     int64_t epoch_to_target;       /* first epoch whose accuracy, with `views`, reached the target; 0: none did */
     bool resumed;
-    const char *plan_text; /* the backend functions (rules) that ran the nodes, one a line */
+    const char *plan_text; /* the backend's rules (node implementations) of training steps, one a line */
     const d9_timeline *timeline;
-    d9_arena arena;                 /* owns what the pointers refer to, except `config` */
+    d9_arena arena;                 /* owns what the pointers refer to, except `config` and the timeline's segments */
     const char *const *class_names; /* (classes) */
     int64_t classes, channels;
     double mean[4], std[4]; /* of the training images, in 0..255 */
@@ -56,28 +56,27 @@ typedef struct d9_record { /* an open run folder */
 /* Treatment of a run that the folder already holds. */
 typedef enum d9_record_mode {
     D9_RECORD_NEW,      /* error if there is a result, checkpoint or model, or another configuration or seed */
-    D9_RECORD_RESUME,   /* continue the run; error if it is finished or has another configuration or seed */
+    D9_RECORD_RESUME,   /* continue the run; error if finished, of another configuration or seed, or only a model */
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
-/* *finished: true if the folder holds a finished run. Returns D9_USAGE for a run of another configuration or seed. */
+/* Sets *finished: the folder holds a finished run. Returns D9_USAGE for a run of another configuration or seed. */
 D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
                                          bool *finished);
-/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, with the options that would. */
+/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
-/* Makes the folder, repeats d9_record_check and writes config.yaml. A folder that cannot be written: D9_OUTPUT. The
- * caller holds the folder's lock. RESUME keeps the rows of the first `epochs_kept` epochs, other modes keep none. */
+/* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml. Not writable: D9_OUTPUT. The
+ * caller holds the lock. RESUME keeps the rows of the first `epochs_kept` epochs; other modes keep none. */
 D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, const char *folder,
                                      const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
-/* Removes partially written files that killed processes left; failures are ignored. The caller holds the folder's
- * lock. */
-void d9_record_sweep(d9_context *context, const char *folder);
-/* The row as a JSON object of its first `columns` columns; NULL: out of memory. */
+/* Removes partially written run files that killed processes left. Failures are ignored. The caller holds the lock. */
+void d9_record_remove_partial(d9_context *context, const char *folder);
+/* The row as a JSON object: its epoch and its first `columns` columns. NULL: out of memory. */
 struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
 /* Adds the row's line for events.jsonl, including the newline. */
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
-/* Appends the row to events.jsonl and, if it was evaluated, to epochs.tsv. `views`: epochs.tsv gets accuracy_tta. */
+/* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with accuracy_tta (`views`) or accuracy. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,

@@ -129,7 +129,7 @@ done:
     return status;
 }
 
-/* Format: stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". The submitter adds author and price. */
+/* Format: stanford-futuredata/dawn-bench-entries README, "CIFAR10 Training". The submitter adds author, URL, price. */
 static json_t *submission_json(const d9_result *result) {
     char date[16] = "", hardware[192];
     time_t now = time(NULL);

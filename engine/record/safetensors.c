@@ -5,8 +5,8 @@
  *                "stem.weight": {"dtype": "F32", "shape": [64, 3], "data_offsets": [0, 768]}}
  *     the rest  the tensors' bytes: no gap, no overlap, nothing after the last tensor
  *
- * Files come from other programs, so every number in the header is checked against the file before use. Tensors are
- * copied out of the file because their offsets may not be aligned for their types. */
+ * Files may come from other programs, so every number in the header is checked before use. Tensors are copied out of
+ * the file because their offsets may not be aligned for their types. */
 #include "record/safetensors.h"
 #include "core/hash.h"
 #include "core/system.h"
@@ -17,7 +17,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor data is copied unchanged: little-endian hosts only");
 
-enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000 }; /* of the length field; limit set by the format */
+enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000 }; /* size of the length field; the format's limit */
 
 static const struct {
     const char *name;
@@ -57,7 +57,7 @@ static d9_status read_type(const reader *reader, const json_t *entry, d9_tensor 
                    reader->path, tensor->name, name ? name : "missing");
 }
 
-/* Fills shape and size; D9_DATA if the product overflows. */
+/* Fills shape and size; D9_DATA if the shape is malformed or the size overflows. */
 static d9_status read_shape(const reader *reader, const json_t *entry, d9_tensor *tensor) {
     const json_t *shape = json_object_get(entry, "shape");
     size_t rank = json_array_size(shape);
@@ -142,7 +142,7 @@ static int by_offset(const void *a, const void *b) {
     return x->size < y->size ? -1 : x->size > y->size; /* an empty tensor precedes the tensor at the same offset */
 }
 
-/* Checks that the tensors cover the data without gaps and overlaps, then copies each to aligned memory. */
+/* Checks that the tensors cover the data without gap or overlap, then copies each to aligned memory. */
 static d9_status copy_data(const reader *reader) {
     d9_status status;
     d9_safetensors *file = reader->file;
@@ -222,7 +222,7 @@ done:
 
 /* ---- checksum inside the file ---- */
 
-/* The checksum's 64 digits in the header of an encoded file; NULL if there are none. */
+/* Finds the 64 digits of the checksum in an encoded file; NULL if there are none. */
 static uint8_t *find_seal(uint8_t *bytes, size_t size) {
     static const char key[] = "\"" D9_SEAL_KEY "\":\"";
     const size_t length = sizeof key - 1, needed = length + D9_SEAL_DIGITS;
@@ -254,7 +254,7 @@ d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetens
     uint8_t *bytes = NULL;
     size_t size = 0;
     *file = NULL;
-    D9_TRY(d9_file_read_most(context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_safetensors_decode(context, path, bytes, size, file));
 done:
     d9_release(context, bytes);
@@ -323,7 +323,7 @@ d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const cha
 
 /* ---- writing: the header, then every tensor's bytes in the order given ---- */
 
-/* False if jansson is out of memory or a name occurs twice. */
+/* False if memory runs out, or if the name occurs twice or is not UTF-8. */
 static bool add_entry(json_t *root, const d9_tensor *tensor, size_t offset) {
     json_t *shape = json_array();
     bool fine = shape && !json_object_get(root, tensor->name);
@@ -372,7 +372,7 @@ d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_
     size_t data_bytes;
     *bytes = NULL;
     D9_TRY(make_header(context, path, tensors, count, metadata, metadata_count, &header, &data_bytes));
-    size_t text_bytes = strlen(header), header_bytes = (text_bytes + 7) / 8 * 8; /* padded: data are aligned */
+    size_t text_bytes = strlen(header), header_bytes = (text_bytes + 7) / 8 * 8; /* padding aligns the data */
     *size = LENGTH_BYTES + header_bytes + data_bytes;
     D9_TRY(D9_ALLOCATE(context, *size, "a safetensors file", bytes));
     uint8_t *position = *bytes + LENGTH_BYTES;

@@ -1,4 +1,4 @@
-/* safetensors: 8-byte little-endian header length, JSON header (jansson), raw little-endian data. */
+/* The safetensors format: 8-byte little-endian header length, JSON header, raw little-endian data. */
 #ifndef D9_RECORD_SAFETENSORS_H
 #define D9_RECORD_SAFETENSORS_H
 
@@ -39,7 +39,7 @@ typedef struct d9_safetensors {
     int metadata_count;
 } d9_safetensors;
 
-/* Reads a file, checking every header field against the file's size. Failures: D9_DATA with file and tensor. */
+/* Reads a file and checks its header. Unreadable or malformed: D9_DATA, naming the file and any tensor at fault. */
 D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
 /* Decodes a file in memory, whose bytes are no longer needed afterwards. `path` is used in messages only. */
 D9_MUST_USE d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
@@ -49,11 +49,11 @@ const d9_tensor *d9_safetensors_find(const d9_safetensors *file, const char *nam
 const char *d9_safetensors_metadata(const d9_safetensors *file, const char *key);   /* NULL: absent */
 /* Converts the tensor to doubles; `values` holds d9_shape_count elements. */
 void d9_tensor_to_doubles(const d9_tensor *tensor, double *values);
-/* Makes an f32 tensor of doubles, allocated in `arena`. The name is not copied. */
+/* Converts doubles to an f32 tensor whose data are allocated in `arena`. The name is not copied. */
 D9_MUST_USE d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const char *name,
                                              const d9_shape *shape, const double *values, d9_tensor *tensor);
 
-/* Writes a file atomically. Failures: D9_OUTPUT. */
+/* Writes a file atomically. D9_OUTPUT: it cannot be written, or a tensor has a repeated name or the wrong size. */
 D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                            const d9_metadata *metadata, int metadata_count);
 /* Encodes a file in memory, freed with d9_release. `path` is used in messages only. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Field numbers of event.proto and summary.proto. */
+/* Field numbers, and two values (SESSION_START, COLOURS_RGB), of event.proto and summary.proto. */
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
 enum { SESSION_LOG_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_IMAGE = 4, VALUE_HISTOGRAM = 5 };
@@ -24,7 +24,7 @@ enum {
 /* ---- records ---- */
 
 uint32_t d9_crc32c(const void *bytes, size_t size) {
-    /* Products of the polynomial 0x82f63b78 with every four-bit value. */
+    /* The CRC of each four-bit value, for the reflected polynomial 0x82f63b78. */
     static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
                                        0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
                                        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};

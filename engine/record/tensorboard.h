@@ -24,8 +24,8 @@ typedef struct d9_tensorboard {
 } d9_tensorboard;
 
 /* Makes the folder and a new event file in it, FOLDER/events.out.tfevents.SECONDS.dawn9.STEP, with a version event and
- * a session start at `step`. TensorBoard then ignores later steps in older files of the folder. A folder or file that
- * cannot be written: D9_OUTPUT. */
+ * a session start at `step`. TensorBoard then drops events from `step` on in older files of the folder. A folder or
+ * file that cannot be written: D9_OUTPUT. */
 D9_MUST_USE d9_status d9_tensorboard_open(d9_context *context, d9_tensorboard *board, const char *folder, int64_t step,
                                           double wall_time);
 void d9_tensorboard_close(d9_tensorboard *board); /* `board` may be zeroed instead of open */
@@ -38,7 +38,7 @@ void d9_tensorboard_image(d9_tensorboard *board, const char *tag, int height, in
 /* Histogram of 64 buckets of equal width between the minimum and the maximum of the finite values. */
 enum { D9_TENSORBOARD_BUCKETS = 64 };
 void d9_tensorboard_histogram(d9_tensorboard *board, const char *tag, const double *values, int64_t count);
-/* Appends the event to the file, as d9_file_append does (core/system.h). Returns D9_OUTPUT on failure. */
+/* Appends the event to the file, as d9_file_append does (core/system.h). D9_OUTPUT: it cannot be written. */
 D9_MUST_USE d9_status d9_tensorboard_end(d9_tensorboard *board);
 
 /* CRC-32C (Castagnoli, reflected), as in iSCSI; the CRC of "123456789" is 0xe3069283. */

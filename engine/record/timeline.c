@@ -1,7 +1,7 @@
 /* The timeline of a run, and clocks that add up its segments.
  *
  * The literature measures "training took 26 s" in four ways: the timer of Page's cifar10-fast, airbench's, DAWNBench's
- * and wall time. Each is a row of `clocks`; no other code adds up times. */
+ * and wall time. Each is a row of `clocks`. */
 #include "record/timeline.h"
 #include <math.h>
 #include <string.h>

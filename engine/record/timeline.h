@@ -5,17 +5,17 @@
 #include "core/arena.h"
 
 typedef enum d9_segment_kind {
-    D9_SEGMENT_PROCESS,  /* from the start of the process to main's first use of the clock */
+    D9_SEGMENT_PROCESS,  /* from the start of the process to the opening of the session */
     D9_SEGMENT_CONTEXT,  /* opening the device */
-    D9_SEGMENT_LOAD,     /* reading and checking the dataset files */
-    D9_SEGMENT_PLAN,     /* "plan_and_tune": building the program, planning, timing candidates */
+    D9_SEGMENT_LOAD,     /* reading the dataset */
+    D9_SEGMENT_PLAN,     /* "plan_and_tune": building the program, planning, timing candidates, awaiting checksums */
     D9_SEGMENT_UPLOAD,   /* copying images, labels and tables to the device */
-    D9_SEGMENT_INIT,     /* initial parameters */
+    D9_SEGMENT_INIT,     /* initial parameters, drawn or loaded */
     D9_SEGMENT_WHITEN,   /* patch statistics and whitening filters */
-    D9_SEGMENT_TRAIN,    /* one segment per epoch */
-    D9_SEGMENT_EVALUATE, /* one per epoch, except the final evaluation */
+    D9_SEGMENT_TRAIN,    /* one segment per epoch; more if it was interrupted */
+    D9_SEGMENT_EVALUATE, /* evaluations except the final one; also interrupted ones */
     D9_SEGMENT_FINAL_EVALUATE,
-    D9_SEGMENT_SAVE, /* checkpoints and records */
+    D9_SEGMENT_SAVE, /* writing checkpoints, models, records and event files */
     D9_SEGMENT_COUNT
 } d9_segment_kind;
 const char *d9_segment_name(d9_segment_kind kind);
@@ -32,7 +32,7 @@ typedef struct d9_timeline {
     d9_arena arena; /* owns `segments` */
     d9_segment *segments;
     int count, capacity;
-    double origin; /* start of the process, in seconds on CLOCK_MONOTONIC */
+    double origin; /* start of the process, or of the session if unknown, in seconds on CLOCK_MONOTONIC */
 } d9_timeline;
 
 /* The segments that a clock adds up, and where it stops. */
@@ -51,8 +51,8 @@ const d9_clock *d9_clock_at(int index);          /* train, airbench, dawnbench, 
 const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */
 
 /* Seconds of a clock. D9_CLOCK_TARGET: NAN if `epoch_to_target` is 0 (target not reached); D9_CLOCK_FINAL_ACCURACY: NAN
- * without a final evaluation. The timeline of a resumed run also has the segments of its earlier processes, with starts
- * before the origin. */
+ * without a final evaluation. The timeline of a resumed run also has the segments of its earlier processes, with start
+ * 0: a D9_CLOCK_TARGET clock counts them all, even if the target was reached before the last of them. */
 double d9_timeline_sum(const d9_timeline *timeline, const d9_clock *clock, int64_t epoch_to_target);
 
 void d9_timeline_init(d9_context *context, d9_timeline *timeline, double origin);

@@ -33,8 +33,8 @@ void d9_figures_number(d9_figures *table, int row, int column, double number) {
     cell_at(table, row, column)->number = number;
 }
 
-d9_cell d9_words(const char *text) { return (d9_cell){.text = text ? text : ""}; }
-d9_cell d9_number(double number) { return (d9_cell){.number = number}; }
+d9_cell d9_text_cell(const char *text) { return (d9_cell){.text = text ? text : ""}; }
+d9_cell d9_real_cell(double number) { return (d9_cell){.number = number}; }
 
 void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes) {
     memcpy(cell_at(table, row, 0), cells, bytes);
@@ -118,7 +118,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
                 column->digits, fabs(rounded));
 }
 
-/* Text is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
+/* Text without a link is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
 static void html_cell(const d9_column *column, const d9_cell *cell, d9_text *text) {
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");

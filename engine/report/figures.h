@@ -1,10 +1,10 @@
-/* A table that is computed once and written three ways: TSV beside the page, HTML in the page, JSON on the terminal.
+/* A table that is computed once and written in three formats: TSV file, HTML of the page, JSON for the terminal.
  *
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
  *   d9_figures_text(&table, row, column, "celu"); d9_figures_number(&table, row, column, 94.12)
  *
- * Texts are not copied; they must live as long as the report's arena. TSV and JSON write numbers with 10 digits, the
- * page with the decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
+ * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 digits, the page with the
+ * decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
 #ifndef D9_REPORT_FIGURES_H
 #define D9_REPORT_FIGURES_H
 
@@ -30,7 +30,7 @@ typedef struct d9_cell {
 
 typedef struct d9_figures {
     const char *name;         /* of the TSV file and of the JSON object */
-    const char *title, *note; /* on the page; NULL: none */
+    const char *title, *note; /* on the page; note NULL: none */
     const d9_column *columns;
     int column_count, row_count;
     d9_cell *cells; /* (row_count, column_count); initially "" in text columns, NAN in others */
@@ -41,22 +41,22 @@ D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, cons
 void d9_figures_text(d9_figures *table, int row, int column, const char *text);
 void d9_figures_link(d9_figures *table, int row, int column, const char *text, const char *link);
 void d9_figures_number(d9_figures *table, int row, int column, double number);
-/* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_words("celu"), d9_number(94.12)) */
+/* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
 #define D9_FIGURES_ROW(table, row, ...)                                                                                \
     d9_figures_row((table), (row), (const d9_cell[]){__VA_ARGS__}, sizeof((const d9_cell[]){__VA_ARGS__}))
 void d9_figures_row(d9_figures *table, int row, const d9_cell *cells, size_t bytes);
-d9_cell d9_words(const char *text); /* NULL: an empty text */
-d9_cell d9_number(double number);
+d9_cell d9_text_cell(const char *text); /* NULL: an empty text */
+d9_cell d9_real_cell(double number);
 
 void d9_figures_tsv(const d9_figures *table, d9_text *text);
-void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; headings sort */
+void d9_figures_html(const d9_figures *table, d9_text *text); /* without empty columns; clicking a heading sorts */
 json_t *d9_figures_json(const d9_figures *table);             /* a list of objects, one per row; NULL: out of memory */
 
-/* Adds text with &, <, > and quotes escaped for HTML. */
+/* Adds text with &, <, > and quotes escaped for HTML; control characters become spaces. */
 void d9_html_escape(d9_text *text, const char *bytes);
 /* Adds `words` escaped, between two pieces of HTML. */
 void d9_html_put(d9_text *text, const char *before, const char *words, const char *after);
-/* Adds text as a TSV field: tabs and newlines become spaces. */
+/* Adds text as a TSV field: control characters (tabs, newlines) become spaces. */
 void d9_tsv_field(d9_text *text, const char *bytes);
 void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
 

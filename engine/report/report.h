@@ -7,8 +7,8 @@
  *   report.html     a self-contained page: question, verdict, tables, plots, every run
  *   report/         the tables as NAME.tsv; each plot's data, gnuplot script, NAME.svg and NAME.png
  *
- * A run that is missing, unfinished, truncated or of another configuration is excluded and gets one line in `problems`.
- * The accuracy of a run is its final one, with the TTA views of its configuration. */
+ * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
+ * `problems`. The accuracy of a run is its final one, with the TTA views of its configuration. */
 #ifndef D9_REPORT_REPORT_H
 #define D9_REPORT_REPORT_H
 
@@ -20,14 +20,14 @@
 #define D9_REPORT_POWER      0.8  /* power for seeds_needed */
 
 typedef struct d9_report_run {
-    int arm;
+    int arm; /* index; -1: an unfinished run, without experiment.json */
     int64_t seed;
     const char *folder;                    /* relative to the report's folder; "." for that folder itself */
     json_t *result;                        /* result.json; NULL: the run is excluded, and `problems` says why */
     double accuracy;                       /* percent */
     double train_seconds, process_seconds; /* NAN: not recorded */
     double epoch_to_target;                /* NAN: not reached */
-    double difference; /* from the baseline's run of this seed, else from the baseline's mean; NAN: no baseline */
+    double difference; /* from the baseline's run of this seed, else from the baseline's mean; NAN: neither */
 } d9_report_run;
 
 typedef struct d9_report_arm {
@@ -38,21 +38,21 @@ typedef struct d9_report_arm {
     double published_accuracy, published_seconds, published_epochs; /* NAN: not published */
     const char *published_hardware, *published_source;              /* NULL: not given */
     int asked;                                                      /* planned runs */
-    const struct d9_report_arm *runs_of;                            /* first arm with these runs, maybe itself */
+    const struct d9_report_arm *runs_of;                            /* first arm with all these runs, maybe itself */
     int count;                                                      /* finished runs, sorted by seed: */
     double *accuracy;                                               /* (count) */
     int64_t *seeds;                                                 /* (count) */
     d9_sample sample, seconds;                                      /* of accuracy; of train_seconds */
     d9_estimate mean;
-    int64_t met; /* finished runs that reached the target */
+    int64_t met; /* finished runs whose final accuracy reached the target; `chance`: their share */
     d9_proportion chance;
-    /* Comparison with the baseline, arm minus baseline: paired if both finished the same seeds, else Welch's t. */
+    /* Arm minus baseline: paired if both finished the same seeds, at least two; otherwise Welch's t. */
     bool paired;
     d9_estimate difference, welch;
     double holm;          /* p of `difference`, adjusted by Holm over all arms with a baseline */
     int64_t seeds_needed; /* per arm, for D9_REPORT_DIFFERENCE and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
-    double epochs_saved;  /* relative to the curve of the baseline's (or the first) series; NAN: outside it, or none */
+    double epochs_saved;  /* more epochs that the baseline's (else the first) series needs; NAN: outside its curve */
 } d9_report_arm;
 
 typedef struct d9_report_series {
@@ -84,8 +84,8 @@ typedef struct d9_report {
     d9_report_run *runs;
     d9_report_series *series;
     int arm_count, run_count, series_count, finished, most_seeds; /* most_seeds: the most finished runs of an arm */
-    int not_started;                                              /* runs that were not started */
-    bool sweep;                                                   /* some series has several values of train.epochs */
+    int not_started;                                              /* runs of the experiment without a folder */
+    bool sweep; /* the series of the first arm or of a baseline has several finished arms (values of train.epochs) */
     d9_report_lines problems, notes;
     const char *verdict, *command; /* the verdict in words; shell commands that reproduce the report */
     d9_report_predictions predictions;

@@ -52,7 +52,6 @@ done:
     return status;
 }
 
-/* Clips an interval to possible values. */
 static void clip(d9_estimate *estimate, double low, double high) {
     if (isnan(estimate->low)) return;
     estimate->low = fmax(estimate->low, low);
@@ -77,8 +76,8 @@ static bool same_seeds(const d9_report_arm *a, const d9_report_arm *b) {
     return a->count == b->count && memcmp(a->seeds, b->seeds, (size_t)a->count * sizeof *a->seeds) == 0;
 }
 
-/* True if all runs of `arm` are also runs of `other`; such arms are not compared and count once in rankings. */
-static bool share_runs(const d9_report *report, int arm, int other) {
+/* True if all runs of `arm` are also runs of `other`: arms with identical configurations have the same runs. */
+static bool runs_are_subset(const d9_report *report, int arm, int other) {
     for (int r = 0; r < report->run_count; r++) {
         bool shared = report->runs[r].arm != arm;
         for (int s = 0; s < report->run_count && !shared; s++)
@@ -179,7 +178,7 @@ static double change_of(const d9_report_arm *arm, int which) {
     return isnan(arm->difference.estimate) ? 0 : fabs(arm->difference.estimate);
 }
 
-/* Gives the first six series a colour: baselines first, then by size of the difference, then in order. */
+/* Gives up to six series a colour: those of baselines first, then by the size of an arm's difference, then in order. */
 static void rank_series(d9_report *report) {
     int ranked = 0;
     for (int a = 0; a < report->arm_count; a++)
@@ -206,8 +205,8 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
     return count;
 }
 
-/* Sets epochs_saved: how many more epochs the series of the arm's baseline needs for the arm's accuracy. */
-static d9_status save_epochs(d9_context *context, d9_report *report) {
+/* Sets epochs_saved, the additional epochs that the series of the baseline (else of the first arm) needs, and sweep. */
+static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     double *epochs = NULL;
     const size_t count = (size_t)report->arm_count;
@@ -231,7 +230,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, report->arm_count, &report->series));
     for (int a = 0; a < report->arm_count; a++) {
         int first = 0;
-        while (first < a && !share_runs(report, a, first)) first++;
+        while (first < a && !runs_are_subset(report, a, first)) first++;
         report->arms[a].runs_of = &report->arms[first];
         D9_TRY(collect(context, report, a));
         describe(report, &report->arms[a]);
@@ -241,7 +240,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     D9_TRY(adjust_p_values(context, report));
     compare_runs(report);
     rank_series(report);
-    D9_TRY(save_epochs(context, report));
+    D9_TRY(find_epochs_saved(context, report));
 done:
     return status;
 }

@@ -1,5 +1,5 @@
-/* Data files of the plots, one TSV each. All numbers are computed here; the scripts in plots/ only draw. `rank` is the
- * colour of a series, 1 to D9_REPORT_SERIES, or 0 for grey. A blank line ends a curve. */
+/* Data files of the plots, one TSV each; the scripts in plots/ only draw them. `rank` is the colour of a series, 1 to
+ * D9_REPORT_SERIES, or 0 for grey. A blank line ends a curve. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 static int rank_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].rank; }
 
-double d9_report_final(const json_t *object) {
+double d9_report_accuracy(const json_t *object) {
     const double views = d9_json_real(object, "accuracy_tta");
     return isnan(views) ? d9_json_real(object, "accuracy") : views;
 }
@@ -55,7 +55,7 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
             begin_run_row(text, report, run);
             ADD_NUMBERS(text, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
-                        d9_json_real(row, "train_loss"), d9_report_final(row));
+                        d9_json_real(row, "train_loss"), d9_report_accuracy(row));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");
@@ -72,7 +72,7 @@ static void runs_row(const d9_report *report, const d9_report_run *run, double e
     d9_text_add(text, "\n");
 }
 
-d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
+d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
     d9_text_add(text, "rank\tarm\tseed\tepoch\taccuracy\n");
@@ -84,7 +84,7 @@ d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text) {
             continue;
         }
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) runs_row(
-            report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_final(row), text);
+            report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_accuracy(row), text);
     }
     return d9_text_status(text);
 }
@@ -104,8 +104,8 @@ static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *val
         if (report->runs[r].arm != arm) continue;
         for (size_t i = 0; i < json_array_size(epochs); i++) {
             const json_t *row = json_array_get(epochs, i);
-            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_final(row))) continue;
-            values[count++] = d9_report_final(row);
+            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_accuracy(row))) continue;
+            values[count++] = d9_report_accuracy(row);
             break;
         }
     }
@@ -122,7 +122,7 @@ static int64_t longest_run(const d9_report *report) {
     return (int64_t)longest;
 }
 
-/* Rows of a series' arms, sorted by epochs trained. */
+/* Adds a row for each number of epochs among a series' arms, in ascending order. */
 static void sweep_means(const d9_report *report, int series, d9_text *text) {
     for (double last = -1;;) {
         int next = -1;
@@ -148,7 +148,7 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     }
 }
 
-d9_status d9_report_lengths_means(const d9_report *report, d9_text *text) {
+d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
     d9_context *context = text->context;
     double *values = NULL;
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
+d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text) {
     d9_text_add(text, "rank\tarm\tepoch\taccuracy\n");
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
@@ -177,10 +177,10 @@ d9_status d9_report_lengths_published(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* ---- forest plot: differences, best first, grouped by baseline ---- */
+/* ---- forest plot: differences from the baselines ---- */
 
-/* Writes a minus sign as wide as a plus. */
-static void say_signed(d9_text *text, double number) {
+/* Adds a number with its sign; the minus sign is as wide as a plus. */
+static void add_signed(d9_text *text, double number) {
     d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
 }
 
@@ -194,12 +194,12 @@ static void forest_row(const d9_report_arm *arm, const char *against, int row, d
     }
     ADD_NUMBERS(text, e->estimate, e->low, e->high);
     d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
-    say_signed(text, e->estimate);
+    add_signed(text, e->estimate);
     if (!isnan(e->low)) {
         d9_text_add(text, " [");
-        say_signed(text, e->low);
+        add_signed(text, e->low);
         d9_text_add(text, ", ");
-        say_signed(text, e->high);
+        add_signed(text, e->high);
         d9_text_add(text, "]");
     }
     d9_text_add(text, "\n");
@@ -211,14 +211,13 @@ static double difference_of(const d9_report_arm *arm, int baseline) {
 }
 
 /* True if no two arms have the same baseline, as on a ladder. */
-static bool each_its_own(const d9_report *report) {
+static bool baselines_are_distinct(const d9_report *report) {
     for (int a = 0; a < report->arm_count; a++)
         for (int b = 0; b < a; b++)
             if (report->arms[a].baseline >= 0 && report->arms[a].baseline == report->arms[b].baseline) return false;
     return true;
 }
 
-/* Lists the differences in the order of the experiment. */
 static void forest_list(const d9_report *report, d9_text *text) {
     int row = 0;
     for (int a = 0; a < report->arm_count; a++) {
@@ -228,6 +227,7 @@ static void forest_list(const d9_report *report, d9_text *text) {
     }
 }
 
+/* Adds the differences grouped by baseline, best first in each group. */
 static void forest_groups(const d9_report *report, d9_text *text) {
     int row = 0;
     for (int baseline = 0; baseline < report->arm_count; baseline++) {
@@ -243,7 +243,7 @@ static void forest_groups(const d9_report *report, d9_text *text) {
 
 d9_status d9_report_forest(const d9_report *report, d9_text *text) {
     d9_text_add(text, "row\tlabel\tdifference\tlow\thigh\tseen\twords\n");
-    if (each_its_own(report))
+    if (baselines_are_distinct(report))
         forest_list(report, text);
     else
         forest_groups(report, text);
@@ -286,7 +286,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* One row per rule (node implementation), slowest first; the last one sums up the rest. Returns the number of rows. */
+/* One row per rule (node implementation), slowest first; beyond STEP_ROWS the last row sums up the rest. */
 static int step_rows(const json_t *nodes, step_row rows[64]) {
     int count = 0, row;
     size_t index;

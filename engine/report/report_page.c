@@ -83,7 +83,7 @@ static void put_plot(page *page, const d9_report_plot *plot) {
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* The most informative plot comes before the tables: the curve of a sweep, the ladder, or the differences. */
+/* Index of the plot above the tables: of a sweep the accuracies, otherwise the ladder; without it the first plot. */
 static int lead_of(const page *page) {
     for (int i = 0; i < page->plot_count; i++)
         if (strcmp(page->plots[i].name, page->report->sweep ? "accuracy" : "ladder") == 0) return i;
@@ -146,7 +146,7 @@ static void add_folder(const char *before, const char *folder, const char *below
     d9_text_add_shell_word(text, path);
 }
 
-/* Did the run read a folder of data? Its path is relative or not in the record, so the command gets --data DIR. */
+/* Did the run read a folder of data? Its path is relative or not recorded, so the command gets --data DIR. */
 static bool has_path(const json_t *result) {
     const json_t *data = json_object_get(json_object_get(result, "config"), "data");
     const char *name = json_string_value(json_object_get(data, "dataset")),
@@ -154,7 +154,7 @@ static bool has_path(const json_t *result) {
     return (path && *path) || (name && d9_dataset_needs_path(name));
 }
 
-/* Adds a command per finished run. The command trains from config.yaml of the run, which holds the seed. */
+/* Adds a command per finished run, which trains from the run's config.yaml (with its seed), then `dawn9 report`. */
 static void add_trainings(const d9_report *report, const char *name, d9_text *text) {
     char below[4096], out[4096];
     for (int i = 0; i < report->run_count; i++) {

@@ -1,5 +1,5 @@
 /* Declarations shared by the files of the report, included only by them. Order of calls: gather, compute, judge,
- * tabulate, gather_predictions, draw, picture, page. */
+ * tabulate, gather_predictions, draw, picture. */
 #ifndef D9_REPORT_REPORT_PARTS_H
 #define D9_REPORT_REPORT_PARTS_H
 
@@ -10,13 +10,12 @@
 /* ---- report_read.c ---- */
 /* Reads experiment.json, or else the folders of runs, and the result.json of each run. */
 D9_MUST_USE d9_status d9_report_gather(d9_context *context, d9_report *report);
-/* Appends a formatted line to `lines`. */
 D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report, d9_report_lines *lines,
                                          const char *format, ...) D9_PRINTF(4, 5);
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
 int64_t d9_report_validation(const d9_report_run *run);
 bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other); /* equal evaluation images? */
-/* Moves the text into the report's arena and frees `text`, also on failure. */
+/* Copies the text into the report's arena and frees `text`, also on failure. */
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 
 /* ---- report_compute.c ---- */
@@ -31,7 +30,7 @@ const d9_report_arm *d9_report_next(const d9_report *report, double (*size)(cons
                                     int which, const d9_report_arm *before);
 double d9_report_mean_of(const d9_report_arm *arm, int which); /* a `size` for d9_report_next; ignores `which` */
 
-/* ---- report_verdict.c: sets report->verdict, one or two sentences ---- */
+/* ---- report_verdict.c: sets report->verdict, a few sentences ---- */
 D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 
 /* ---- report_tables.c ---- */
@@ -40,18 +39,18 @@ D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report
                                           d9_figures **table);
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
-/* ---- report_data.c: the data files of the plots, one text each; lengths: accuracy over epochs ---- */
+/* ---- report_data.c: the data files of the plots, one text each ---- */
 /* Adds a text field; '"', which gnuplot interprets, becomes a typographic quote. */
 void d9_report_plot_field(d9_text *text, const char *bytes);
-double d9_report_final(const json_t *object); /* accuracy with TTA views, if there are any; NAN: not evaluated */
+double d9_report_accuracy(const json_t *object); /* accuracy_tta if it is a number, else accuracy; NAN: not evaluated */
 /* Epochs trained at the end of epoch number `epoch`; the last epoch may be a fraction. */
 double d9_report_epochs(const d9_report *report, int arm, double epoch);
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_runs(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_means(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_lengths_published(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
-bool d9_report_is_chain(const d9_report *report); /* three or more arms, each compared with the previous one */
+bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_step(const d9_report *report, d9_text *text);
 

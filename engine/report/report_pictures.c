@@ -10,7 +10,7 @@
 #include "data/dataset.h"
 #include "data/preview.h"
 
-enum { PATH_BYTES = 4096, COLUMNS = 8, MISTAKES = 24, TOLD = 8 };
+enum { PATH_BYTES = 4096, COLUMNS = 8, MISTAKES = 24, CAPTIONED = 8 };
 
 /* ---- a PNG in the page ---- */
 
@@ -58,7 +58,7 @@ static int64_t whole(const json_t *data, const char *key) {
     return isnan(value) ? 0 : (int64_t)value;
 }
 
-/* Loads the data set of a run. NULL: not available, not of 3 channels, or other test labels than the stored ones. */
+/* Loads the data set of a run. NULL: not available, not of 3 channels, or not matching the stored predictions. */
 static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;
@@ -69,7 +69,7 @@ static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, c
                                        .synthetic_train = whole(data, "synthetic_train"),
                                        .synthetic_test = whole(data, "synthetic_test")};
     d9_context_clear(&quiet);
-    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* records do not contain the path */
+    if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* its path may not be recorded */
     if (d9_dataset_load(&quiet, &wanted, &dataset) != D9_OK) return NULL;
     bool same = dataset->test.count == read->count && dataset->channels == 3;
     for (int64_t i = 0; same && i < read->count; i++)
@@ -114,17 +114,17 @@ done:
 }
 
 /* Formats the caption: "From the left, row by row: cat taken for dog (99.8%); ..." */
-static d9_status tell_mistakes(d9_context *context, d9_report *report, const d9_dataset *dataset,
-                               const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
+static d9_status add_caption(d9_context *context, d9_report *report, const d9_dataset *dataset,
+                             const d9_run_predictions *read, const int64_t *mistakes, int count, const char **note) {
     d9_text text;
     d9_text_init(context, &text);
     d9_text_add(&text, "Wrong predictions with the highest confidence. From the left, row by row: ");
-    for (int i = 0; i < count && i < TOLD; i++) {
+    for (int i = 0; i < count && i < CAPTIONED; i++) {
         const int64_t at = mistakes[i];
         d9_text_add(&text, "%s%s taken for %s (%.1f%%)", i ? "; " : "", dataset->class_names[(int)read->label[at]],
                     dataset->class_names[(int)read->top1[at]], 100 * read->confidence[at]);
     }
-    d9_text_add(&text, count > TOLD ? "; and others." : ".");
+    d9_text_add(&text, count > CAPTIONED ? "; and others." : ".");
     return d9_report_keep(context, report, &text, note);
 }
 
@@ -139,7 +139,7 @@ static d9_status picture_mistakes(d9_context *context, d9_report *report, const 
     if (count > 0) dataset = find_dataset(context, run, &read);
     if (!dataset) goto done;
     *plot = (d9_report_plot){.name = "mistakes", .title = "The worst mistakes of one run"};
-    D9_TRY(tell_mistakes(context, report, dataset, &read, mistakes, count, &plot->note));
+    D9_TRY(add_caption(context, report, dataset, &read, mistakes, count, &plot->note));
     D9_TRY(write_sheet(context, report, dataset, mistakes, count));
     D9_TRY(d9_report_embed(context, report, "report/mistakes.png", plot->title, &plot->html));
 done:

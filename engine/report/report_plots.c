@@ -17,7 +17,7 @@ typedef struct drawing {
     d9_report *report;
     d9_text *settings;
     int lines; /* of the last data file, including its heading, without blank lines */
-    int label; /* characters of its longest entry in the second column */
+    int label; /* characters of its longest entry in the second column, at most LABEL_MAX */
     int last;  /* first column of its last row */
     bool cut;  /* some interval of this plot is wider than the axis */
 } drawing;
@@ -86,7 +86,7 @@ static void set_names(const drawing *drawing) {
     d9_text_add(drawing->settings, "sweep = %d\n", report->sweep);
 }
 
-/* ---- axes; each has_* function says whether its plot is drawn ---- */
+/* ---- axes: each plan_* function adds the settings of a plot and returns whether to draw it ---- */
 
 typedef struct range {
     double low, high;
@@ -99,8 +99,8 @@ static void widen(range *range, double value) { /* fmin and fmax ignore NAN */
 
 static const range nothing = {INFINITY, -INFINITY};
 
-/* Sets NAME_low, NAME_high and NAME_bent. If the error rate falls by a factor of three or more, the accuracy axis is
- * logarithmic in the error rate (see style.gp), so that 93% and 94% stay distinguishable beside 40%. */
+/* Sets NAME_low, NAME_high and NAME_bent. If the error rates differ by more than a factor of three, the accuracy axis
+ * is logarithmic in the error rate (see style.gp), so that 93% and 94% stay distinguishable beside 40%. */
 static void set_accuracies(const drawing *drawing, const char *name, range range) {
     static const double beyond = 100.1; /* 100.1 instead of 100 keeps 100% at a finite position */
     if (!(range.low <= range.high)) range.low = range.high = 0;
@@ -133,7 +133,7 @@ typedef range interval_of(const d9_report_arm *arm);
 static range difference_of(const d9_report_arm *arm) { return (range){arm->difference.low, arm->difference.high}; }
 static range mean_of(const d9_report_arm *arm) { return (range){arm->mean.low, arm->mean.high}; }
 
-/* Median width of the arms' intervals; the lower one of an even number. */
+/* Median width of the arms' finite intervals; the lower median of an even number; NAN without intervals. */
 static double median_width(const d9_report *report, interval_of *interval) {
     double found = NAN;
     int intervals = 0;
@@ -153,14 +153,14 @@ static double median_width(const d9_report *report, interval_of *interval) {
 }
 
 /* Training curves: losses, and accuracies if a run was evaluated after more than one epoch. */
-static bool has_curves(drawing *drawing) {
+static bool plan_curves(drawing *drawing) {
     const d9_report *report = drawing->report;
     range accuracies = nothing, epochs = {0, 0};
     size_t index;
     const json_t *row;
     for (int r = 0; r < report->run_count; r++)
         json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) {
-            widen(&accuracies, d9_report_final(row));
+            widen(&accuracies, d9_report_accuracy(row));
             widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
         }
     const bool evaluated = has_epochs(report);
@@ -172,7 +172,7 @@ static bool has_curves(drawing *drawing) {
 }
 
 /* Accuracy over epochs; in a sweep (arms that differ in train.epochs), final accuracy over the length of training. */
-static bool has_accuracy(drawing *drawing) {
+static bool plan_accuracy(drawing *drawing) {
     const d9_report *report = drawing->report;
     range accuracies = nothing, epochs = report->sweep ? nothing : (range){0, 0};
     size_t index;
@@ -184,7 +184,7 @@ static bool has_accuracy(drawing *drawing) {
         widen(&accuracies, run->accuracy);
         widen(&epochs, report->arms[run->arm].epochs);
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) if (!report->sweep)
-            widen(&accuracies, d9_report_final(row));
+            widen(&accuracies, d9_report_accuracy(row));
     }
     for (int a = 0; a < report->arm_count; a++) {
         if (isnan(report->arms[a].published_epochs)) continue;
@@ -197,13 +197,13 @@ static bool has_accuracy(drawing *drawing) {
     return true;
 }
 
-/* Tick distance: 1, 2 or 5 times a power of ten, with at most five ticks in the range. */
+/* Tick distance: the smallest 1, 2 or 5 times a power of ten that is at least a fifth of the range. */
 static double tick(double range) {
     const double power = pow(10, floor(log10(range / 5))), part = range / 5 / power;
     return (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10) * power;
 }
 
-static bool has_forest(drawing *drawing) {
+static bool plan_forest(drawing *drawing) {
     range all = {0, 0}, points = {0, 0};
     for (int a = 0; a < drawing->report->arm_count; a++) {
         const d9_estimate *e = &drawing->report->arms[a].difference;
@@ -222,8 +222,8 @@ static bool has_forest(drawing *drawing) {
     return drawing->lines > 1 && span > 0;
 }
 
-/* The ladder is drawn if there are published results or each arm is compared with the previous one. */
-static bool has_ladder(drawing *drawing) {
+/* The ladder is drawn if two published accuracies are known or each arm is compared with the previous one. */
+static bool plan_ladder(drawing *drawing) {
     int published = 0;
     range all = nothing, points = nothing;
     for (int a = 0; a < drawing->report->arm_count; a++) {
@@ -247,13 +247,13 @@ static bool has_ladder(drawing *drawing) {
     return published > 1 || (d9_report_is_chain(drawing->report) && span > 0);
 }
 
-static bool has_step(drawing *drawing) {
+static bool plan_step(drawing *drawing) {
     d9_text_add(drawing->settings, "height_step = %d\nheight_step_narrow = %d\nstep_rows = %d\nstep_label = %d\n",
                 80 + 25 * drawing->last, 70 + 40 * drawing->last, drawing->last, drawing->label);
     return drawing->lines > 1;
 }
 
-static bool has_confusion(drawing *drawing) {
+static bool plan_confusion(drawing *drawing) {
     d9_text_add(drawing->settings, "height_confusion = %d\nconfusion_last = %d\nconfusion_most = %.10g\n",
                 110 + 34 * (drawing->last + 1), drawing->last, d9_report_colour_max(drawing->report));
     return drawing->lines > 1;
@@ -326,24 +326,24 @@ static const struct {
     struct {
         const char *name;
         maker make;
-    } data[3]; /* `wanted` sees lines, label and last of the last of them */
-    bool (*wanted)(drawing *drawing);
+    } data[3]; /* `plan` gets lines, label and last of the last file */
+    bool (*plan)(drawing *drawing);
     void (*note)(const drawing *drawing, d9_text *text);
     bool narrow; /* also drawn for narrow screens */
 } plots[] = {
-    {"forest", "Effect of each change", {{"forest", d9_report_forest}}, has_forest, note_forest, true},
-    {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, has_ladder, note_ladder, true},
+    {"forest", "Effect of each change", {{"forest", d9_report_forest}}, plan_forest, note_forest, true},
+    {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, plan_ladder, note_ladder, true},
     {"accuracy",
      "Accuracy over epochs",
-     {{"accuracy_published", d9_report_lengths_published},
-      {"accuracy_means", d9_report_lengths_means},
-      {"accuracy", d9_report_lengths_runs}},
-     has_accuracy,
+     {{"accuracy_published", d9_report_accuracy_published},
+      {"accuracy_means", d9_report_accuracy_means},
+      {"accuracy", d9_report_accuracy_runs}},
+     plan_accuracy,
      note_accuracy,
      true},
-    {"curves", "Training curves", {{"curves", d9_report_curves}}, has_curves, note_curves, true},
-    {"step", "Time of a training step by rule", {{"step", d9_report_step}}, has_step, note_step, true},
-    {"confusion", "Confusion matrix", {{"confusion", d9_report_confusion}}, has_confusion, note_confusion, false},
+    {"curves", "Training curves", {{"curves", d9_report_curves}}, plan_curves, note_curves, true},
+    {"step", "Time of a training step by rule", {{"step", d9_report_step}}, plan_step, note_step, true},
+    {"confusion", "Confusion matrix", {{"confusion", d9_report_confusion}}, plan_confusion, note_confusion, false},
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
@@ -406,7 +406,7 @@ void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
             end = at + strlen(names[i]);
         }
         if (!end) {
-            const size_t plain = 1 + strcspn(at + 1, "<rihu"); /* one of these may start here */
+            const size_t plain = 1 + strcspn(at + 1, "<rihu"); /* first letters of <title>, rgb( and `names` */
             d9_text_add(text, "%.*s", (int)plain, at);
             end = at + plain;
         }
@@ -426,7 +426,7 @@ done:
     return status;
 }
 
-/* Removes the pictures of an earlier report. */
+/* Removes a plot's pictures of an earlier report. */
 static void remove_pictures(const drawing *drawing, const char *name) {
     static const char *const endings[] = {".svg", ".png", "-narrow.svg"};
     const d9_system *system = drawing->context->system;
@@ -438,7 +438,7 @@ static void remove_pictures(const drawing *drawing, const char *name) {
 }
 
 /* Draws a plot. `name` NULL: runs `gnuplot --version` to see if it is installed. On failure the report gets a note; an
- * interrupt ends the report. */
+ * interrupt while drawing ends the report. */
 static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *done) {
     d9_status status = D9_OK;
     d9_report *report = drawing->report;
@@ -465,7 +465,7 @@ done:
     return status;
 }
 
-/* Writes the data of a plot, adds its settings and makes its caption. `*wanted`: it is to be drawn. */
+/* Writes the data of a plot, adds its settings and makes its caption. Sets *wanted: the plot is to be drawn. */
 static d9_status prepare(drawing *drawing, int which, const char **note, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;
@@ -473,7 +473,7 @@ static d9_status prepare(drawing *drawing, int which, const char **note, bool *w
     drawing->cut = false;
     D9_TRY(write_data(drawing, which));
     remove_pictures(drawing, plots[which].name);
-    *wanted = plots[which].wanted(drawing);
+    *wanted = plots[which].plan(drawing);
     plots[which].note(drawing, &text);
     D9_TRY(d9_report_keep(drawing->context, drawing->report, &text, note));
 done:

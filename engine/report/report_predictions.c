@@ -12,7 +12,7 @@
 enum {
     MATRIX_MAX = 20 /* classes; a larger matrix would be unreadable */,
     PAIRS = 12,
-    LEAST_WORST = 10 /* percent: keeps rare mistakes from getting the darkest colour */
+    LEAST_COLOUR_MAX = 10 /* percent: keeps rare mistakes from getting the darkest colour */
 };
 
 d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
@@ -26,7 +26,7 @@ d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, 
     char path[4096];
     d9_safetensors *file = NULL;
     int64_t images = 0;
-    d9_context quiet = *context; /* an unreadable file only omits the matrix; its error is dropped */
+    d9_context quiet = *context; /* an unreadable file is skipped without an error */
     d9_context_clear(&quiet);
     *predictions = (d9_run_predictions){0};
     snprintf(path, sizeof path, "%.2000s/%.2000s/predictions.safetensors", report->folder, run->folder);
@@ -52,7 +52,7 @@ void d9_run_predictions_free(d9_context *context, d9_run_predictions *prediction
 
 /* ---- the matrix ---- */
 
-/* A run with a class number of D9_REPORT_CLASSES or more is left out. */
+/* Omits a run with a class number outside 0 to D9_REPORT_CLASSES - 1. */
 static void add_predictions(const d9_run_predictions *predictions, d9_report_predictions *sum) {
     const double *top1 = predictions->top1, *label = predictions->label, most = D9_REPORT_CLASSES;
     for (int64_t i = 0; i < predictions->count; i++)
@@ -145,10 +145,10 @@ static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     table->note = note;
     for (int row = 0, at = -1; row < rows; row++) {
         at = next_mistake(predictions, at);
-        D9_FIGURES_ROW(table, row, d9_words(predictions->names[at / predictions->classes]),
-                       d9_words(predictions->names[at % predictions->classes]),
-                       d9_number((double)count_at(predictions, at) / predictions->runs),
-                       d9_number(percent_at(predictions, at)));
+        D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
+                       d9_text_cell(predictions->names[at % predictions->classes]),
+                       d9_real_cell((double)count_at(predictions, at) / predictions->runs),
+                       d9_real_cell(percent_at(predictions, at)));
     }
 done:
     return status;
@@ -195,10 +195,11 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
             if (i != class && count_at(predictions, first + i) > (most < 0 ? 0 : count_at(predictions, first + most)))
                 most = i;
         }
-        D9_FIGURES_ROW(table, row, d9_words(predictions->names[class]), d9_number((double)images / predictions->runs),
-                       d9_number(percent_at(predictions, first + class)),
-                       d9_words(most < 0 ? "" : predictions->names[most]),
-                       d9_number(most < 0 ? NAN : percent_at(predictions, first + most)));
+        D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[class]),
+                       d9_real_cell((double)images / predictions->runs),
+                       d9_real_cell(percent_at(predictions, first + class)),
+                       d9_text_cell(most < 0 ? "" : predictions->names[most]),
+                       d9_real_cell(most < 0 ? NAN : percent_at(predictions, first + most)));
     }
 done:
     return status;
@@ -220,7 +221,7 @@ done:
 
 double d9_report_colour_max(const d9_report *report) {
     const d9_report_predictions *predictions = &report->predictions;
-    double worst = LEAST_WORST;
+    double worst = LEAST_COLOUR_MAX;
     for (int at = 0; at < predictions->classes * predictions->classes; at++)
         if (at / predictions->classes != at % predictions->classes) worst = fmax(worst, percent_at(predictions, at));
     return worst;

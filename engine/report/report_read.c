@@ -88,13 +88,13 @@ static int64_t last_epoch(d9_context *context, const char *folder) {
     return epoch;
 }
 
-enum { NAMED_UNTOUCHED = 5 }; /* runs without a folder that are listed; the rest are counted */
+enum { LISTED_NOT_STARTED = 5 }; /* runs without a folder that get a line each; the rest are only counted */
 
-static d9_status say_unfinished(d9_context *context, d9_report *report, const d9_report_run *run, const char *path) {
+static d9_status add_unfinished(d9_context *context, d9_report *report, const d9_report_run *run, const char *path) {
     char failure[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     snprintf(failure, sizeof failure, "%s/failure.json", path);
     if (!d9_file_exists(context, path)) {
-        if (report->not_started++ >= NAMED_UNTOUCHED) return D9_OK;
+        if (report->not_started++ >= LISTED_NOT_STARTED) return D9_OK;
         return d9_report_add_line(context, report, &report->problems, "%s: not run yet", run->folder);
     }
     json_t *failed = d9_file_exists(context, failure) ? read_object(context, failure, problem) : NULL;
@@ -122,13 +122,13 @@ static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t
     return NULL;
 }
 
-/* Removes the report's folder from a path or from a message that begins with one, because the page may be moved. */
-static const char *below(const d9_report *report, const char *text) {
+/* Removes the report's folder from a path or a message that begins with it, because the page may be moved. */
+static const char *relative(const d9_report *report, const char *text) {
     const size_t length = strlen(report->folder);
     return strncmp(text, report->folder, length) == 0 && text[length] == '/' ? text + length + 1 : text;
 }
 
-static void forget_figures(d9_report_run *run) {
+static void clear_numbers(d9_report_run *run) {
     run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
 }
 
@@ -137,18 +137,18 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
     d9_status status = D9_OK;
     char folder[PATH_BYTES], path[PATH_BYTES + 16], problem[MESSAGE_BYTES];
     json_t *result = NULL;
-    forget_figures(run);
+    clear_numbers(run);
     snprintf(folder, sizeof folder, "%s/%s", report->folder, run->folder);
     snprintf(path, sizeof path, "%s/result.json", folder);
     if (!d9_file_exists(context, path)) {
-        D9_TRY(say_unfinished(context, report, run, folder));
+        D9_TRY(add_unfinished(context, report, run, folder));
         goto done;
     }
     result = read_object(context, path, problem);
-    if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", below(report, problem)));
+    if (!result) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s", relative(report, problem)));
     if (!result) goto done;
     const char *wrong = fault(result, arm, run->seed);
-    if (wrong) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", below(report, path), wrong));
+    if (wrong) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", relative(report, path), wrong));
     if (wrong) goto done;
     const double views = d9_json_real(result, "accuracy_tta");
     run->accuracy = isnan(views) ? d9_json_real(result, "accuracy") : views;
@@ -195,20 +195,20 @@ static int find_arm(const d9_report *report, const char *name) {
     return -1;
 }
 
-static d9_status broken(d9_context *context, const d9_report *report, const char *what) {
+static d9_status fail_experiment(d9_context *context, const d9_report *report, const char *what) {
     return d9_fail(context, D9_DATA, "%s/experiment.json: %s", report->folder, what);
 }
 
 static d9_status read_arms(d9_context *context, d9_report *report, const json_t *arms) {
     d9_status status = D9_OK;
     const int count = (int)json_array_size(arms);
-    if (count == 0) D9_TRY(broken(context, report, "has no arms"));
+    if (count == 0) D9_TRY(fail_experiment(context, report, "has no arms"));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, &report->arms));
     for (int i = 0; i < count; i++) {
         const json_t *object = json_array_get(arms, (size_t)i);
         d9_report_arm *arm = &report->arms[i];
         const char *name = json_text(object, "name"), *label = json_text(object, "label");
-        if (!name) D9_TRY(broken(context, report, "an arm has no name"));
+        if (!name) D9_TRY(fail_experiment(context, report, "an arm has no name"));
         D9_TRY(keep(context, report, name, &arm->name));
         D9_TRY(keep(context, report, label && *label ? label : name, &arm->label));
         D9_TRY(keep(context, report, json_text(object, "config_hash"), &arm->config_hash));
@@ -220,7 +220,7 @@ static d9_status read_arms(d9_context *context, d9_report *report, const json_t 
         const char *baseline = json_text(json_array_get(arms, (size_t)i), "baseline");
         report->arms[i].baseline = find_arm(report, baseline);
         if (baseline && report->arms[i].baseline < 0)
-            D9_TRY(broken(context, report, "the baseline of an arm is not an arm"));
+            D9_TRY(fail_experiment(context, report, "the baseline of an arm is not an arm"));
         if (report->arms[i].baseline == i) report->arms[i].baseline = -1;
     }
 done:
@@ -238,15 +238,15 @@ static d9_status read_listed_runs(d9_context *context, d9_report *report, const 
         run->arm = find_arm(report, json_text(object, "arm"));
         run->seed = json_integer_value(seed);
         if (run->arm < 0 || !folder || !json_is_integer(seed))
-            D9_TRY(broken(context, report, "a run has no arm, seed or folder"));
+            D9_TRY(fail_experiment(context, report, "a run has no arm, seed or folder"));
         D9_TRY(keep(context, report, folder, &run->folder));
         report->run_count = i + 1;
         report->arms[run->arm].asked++;
         D9_TRY(read_run(context, report, run, &report->arms[run->arm]));
     }
-    if (report->not_started > NAMED_UNTOUCHED)
+    if (report->not_started > LISTED_NOT_STARTED)
         D9_TRY(d9_report_add_line(context, report, &report->problems, "and %d more runs not run yet",
-                                  report->not_started - NAMED_UNTOUCHED));
+                                  report->not_started - LISTED_NOT_STARTED));
 done:
     return status;
 }
@@ -373,15 +373,15 @@ static d9_status drop_copies(d9_context *context, d9_report *report) {
                                   report->runs[first].folder));
         json_decref(run->result);
         run->result = NULL;
-        forget_figures(run);
+        clear_numbers(run);
         report->finished--;
     }
 done:
     return status;
 }
 
-/* Adds problems for runs whose accuracies are not comparable: their images differ from those of the first run that
- * requested the same data, or they requested other data than the first run and got other images. */
+/* Adds problems for runs whose accuracies are not comparable: runs with other images than the first run with the same
+ * data settings, and the first run of each other data setting if its images differ from the first run's. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_run **firsts;

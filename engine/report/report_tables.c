@@ -47,13 +47,14 @@ static d9_status make_arms(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
         const bool aimed = !isnan(report->target) && arm->count > 0;
-        D9_FIGURES_ROW(table, i, d9_words(arm->label), d9_number(arm->sample.mean), d9_number(arm->mean.low),
-                       d9_number(arm->mean.high), d9_number(arm->sample.deviation), d9_number(arm->sample.minimum),
-                       d9_number(arm->sample.maximum), d9_number(arm->count), d9_number(arm->asked),
-                       d9_number(arm->published_accuracy), d9_number(aimed ? (double)arm->met : NAN),
-                       d9_number(arm->chance.share), d9_number(arm->chance.low), d9_number(arm->chance.high),
-                       d9_number(arm->epochs), d9_number(arm->seconds.mean), d9_number(arm->published_seconds),
-                       d9_words(arm->published_hardware), d9_words(arm->edits));
+        D9_FIGURES_ROW(table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
+                       d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
+                       d9_real_cell(arm->sample.minimum), d9_real_cell(arm->sample.maximum), d9_real_cell(arm->count),
+                       d9_real_cell(arm->asked), d9_real_cell(arm->published_accuracy),
+                       d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->chance.share),
+                       d9_real_cell(arm->chance.low), d9_real_cell(arm->chance.high), d9_real_cell(arm->epochs),
+                       d9_real_cell(arm->seconds.mean), d9_real_cell(arm->published_seconds),
+                       d9_text_cell(arm->published_hardware), d9_text_cell(arm->edits));
     }
 done:
     return status;
@@ -81,10 +82,11 @@ static const d9_column effect_columns[] = {
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
-    D9_FIGURES_ROW(table, row, d9_words(arm->label), d9_words(report->arms[arm->baseline].label), d9_number(arm->count),
-                   d9_number(e->estimate), d9_number(e->low), d9_number(e->high), d9_number(e->p), d9_number(arm->holm),
-                   d9_words(by), d9_number(welch->low), d9_number(welch->high), d9_number(welch->p),
-                   d9_number(arm->seeds_needed ? (double)arm->seeds_needed : NAN), d9_number(arm->epochs_saved));
+    D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
+                   d9_real_cell(arm->count), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
+                   d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),
+                   d9_real_cell(welch->high), d9_real_cell(welch->p),
+                   d9_real_cell(arm->seeds_needed ? (double)arm->seeds_needed : NAN), d9_real_cell(arm->epochs_saved));
 }
 
 static d9_status make_effects(d9_context *context, d9_report *report) {
@@ -138,10 +140,10 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
     d9_status status = D9_OK;
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
     char *brief;
-    D9_FIGURES_ROW(table, row, d9_words(report->arms[run->arm].label), d9_number((double)run->seed),
-                   d9_number(run->accuracy), d9_number(d9_json_real(run->result, "accuracy")),
-                   d9_number(run->difference), d9_number(run->epoch_to_target), d9_number(run->train_seconds),
-                   d9_number(run->process_seconds));
+    D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[run->arm].label), d9_real_cell((double)run->seed),
+                   d9_real_cell(run->accuracy), d9_real_cell(d9_json_real(run->result, "accuracy")),
+                   d9_real_cell(run->difference), d9_real_cell(run->epoch_to_target), d9_real_cell(run->train_seconds),
+                   d9_real_cell(run->process_seconds));
     for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));
     D9_TRY(d9_arena_format(context, &report->arena, &brief, "%.12s", plan ? plan : ""));
     d9_figures_text(table, row, 13, brief);

@@ -1,5 +1,5 @@
-/* The verdict of a report: one or two sentences that summarise the statistics. A difference counts as clear if Holm's p
- * is below 1 - level; every other difference is called unclear and shown with its interval. */
+/* The verdict of a report: a few sentences that summarise the statistics. A difference counts as clear if Holm's p is
+ * below 1 - D9_REPORT_LEVEL. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -8,25 +8,25 @@
 #define MINUS "\xe2\x88\x92"
 
 enum { MANY_SEEDS = 1000 }; /* above this the number of seeds is not reported: the estimate is too uncertain */
-enum { NAMED = 4 };         /* differences named in the sentence; the table lists all */
+enum { NAMED = 4 };         /* clear differences named at most; the table lists all */
 
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
 
 /* "−0.31 points [−0.45, −0.17]"; without the brackets if there is no interval */
-static void say_difference(d9_text *text, const d9_estimate *e) {
+static void add_difference(d9_text *text, const d9_estimate *e) {
     d9_text_add(text, "%s%.2f points", sign_of(e->estimate), fabs(e->estimate));
     if (isnan(e->low)) return;
     d9_text_add(text, " [%s%.2f, %s%.2f]", minus_of(e->low), fabs(e->low), minus_of(e->high), fabs(e->high));
 }
 
-static void say_mean(d9_text *text, const d9_report_arm *arm) {
+static void add_mean(d9_text *text, const d9_report_arm *arm) {
     d9_text_add(text, "%.2f%%", arm->sample.mean);
     if (!isnan(arm->mean.low))
         d9_text_add(text, " [%s%.2f, %.2f]", minus_of(arm->mean.low), fabs(arm->mean.low), arm->mean.high);
 }
 
-static void say_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
+static void add_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
 
 static bool compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
 static bool is_clear(const d9_report_arm *arm) { return arm->holm < ALPHA; }
@@ -36,7 +36,7 @@ static double size_of(const d9_report_arm *arm, int clear) {
     return compared(arm) && is_clear(arm) == clear ? fabs(arm->difference.estimate) : NAN;
 }
 
-/* Says why there is no interval. */
+/* Returns the reason why there is no interval. */
 static const char *without_interval(const d9_estimate *e) {
     return e->error == 0 ? "the runs show no variance, so there is no interval" : "too few runs for an interval";
 }
@@ -48,20 +48,20 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     const d9_estimate *e = &arm->difference;
     if (isnan(e->low)) {
         d9_text_add(text, "%s against %s: ", arm->label, base);
-        say_difference(text, e);
+        add_difference(text, e);
         d9_text_add(text, ", %s. This is not evidence of a difference.", without_interval(e));
         return;
     }
     if (is_clear(arm)) {
         d9_text_add(text, "%s is %s than %s: ", arm->label, e->estimate < 0 ? "worse" : "better", base);
-        say_difference(text, e);
+        add_difference(text, e);
         d9_text_add(text, " (p = %.2g).", e->p);
         return;
     }
     d9_text_add(text, "%s and %s cannot be told apart with ", arm->label, base);
-    say_seeds(text, arm->count);
+    add_seeds(text, arm->count);
     d9_text_add(text, ": ");
-    say_difference(text, e);
+    add_difference(text, e);
     d9_text_add(text, ", an interval that spans zero.");
     if (arm->seeds_needed > MANY_SEEDS)
         d9_text_add(text, " These seeds are too few to estimate how many would be needed.");
@@ -72,22 +72,22 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
 
 /* ---- many comparisons ---- */
 
-static void name_largest(const d9_report *report, bool clear, int most, d9_text *text) {
+static void add_largest(const d9_report *report, bool clear, int most, d9_text *text) {
     const d9_report_arm *arm = NULL;
     for (int i = 0; i < most && (arm = d9_report_next(report, size_of, clear, arm)); i++) {
         d9_text_add(text, "%s%s ", i ? "; " : "", arm->label);
-        say_difference(text, &arm->difference);
+        add_difference(text, &arm->difference);
     }
 }
 
-static void say_unclear(const d9_report *report, d9_text *text) {
+static void add_unclear(const d9_report *report, d9_text *text) {
     d9_text_add(text, " with ");
-    say_seeds(text, report->most_seeds);
+    add_seeds(text, report->most_seeds);
     d9_text_add(text, " (Holm's p above %.2g)", ALPHA);
 }
 
-static void judge_many(const d9_report *report, int comparisons, int told, int with_interval, d9_text *text) {
-    const int rest = comparisons - told;
+static void judge_many(const d9_report *report, int comparisons, int clear, int with_interval, d9_text *text) {
+    const int rest = comparisons - clear;
     if (with_interval == 0) {
         d9_text_add(text,
                     "%d comparisons have too few runs, or no variance, for an interval: none is evidence "
@@ -95,43 +95,43 @@ static void judge_many(const d9_report *report, int comparisons, int told, int w
                     comparisons);
         return;
     }
-    if (told == 0) {
+    if (clear == 0) {
         d9_text_add(text, "None of %d changes has a clear effect", comparisons);
-        say_unclear(report, text);
+        add_unclear(report, text);
         d9_text_add(text, "; the largest: ");
-        name_largest(report, false, 1, text);
+        add_largest(report, false, 1, text);
         d9_text_add(text, ".");
         return;
     }
-    d9_text_add(text, "%d of %d changes %s a clear effect: ", told, comparisons, told == 1 ? "has" : "have");
-    name_largest(report, true, NAMED, text);
-    if (told > NAMED) d9_text_add(text, "; and %d smaller", told - NAMED);
+    d9_text_add(text, "%d of %d changes %s a clear effect: ", clear, comparisons, clear == 1 ? "has" : "have");
+    add_largest(report, true, NAMED, text);
+    if (clear > NAMED) d9_text_add(text, "; and %d smaller", clear - NAMED);
     d9_text_add(text, ".");
     if (rest > 0) {
         if (rest == 1)
             d9_text_add(text, " The other shows none");
         else
             d9_text_add(text, " The other %d show none", rest);
-        say_unclear(report, text);
+        add_unclear(report, text);
         d9_text_add(text, ".");
     }
 }
 
 /* ---- without comparisons ---- */
 
-/* Arms with identical configurations have the same runs; the first of them represents all. */
+/* Mean accuracy as a sort key. Arms with identical configurations have the same runs; only the first of them counts. */
 static double ranked(const d9_report_arm *arm, int which) {
     return arm->runs_of == arm ? d9_report_mean_of(arm, which) : NAN;
 }
 
-/* Best and second were picked from all pairs of arms after the fact, so each interval has confidence level 1 - alpha /
- * pairs (Dunn 1961, J. Amer. Statist. Assoc. 56: Bonferroni's inequality). */
+/* Best and second were picked from all pairs of arms after the fact, so their difference's interval has the confidence
+ * level 1 - alpha / pairs (Dunn 1961, J. Amer. Statist. Assoc. 56: Bonferroni's inequality). */
 static void judge_best(const d9_report *report, int arms, d9_text *text) {
     const d9_report_arm *best = d9_report_next(report, ranked, 0, NULL);
     const d9_report_arm *second = d9_report_next(report, ranked, 0, best);
     d9_estimate e;
     d9_text_add(text, "%s has the highest mean accuracy, ", best->label);
-    say_mean(text, best);
+    add_mean(text, best);
     if (!second) {
         d9_text_add(text, "; no run of another configuration has finished.");
         return;
@@ -139,7 +139,7 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
     const int pairs = arms * (arms - 1) / 2;
     d9_welch_difference(best->accuracy, best->count, second->accuracy, second->count, 1 - ALPHA / pairs, &e);
     d9_text_add(text, "; %s follows, ", second->label);
-    say_difference(text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
+    add_difference(text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
     if (isnan(e.low)) {
         d9_text_add(text, ": %s.", without_interval(&e));
         return;
@@ -157,7 +157,7 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
         return;
     }
     d9_text_add(text, "%d runs: mean ", arm->count);
-    say_mean(text, arm);
+    add_mean(text, arm);
     d9_text_add(text, ", standard deviation %.2f. ", arm->sample.deviation);
     if (isnan(report->target)) return;
     d9_text_add(text, "%lld of %d reach %g%%; ", (long long)arm->met, arm->count, report->target);
@@ -179,7 +179,7 @@ static bool all_of_same_images(const d9_report *report) {
 }
 
 static void judge_uncompared(const d9_report *report, d9_text *text) {
-    int own = 0, finished = 0; /* arms with runs of their own; arms with finished runs */
+    int own = 0, finished = 0; /* arms with runs of their own; those with finished runs */
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
         own += arm->runs_of == arm;
         finished += !isnan(ranked(arm, 0));
@@ -219,7 +219,7 @@ static void judge_missing(const d9_report *report, d9_text *text) {
 
 d9_status d9_report_judge(d9_context *context, d9_report *report) {
     d9_text text;
-    int comparisons = 0, told = 0, with_interval = 0;
+    int comparisons = 0, clear = 0, with_interval = 0;
     const d9_report_arm *only = NULL;
     d9_text_init(context, &text);
     for (int i = 0; i < report->arm_count; i++) {
@@ -227,11 +227,11 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
         if (!compared(arm)) continue;
         only = arm;
         comparisons++;
-        told += is_clear(arm);
+        clear += is_clear(arm);
         with_interval += !isnan(arm->difference.low);
     }
     if (comparisons > 1)
-        judge_many(report, comparisons, told, with_interval, &text);
+        judge_many(report, comparisons, clear, with_interval, &text);
     else if (comparisons == 1)
         judge_pair(report, only, &text);
     else

@@ -1,4 +1,4 @@
-/* The distributions by their own formulas, and the estimates of statistics.h built on them. */
+/* Computes the distributions, and from them the estimates, of statistics.h. */
 #include "report/statistics.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static double beta_fraction(double x, double a, double b) {
     return value;
 }
 
-/* Regularised incomplete beta function. `y` is 1 - x, passed separately because it would lose digits for x near 1. */
+/* Regularised incomplete beta function. `y` is 1 - x, passed because the subtraction would lose digits for x near 1. */
 static double beta_of(double x, double y, double a, double b) {
     if (isnan(x) || !(a > 0) || !(b > 0)) return NAN;
     if (x <= 0) return 0;
@@ -193,7 +193,7 @@ void d9_proportion_estimate(int64_t met, int64_t count, double level, d9_proport
 /* True if comparison `i` precedes `j` when sorted by p. */
 static bool precedes(const double *p, int64_t i, int64_t j) { return p[i] < p[j] || (p[i] == p[j] && i < j); }
 
-/* adjusted_i = max over all j up to i in sorted order of (comparisons - rank of j) * p_j, at most 1. */
+/* adjusted_i = max over all j up to i in sorted order of (comparisons - rank of j) * p_j, at most 1; ranks from 0. */
 void d9_holm(const double *p, int64_t count, double *adjusted) {
     int64_t comparisons = 0;
     for (int64_t i = 0; i < count; i++) comparisons += !isnan(p[i]);
@@ -202,7 +202,7 @@ void d9_holm(const double *p, int64_t count, double *adjusted) {
         for (int64_t i = 0; i < count; i++) rank += !isnan(p[i]) && precedes(p, i, j);
         adjusted[j] = isnan(p[j]) ? NAN : fmin(1, (double)(comparisons - rank) * p[j]);
     }
-    for (;;) { /* each pass takes the maximum with the previous one; ends after at most one pass per rank */
+    for (;;) { /* raises each value to the largest before it in sorted order, until nothing changes */
         bool changed = false;
         for (int64_t j = 0; j < count; j++) {
             for (int64_t i = 0; i < count; i++) {

@@ -33,8 +33,8 @@ typedef struct d9_sample {
 void d9_sample_describe(const double *values, int64_t count, d9_sample *sample);
 
 /* An estimate with its interval. With fewer than two values (per sample), all fields but `estimate` are NAN. If all
- * values are equal, `error` is 0 and the interval is NAN, because no variance was observed; only for an estimate of 0
- * is the interval [0, 0] and p 1. */
+ * values (of each sample) are equal, no variance was observed: `error` is 0 and the other fields are NAN, except that
+ * an estimate of 0 has the interval [0, 0] and p 1. */
 typedef struct d9_estimate {
     double estimate;
     double low, high; /* ends of the confidence interval */
@@ -66,7 +66,7 @@ void d9_holm(const double *p, int64_t count, double *adjusted);
 
 typedef enum d9_design { D9_DESIGN_TWO_SAMPLES, D9_DESIGN_PAIRED } d9_design;
 /* Power: probability that `seeds` runs per arm detect a true `difference` at significance `alpha`. `deviation`:
- * standard deviation of a run or, if paired, of a pair's difference. NAN: fewer than two seeds, or no deviation. */
+ * standard deviation of a run or, if paired, of a pair's difference. NAN unless `seeds` > 1 and `deviation` > 0. */
 double d9_power(d9_design design, double seeds, double difference, double deviation, double alpha);
 /* Smallest number of seeds per arm, at least 2, that reaches `power`. Returns 0 if the deviation is NAN, `difference`
  * is not positive, or about a million seeds do not suffice. */

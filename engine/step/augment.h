@@ -1,9 +1,9 @@
 /* The augmentation of a run, and its random draws.
  *
  * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop, mirror, normalise by table, change
- * the colours, zero the cutout square; then mix two images. Every draw is Philox4x32-10 with key = seed and counter =
- * (sample, epoch, stream, draw). The kinds, their numbers and the formulas are in kernels/formulas/augment.h, which all
- * backends share. */
+ * the colours, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and counter =
+ * (sample, epoch, stream, draw), of mixtures (step, 0, stream, 0). The kinds, their settings and the formulas are in
+ * kernels/formulas/augment.h, which all backends share. */
 #ifndef D9_STEP_AUGMENT_H
 #define D9_STEP_AUGMENT_H
 
@@ -14,8 +14,8 @@ typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;
 
-/* Draws the weight of an image in the mixtures of a step, 0 to 1, from Beta(alpha, alpha) with alpha above 0. It
- * depends only on seed and step. Image n of a batch has this weight in pixels and target, image N - 1 - n the rest. */
-double d9_mix_share(uint64_t seed, int64_t step, double alpha);
+/* Draws the weight of an image in the mixtures of a step, 0 to 1, from Beta(alpha, alpha) with alpha above 0. The
+ * weight depends on nothing else. Image n of a batch has this weight in pixels and target, image N - 1 - n the rest. */
+double d9_mix_weight(uint64_t seed, int64_t step, double alpha);
 
 #endif

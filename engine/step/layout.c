@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Places a value at the cursor. Its gradient has the same offset in GRADIENT. */
+/* Places a value with elements of `size` bytes at *cursor (in elements); so is the gradient of a parameter. */
 static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
     int64_t elements_per_line = 64 / size;
@@ -48,7 +48,7 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
     return D9_OK;
 }
 
-void d9_layout_like(const d9_graph *from, d9_graph *to) {
+void d9_layout_copy(const d9_graph *from, d9_graph *to) {
     for (int v = 0; v < to->value_count; v++) {
         d9_value *value = &to->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-int d9_views_reach(const d9_views *views) {
+int d9_views_padding(const d9_views *views) {
     int reach = 0;
     for (int i = 0; i < views->count; i++) {
         if (abs(views->view[i].dy) > reach) reach = abs(views->view[i].dy);

@@ -7,10 +7,10 @@
 
 #include <math.h>
 
-double d9_mix_share(uint64_t seed, int64_t step, double alpha) {
+double d9_mix_weight(uint64_t seed, int64_t step, double alpha) {
     const d9_philox word = d9_philox4x32_10(seed, (uint32_t)step, 0, D9_STREAM_MIX, 0);
     const double u = (word.v[0] + 0.5) / 4294967296.0, cosine = cos(2 * acos(-1) * d9_philox_unit(word.v[1]));
-    const double square = expm1(-log(u) / alpha) * cosine * cosine; /* t^2 / 2a; infinite if alpha is small */
+    const double square = expm1(-log(u) / alpha) * cosine * cosine; /* t^2 / 2a; may overflow for a small alpha */
     const double half = isinf(square) ? 0.5 : 0.5 * sqrt(square / (1 + square));
     return cosine < 0 ? 0.5 - half : 0.5 + half;
 }

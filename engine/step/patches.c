@@ -6,7 +6,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* Compiled for three instruction sets. Integer sums have the same bits in each. */
+/* GCC on x86-64 compiles a CLONED function for three instruction sets. Integer sums have the same bits in each. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define CLONED __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), noinline))
 #else
@@ -44,7 +44,7 @@ CLONED static int32_t dot(const int16_t *a, const int16_t *b, int64_t count) {
     return sum;
 }
 
-/* Adds the sums of bytes and their products over one image, in parts of at most 33,000 patches, which fit 32 bits. */
+/* Adds the sums of bytes and their products over one image, in parts of RUN patches, whose sums fit 32 bits. */
 static void add_products(const patch_matrix *m, int64_t *sums, int64_t *products) {
     enum { RUN = 32768 };
     for (int64_t begin = 0; begin < m->count; begin += RUN) {
@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-/* Rotates rows and columns p and q of the matrix so that entry (p, q) vanishes. */
+/* Rotates rows and columns p and q of matrix `a` so that entry (p, q) vanishes, and rows p and q of `v` alike. */
 static void rotate(double *a, double *v, int d, int p, int q) {
     double apq = a[p * d + q];
     if (apq == 0) return;

@@ -6,13 +6,13 @@
 
 /* Computes the covariance of all size x size patches of the first `images` images (unpadded, mean not subtracted),
  * divided by (patches - 1). Entries are in the order channel, row, column; `covariance` is (d, d), d = channels * size
- * * size. It is computed from exact integer sums of byte products, with the same bits for every thread count. `table`
- * (3, 256) must be affine in the byte, as normalisation is. */
+ * * size. It is computed from exact integer sums of byte products, with the same bits for every thread count.
+ * `site->table` must be affine in the byte, as normalisation is. */
 D9_MUST_USE d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                                           double *covariance);
 
 /* Computes eigenvalues and eigenvectors of a symmetric (d, d) matrix by cyclic Jacobi sweeps and overwrites `matrix`.
- * Eigenvalues are in descending order; vectors are rows, each with its largest entry positive. */
+ * Eigenvalues are in descending order; vectors are rows, each with its entry of largest magnitude positive. */
 D9_MUST_USE d9_status d9_symmetric_eigen(d9_context *context, double *matrix, int d, double *eigenvalues,
                                          double *vectors);
 

@@ -1,5 +1,5 @@
-/* The parts of a program: accumulators, groups, the steps in which a node runs, and coefficients. build/build.c builds
- * a program. */
+/* The parts of a program: accumulators, groups, the steps in which a node runs, coefficients, and phases.
+ * build/build.c builds a program. */
 #include "step/program.h"
 
 #include <fnmatch.h>
@@ -9,7 +9,7 @@
 /* ---- accumulators ---- */
 
 /* Is the name reserved in a program or in its checkpoint? */
-static bool is_taken(const char *name) {
+static bool is_reserved(const char *name) {
     for (int b = 0; b <= (int)D9_BUFFER_ACCUMULATORS; b++)
         if (strcmp(name, d9_buffer_name((d9_buffer)b)) == 0) return true;
     return strcmp(name, "epochs") == 0 || strcmp(name, "timeline") == 0;
@@ -17,7 +17,7 @@ static bool is_taken(const char *name) {
 
 d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                              d9_accumulator_layout layout, d9_buffer *buffer) {
-    if (is_taken(name)) return d9_fail(context, D9_USAGE, "no accumulator may be named %s", name);
+    if (is_reserved(name)) return d9_fail(context, D9_USAGE, "no accumulator may be named %s", name);
     if (d9_accumulator_find(accumulators, name) != D9_BUFFER_COUNT)
         return d9_fail(context, D9_USAGE, "two parts of the optimizer want an accumulator named %s", name);
     if (accumulators->count == D9_MAX_ACCUMULATORS)
@@ -71,7 +71,7 @@ d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const 
     return D9_OK;
 }
 
-bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter) {
+bool d9_selector_matches(const d9_selector *selector, const d9_value *parameter) {
     return (!selector->kinds || selector->kinds >> parameter->parameter & 1) &&
            (!selector->rank || selector->rank == parameter->shape.rank) &&
            (!selector->frozen_group || parameter->frozen_group == selector->frozen_group) &&
@@ -80,7 +80,7 @@ bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter) {
 
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
     for (int g = 0; g < groups->count; g++)
-        if (d9_selector_takes(&groups->group[g].selects, parameter)) return g;
+        if (d9_selector_matches(&groups->group[g].selects, parameter)) return g;
     return D9_NONE;
 }
 
@@ -151,14 +151,14 @@ int64_t d9_program_equal_steps(const d9_program *program, int64_t step) {
     return (end - step) / d9_program_batches(program, step);
 }
 
-int64_t d9_program_learned(const d9_program *program, int64_t images) {
+int64_t d9_program_selected(const d9_program *program, int64_t images) {
     const double share = program->selection.share;
     const int64_t learned = share > 0 ? llround(share * (double)images) : images;
     return learned > 0 ? learned : 1;
 }
 
 int64_t d9_program_images(const d9_program *program, int64_t step) {
-    return d9_program_learned(program, program->extent.batch * d9_program_batches(program, step));
+    return d9_program_selected(program, program->extent.batch * d9_program_batches(program, step));
 }
 
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
@@ -174,7 +174,7 @@ const d9_graph *d9_program_list(const d9_program *program, int64_t step) {
 
 int64_t d9_program_usual_step(const d9_program *program) {
     int64_t count[1 + D9_MAX_PHASES] = {0},
-                      first[1 + D9_MAX_PHASES] = {0}; /* counted in batches: of `train`, then of each phase */
+                      first[1 + D9_MAX_PHASES] = {0}; /* batches and first step of `train` and each phase */
     int usual = 0;
     for (int64_t s = 0, batches; s < program->steps; s += batches) {
         const int list = 1 + d9_program_phase(program, s);
@@ -198,7 +198,7 @@ int64_t d9_group_until(const d9_program *program, const d9_group *group) {
 }
 
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step) {
-    const int64_t last = step + d9_program_batches(program, step) - 1; /* batch of the step */
+    const int64_t last = step + d9_program_batches(program, step) - 1; /* the step's last batch */
     return d9_schedule_at(schedule, schedule->at_start ? step : last, program->steps_per_epoch, epochs);
 }
 
@@ -213,4 +213,4 @@ double d9_group_rate(const d9_program *program, const d9_group *group, int64_t s
            d9_group_multiplier(program, group, step);
 }
 
-double d9_views_an_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }
+double d9_views_per_image(const d9_views *views) { return 1 + (1 - views->alone) * (views->count - 1); }

@@ -1,7 +1,7 @@
 /* The step program: a training run as data.
  *
- * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout = this (build/build.h). A backend
- * plans it and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
+ * config -> model -> tricks -> precision -> gradients -> groups and tail -> layout -> step program (build/build.h). A
+ * backend plans and runs it. It contains no callbacks, except initialisers, which run once before the first step. */
 #ifndef D9_STEP_PROGRAM_H
 #define D9_STEP_PROGRAM_H
 
@@ -23,7 +23,7 @@ typedef struct d9_accumulators { /* number i has the buffer D9_BUFFER_ACCUMULATO
     int count;
     d9_accumulator accumulator[D9_MAX_ACCUMULATORS];
 } d9_accumulators;
-/* Adds an accumulator. A name that is taken is D9_USAGE, so that two tricks never share one by accident. */
+/* Adds an accumulator. A reserved or used name is D9_USAGE, so that two tricks never share one by accident. */
 D9_MUST_USE d9_status d9_accumulator_add(d9_context *context, d9_accumulators *accumulators, const char *name,
                                          d9_accumulator_layout layout, d9_buffer *buffer);
 /* Finds the buffer of an accumulator; D9_BUFFER_COUNT if there is none of this name. */
@@ -47,16 +47,17 @@ typedef struct d9_group {
     d9_update update; /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS];
     bool mean;      /* uses the gradient of the mean loss instead of the summed loss */
-    bool per_image; /* the learning rate is multiplied by the number of batches of the step */
+    bool per_image; /* the learning rate is multiplied by the images of the step / train.batch_size */
     int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
-    /* Interval in steps at which filters are scaled to their norm, and at the end of the run; 0: never, unchanged. */
+    /* Muon: interval in steps at which filters are rescaled to a fixed norm (0: never), and its final value, towards
+     * which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
-    /* Accumulators of the update's states, by name; groups may share them. After NULL: zero and not stored. */
+    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on states are zero. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
-    double from_epoch, until_epoch; /* the epochs in which it is updated; until 0: to the end */
+    double from_epoch, until_epoch; /* epochs between which the group is updated; until 0: to the end */
     double until_share;             /* share of the run after which it is frozen, if that is earlier; 0: never */
     bool rate_ends;                 /* the learning rate schedule ends with the group, not with the run */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
@@ -70,14 +71,14 @@ typedef struct d9_groups {
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
 /* Sets the update row of a group with all properties from updates.def, such as its accumulators. */
 void d9_group_set_update(d9_group *group, d9_update update);
-bool d9_selector_takes(const d9_selector *selector, const d9_value *parameter);
+bool d9_selector_matches(const d9_selector *selector, const d9_value *parameter);
 /* The index of the group to which a trainable parameter belongs; D9_NONE: none. */
 int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
 /* ---- the tail: whole-buffer nodes after the updates, edited by on_step ---- */
 typedef struct d9_tail_node {
     d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
-    d9_buffer to, from; /* STATE, or an accumulator of it */
+    d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio;
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
     d9_when when;
@@ -102,18 +103,18 @@ typedef struct d9_views {
     double alone; /* share of the images, the most confident ones in the first view, that get only this view */
 } d9_views;
 /* The average number of views per image. */
-double d9_views_an_image(const d9_views *views);
+double d9_views_per_image(const d9_views *views);
 
 /* ---- a second network, described by on_selection ---- */
 
-/* A second network computes the loss of every image that a step draws; the network trains on those with the largest
- * losses. All zero: it trains on every image. */
+/* A second network computes the loss of every image that a step draws; the first network trains on those with the
+ * largest losses. All zero: there is no second network. */
 typedef struct d9_selection {
-    const char *trick;   /* its name, for messages; NULL: no second network */
-    const char *network; /* a row of models.def */
+    const char *trick;   /* the trick's name, for messages; NULL: no second network */
+    const char *network; /* the second network: a row of models.def */
     d9_op order;         /* (loss, order) -> samples, those to train on first: D9_OP_RANK */
-    char settings[96];   /* the network's options as a YAML map */
-    double share;        /* share of a step's images that the network trains on */
+    char settings[96];   /* options of the second network as a YAML map */
+    double share;        /* share of a step's images that the first network trains on */
     int64_t every;       /* update interval of the second network, in steps */
 } d9_selection;
 
@@ -134,13 +135,13 @@ typedef struct d9_table {
 
 /* From a share of the run's steps on, images have another size or a step draws another number of batches. */
 typedef struct d9_phase_change {
-    const char *trick; /* its name, for messages */
-    double from;
-    double scale;    /* size of the images' sides, at most 1: full; smaller ones are random crops; 0: unchanged */
-    int64_t batches; /* batches per step; 0: unchanged */
+    const char *trick; /* the trick's name, for messages */
+    double from;       /* that share, 0 to 1 */
+    double scale;      /* image side as a fraction of the full side; below 1 images are random crops; 0: unchanged */
+    int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
-typedef struct d9_phase_changes { /* if several apply to a step, the last one counts */
+typedef struct d9_phase_changes { /* scale and batches of a step: of the last change that applies and sets them */
     int count;
     d9_phase_change change[D9_MAX_PHASE_CHANGES];
 } d9_phase_changes;
@@ -175,7 +176,7 @@ typedef struct d9_program {
     d9_tail tail;
     d9_views views;
     d9_graph train, eval;          /* finished node lists */
-    d9_phase phase[D9_MAX_PHASES]; /* ordered by steps; all other steps run `train` */
+    d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_has_room), else `train` */
     int phase_count;
     d9_table table[D9_MAX_TABLES];
     int table_count;
@@ -196,7 +197,7 @@ typedef struct d9_program_options {
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
     int longest_rule;            /* nodes of the longest rule of the backend; 0: unknown, the maximum is assumed */
     bool keep_all;               /* as in the program */
-    bool eval_only; /* no memory for training: SCRATCH is sized for evaluation, GRADIENT and others are empty */
+    bool eval_only; /* no phases; SCRATCH is sized for evaluation, GRADIENT and accumulators laid out as it are empty */
     bool features;  /* sets eval.features, which can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* more tricks, without options, after the configuration's (tests) */
     int trick_count;
@@ -207,29 +208,27 @@ void d9_program_free(d9_context *context, d9_program *program);
 /* The number of batches of the step that begins at `step`, so the next one begins at step + this number. */
 int64_t d9_program_batches(const d9_program *program, int64_t step);
 /* The number of images on which a step trains if it draws `images`. */
-int64_t d9_program_learned(const d9_program *program, int64_t images);
+int64_t d9_program_selected(const d9_program *program, int64_t images);
 /* The number of images that this step trains on. */
 int64_t d9_program_images(const d9_program *program, int64_t step);
 /* The step before this one; `step` is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
-/* Does a step of the phase that begins at `step` end before the phase and the epoch end? */
+/* Can a step of the phase begin at `step`? It must lie within the phase and within one epoch. */
 bool d9_phase_has_room(const d9_program *program, const d9_phase *phase, int64_t step);
 /* The phase of a step; D9_NONE if the step runs `train`. */
 int d9_program_phase(const d9_program *program, int64_t step);
-/* The number of consecutive steps with the same list, from this one on, within the epoch. */
+/* The number of steps from this one on that run its list, up to the end of the epoch or the next phase boundary. */
 int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
-/* The node list of a training step. */
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
-/* A typical step: one that runs the list that most steps run. */
+/* A typical step: the first one of the list on which most batches are trained. */
 int64_t d9_program_usual_step(const d9_program *program);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
-/* The value of a schedule over `epochs` epochs in a step, at its end or, with at_start, at its start. */
+/* The value of a schedule of a run of `epochs` epochs, at the end of a step or, with at_start, at its start. */
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step);
-/* The factor of the schedule's value in a step; with per_image it includes the number of batches trained on. */
+/* The factor on a group's schedule in a step: rate_multiplier, with per_image times images / train.batch_size. */
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step);
-/* The learning rate of a group in a step, from 0, for a mean loss, including its multiplier; undefined once it is
- * frozen. */
+/* A group's learning rate in step `step` (from 0), for a mean loss, with its multiplier; undefined once frozen. */
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step);
 
 /* The name of a buffer: "state", "velocity"; accumulators have their own names. */

@@ -3,8 +3,8 @@
 #include "core/system.h"
 #include "graph/op.h"
 
-/* Does the node draw, augment or gather images by the epoch's order? Nodes that gather by a list computed in the step
- * (the images chosen by a second network) do not. */
+/* True for nodes that draw, augment or gather by the epoch's order, or mix. Nodes that gather by a list computed in the
+ * step (the images chosen by a second network) are excluded. */
 static bool makes_batch(const d9_graph *graph, const d9_node *node) {
     const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
     return d9_op_info_of(node->op)->batch && (node->op == D9_OP_MIX || graph->values[order].kind == D9_VALUE_STORED);

@@ -5,11 +5,11 @@
 #include "data/preview.h"
 #include "train/session.h"
 
-/* Fills `graph` (initialised, empty) with draw, augment and gather, and plans it. Free the plan, then the graph. */
+/* Fills `graph` (initialised, empty) with draw, augment, gather, mix and plans it. Free the plan, then the graph. */
 D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
 
 /* Draws a sheet of the first training images, one per row: unchanged, then as augmented in each of the first epochs.
- * The images need three channels. The caller frees the sheet. */
+ * Overwrites ORDER and scratch. The images need three channels. The caller frees the sheet. */
 enum { D9_BATCH_SHEET_IMAGES = 8, D9_BATCH_SHEET_EPOCHS = 8 };
 D9_MUST_USE d9_status d9_batch_sheet(d9_session *session, d9_sheet *sheet);
 

@@ -4,8 +4,8 @@
  * A checkpoint is one safetensors file in which each value has a name, a type and a shape of its own:
  *
  *     state/VALUE                  each parameter and running statistic, in the master type and in the engine's layout
- *     average/VALUE                the same for each accumulator with the layout of the state, under its own name
- *     velocity/VALUE               each trained parameter, for each accumulator of the groups
+ *     ACCUMULATOR/VALUE            (average/...) the same for each accumulator with the layout of the state
+ *     ACCUMULATOR/VALUE            (velocity/...) each trained parameter, for each accumulator of the groups
  *     metrics                      f64 (4), as D9_BUFFER_METRICS
  *     guard                        u8, only in fp16 runs, in the backend's form
  *     epochs/COLUMN                f64 (finished epochs): each column of d9_epoch_row; row i is epoch i + 1
@@ -68,7 +68,6 @@ done:
     return status;
 }
 
-/* Adds a whole buffer as one tensor. */
 static d9_status add_buffer(d9_session *session, snapshot *all, d9_buffer buffer, const char *name,
                             d9_tensor_type type) {
     d9_status status;
@@ -82,7 +81,7 @@ done:
 }
 
 /* Adds all tensors that a checkpoint of this session has, except those of the timeline; their memory is zeroed. */
-static d9_status outline(d9_session *session, int64_t epochs, snapshot *all) {
+static d9_status add_tensors(d9_session *session, int64_t epochs, snapshot *all) {
     d9_status status;
     const d9_accumulators *accumulators = &session->program.accumulators;
     D9_TRY(add_values(session, all, D9_BUFFER_STATE, "state", false));
@@ -101,11 +100,11 @@ done:
 }
 
 /* Number of metadata entries that must agree between a checkpoint and the run that reads it. */
-enum { AGREE = 5 };
+enum { IDENTITY_ROWS = 5 };
 
 typedef struct identity {
     char hash[65], seed[32];
-    d9_metadata rows[AGREE];
+    d9_metadata rows[IDENTITY_ROWS];
 } identity;
 
 static void identify(d9_session *session, identity *self) {
@@ -168,7 +167,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     char step[32], seal[D9_SEAL_DIGITS + 1] = "";
     uint8_t *bytes = NULL;
     size_t size;
-    D9_TRY(outline(session, progress->epoch_count, &all));
+    D9_TRY(add_tensors(session, progress->epoch_count, &all));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_read(session, (d9_buffer)b, all.buffers[b]));
     for (int64_t e = 0; e < progress->epoch_count; e++)
@@ -218,10 +217,10 @@ static d9_status check_format(d9_session *session, const char *path, const d9_sa
 }
 
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {
-    static const char *const what[AGREE] = {"configuration", "seed", "precision", "backend", "data set"};
+    static const char *const what[IDENTITY_ROWS] = {"configuration", "seed", "precision", "backend", "data set"};
     identity mine;
     identify(session, &mine);
-    for (int i = 0; i < AGREE; i++) {
+    for (int i = 0; i < IDENTITY_ROWS; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine.rows[i].key);
         if (!theirs)
             return d9_fail(session->context, D9_DATA, "%s: is no checkpoint: its metadata lacks %s", path, what[i]);
@@ -256,8 +255,8 @@ static void describe(d9_tensor_type type, const d9_shape *shape, char text[128])
 }
 
 /* Finds the tensor of this name; fails if it is missing or has another type or shape. */
-static d9_status find(d9_session *session, const char *path, const d9_safetensors *file, const char *name,
-                      d9_tensor_type type, const d9_shape *shape, const d9_tensor **found) {
+static d9_status find_tensor(d9_session *session, const char *path, const d9_safetensors *file, const char *name,
+                             d9_tensor_type type, const d9_shape *shape, const d9_tensor **found) {
     char theirs[128], mine[128];
     *found = d9_safetensors_find(file, name);
     if (!*found) return d9_fail(session->context, D9_DATA, "%s: has no tensor %s", path, name);
@@ -273,7 +272,7 @@ static d9_status copy_tensors(d9_session *session, const char *path, const d9_sa
     const d9_tensor *found;
     for (int t = 0; t < all->count; t++) {
         const d9_tensor *mine = &all->tensors[t];
-        D9_TRY(find(session, path, file, mine->name, mine->type, &mine->shape, &found));
+        D9_TRY(find_tensor(session, path, file, mine->name, mine->type, &mine->shape, &found));
         D9_TRY(check_numbers(session, path, found, D9_DATA, "which no run has there"));
         memcpy((void *)mine->bytes, found->bytes, mine->size);
     }
@@ -289,9 +288,9 @@ static d9_status restore_segments(d9_session *session, const char *path, const d
     snprintf(name, sizeof name, "timeline/%s/seconds", d9_segment_name(kind));
     seconds = d9_safetensors_find(file, name); /* its shape is the number of segments */
     const d9_shape shape = {1, {seconds ? seconds->shape.d[0] : 0}};
-    D9_TRY(find(session, path, file, name, D9_TENSOR_F64, &shape, &seconds));
+    D9_TRY(find_tensor(session, path, file, name, D9_TENSOR_F64, &shape, &seconds));
     snprintf(name, sizeof name, "timeline/%s/epoch", d9_segment_name(kind));
-    D9_TRY(find(session, path, file, name, D9_TENSOR_I64, &shape, &epochs));
+    D9_TRY(find_tensor(session, path, file, name, D9_TENSOR_I64, &shape, &epochs));
     for (int64_t i = 0; i < shape.d[0]; i++) {
         const double took = ((const double *)seconds->bytes)[i];
         const int64_t epoch = ((const int64_t *)epochs->bytes)[i];
@@ -333,7 +332,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     snapshot all = {0};
     uint8_t *bytes = NULL;
     size_t size;
-    D9_TRY(d9_file_read_most(session->context, path, D9_TENSORS_MOST, &bytes, &size));
+    D9_TRY(d9_file_read_limited(session->context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_safetensors_decode(session->context, path, bytes, size, &file));
     D9_TRY(check_format(session, path, file));
     if (!d9_safetensors_is_sealed(bytes, size))
@@ -344,7 +343,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     if (progress->epoch_count > capacity)
         D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, this run at most %lld", path,
                        (long long)progress->epoch_count, (long long)capacity));
-    D9_TRY(outline(session, progress->epoch_count, &all));
+    D9_TRY(add_tensors(session, progress->epoch_count, &all));
     D9_TRY(copy_tensors(session, path, file, &all));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_write(session, (d9_buffer)b, all.buffers[b]));

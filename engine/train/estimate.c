@@ -1,5 +1,5 @@
-/* Counts the operations that a run still needs: its remaining steps, and evaluations, which compute every view of every
- * test image. The remaining time is these operations at the rate of the steps so far. */
+/* Counts the operations that a run still needs: its remaining steps, and evaluations, with the average number of views
+ * per test image. The remaining time is these operations at the rate of the steps so far. */
 #include "graph/op.h"
 #include "train/trainer.h"
 
@@ -60,7 +60,7 @@ double d9_train_operations(const d9_program *program, int64_t steps_done) {
 }
 
 double d9_evaluation_operations(const d9_program *program) {
-    return (double)program->extent.eval_images / (double)program->extent.batch * d9_views_an_image(&program->views) *
+    return (double)program->extent.eval_images / (double)program->extent.batch * d9_views_per_image(&program->views) *
            operations(&program->eval, 1);
 }
 

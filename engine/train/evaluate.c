@@ -1,4 +1,4 @@
-/* Evaluation: runs every view of every test image through the evaluation list and averages logits on the host. */
+/* Evaluation: runs the views of the test images through the evaluation list and averages logits on the host. */
 #include "core/system.h"
 #include "step/layout.h"
 #include "train/evaluation.h"
@@ -22,7 +22,7 @@ static d9_status write_batch(d9_session *session, const selection *images, int64
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
-/* Writes the crop offset and mirroring of a view for every image. `reach`: padding of the evaluation list, pixels. */
+/* Writes a view's crop offset and mirroring for each image of a batch. `reach`: padding of the evaluation, pixels. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
     for (int64_t i = 0; i < session->program.extent.batch; i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
@@ -69,22 +69,22 @@ static d9_status add_output(d9_session *session, const output *output, const sel
 
 static void observe(d9_session *session, int64_t images) {
     const d9_program *program = &session->program;
-    const double all = (double)program->extent.eval_images * d9_views_an_image(&program->views);
+    const double all = (double)program->extent.eval_images * d9_views_per_image(&program->views);
     session->seen += images;
     if (session->observer.evaluated)
         session->observer.evaluated(session->observer.user, program, session->seen, (int64_t)all);
 }
 
-/* Sums logits and features (unless NULL) of the selected images over the views; all other images get zeros. */
+/* Sums logits and features (unless NULL) of the selected images over the views, by weight; other images get zeros. */
 static d9_status run_images(d9_session *session, const d9_views *views, const selection *images, double *logits,
                             double *features) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_graph *graph = &session->program.eval;
-    const int reach = d9_views_reach(&session->program.views), count = features ? 2 : 1;
+    const int reach = d9_views_padding(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
-    int64_t step = 0; /* so that dropout in evaluation has other masks in every batch */
+    int64_t step = 0; /* gives dropout, if it stays on in evaluation, another mask in every run */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
@@ -116,7 +116,7 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
     return d9_session_outputs(session, views, logits, NULL);
 }
 
-int32_t d9_likeliest(const double *row, int64_t classes) {
+int32_t d9_argmax(const double *row, int64_t classes) {
     int32_t best = 0;
     for (int32_t c = 1; c < classes; c++)
         if (row[c] > row[best]) best = c;
@@ -133,7 +133,7 @@ static d9_status find_accuracy(d9_session *session, const double *logits, double
             if (!isfinite(row[c]))
                 return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
                                (long long)i);
-        correct += d9_likeliest(row, extent->classes) == session->dataset->test.labels[i];
+        correct += d9_argmax(row, extent->classes) == session->dataset->test.labels[i];
     }
     *accuracy = 100.0 * (double)correct / (double)extent->eval_images;
     return D9_OK;
@@ -141,7 +141,7 @@ static d9_status find_accuracy(d9_session *session, const double *logits, double
 
 /* The largest softmax probability. */
 static double confidence(const double *row, int64_t classes) {
-    const int32_t best = d9_likeliest(row, classes);
+    const int32_t best = d9_argmax(row, classes);
     double sum = 0;
     for (int64_t c = 0; c < classes; c++) sum += exp(row[c] - row[best]);
     return 1 / sum;
@@ -151,7 +151,7 @@ static void predict(const d9_session *session, const double *logits, d9_evaluati
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->eval_images; i++) {
         const double *row = logits + i * extent->classes;
-        evaluation->top1[i] = d9_likeliest(row, extent->classes);
+        evaluation->top1[i] = d9_argmax(row, extent->classes);
         evaluation->confidence[i] = (float)confidence(row, extent->classes);
     }
 }
@@ -171,8 +171,8 @@ static int by_confidence(const void *a, const void *b) {
 
 /* Called after the first view: selects the least confident images for the other views into `list`, which has space for
  * all, and `images`. The rows of `mean_logits` of all other images become the logits of the first view. */
-static d9_status keep_sure(d9_session *session, const double *view_logits, double *mean_logits, int32_t *list,
-                           selection *images) {
+static d9_status select_unsure(d9_session *session, const double *view_logits, double *mean_logits, int32_t *list,
+                               selection *images) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const int64_t classes = extent->classes;
@@ -206,7 +206,7 @@ done:
 }
 
 /* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over all views. The plain
- * view is run separately only if the configuration does not contain it. */
+ * view is run separately only if none of the views is the plain one of all images. */
 static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_accuracy) {
     d9_status status;
     const d9_views *views = &session->program.views;
@@ -217,7 +217,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
         D9_TRY(run_view(session, &views->view[v], &images, view_logits, plain_accuracy));
-        if (v == 0 && views->alone > 0) D9_TRY(keep_sure(session, view_logits, mean_logits, list, &images));
+        if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, view_logits, mean_logits, list, &images));
         for (int64_t i = 0; i < images.count; i++) {
             const int64_t row = image_at(&images, i) * extent->classes;
             for (int64_t c = row; c < row + extent->classes; c++)

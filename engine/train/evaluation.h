@@ -4,14 +4,14 @@
 
 #include "train/session.h"
 
-/* Computes the mean logits (eval_images, classes) of the evaluation images over `views`. An interrupt is an error. */
+/* Computes logits (eval_images, classes), the weighted sum over `views`, ignoring `alone`. An interrupt fails. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
-/* d9_session_logits that also computes, unless `features` is NULL, the mean inputs of the classifier, (eval_images,
- * elements of eval.features per image); the program must have been built with features. */
+/* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_images, elements per
+ * image of eval.features), if the program was built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 
 /* The index of the largest of `classes` numbers, the first one if several are equal. */
-int32_t d9_likeliest(const double *row, int64_t classes);
+int32_t d9_argmax(const double *row, int64_t classes);
 
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double accuracy;           /* percent, plain view */

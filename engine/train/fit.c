@@ -49,7 +49,7 @@ done:
     return status;
 }
 
-/* Measures a batch. If it fits it is the best; until one fits, only its `use` is kept. D9_USAGE: it is rejected. */
+/* Measures a batch. One that fits becomes the best; until then the last one's `use` is kept. D9_USAGE: rejected. */
 static d9_status try_batch(search *s, int64_t batch, bool *fits) {
     d9_status status;
     d9_memory_use use;
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* Sets `unit` to the smallest batch that the network accepts. Every batch that it accepts is a multiple of it. */
+/* Sets `unit` to the smallest divisor of train.batch_size that the network accepts as a batch (ghost groups). */
 static d9_status find_unit(search *s) {
     d9_status status = D9_OK;
     const int64_t given = s->config->train.batch_size;
@@ -79,7 +79,7 @@ done:
 }
 
 /* Tries the first batch from *units on, below `high`, that training accepts, and moves *units there; to `high` or
- * beyond if there is none. Training rejects a batch for its number of steps, so the next one to try has fewer steps. */
+ * beyond if there is none. Training rejects a batch for its number of steps, so the next one tried has fewer. */
 static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
     d9_status status = D9_USAGE;
     const int64_t unit = s->best->unit, images = s->extent.train_images;
@@ -93,8 +93,8 @@ static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
     return status == D9_USAGE ? D9_OK : status;
 }
 
-/* `fits`: whether the batch size of the configuration fits. */
-static d9_status find(search *s, bool fits) {
+/* Searches for the best batch. `fits`: the batch size of the configuration fits. */
+static d9_status find_batch(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit,
                   past = s->extent.train_images / unit + 1;
@@ -113,7 +113,7 @@ static d9_status find(search *s, bool fits) {
         }
     }
     s->best->all = high == past;
-    if (low == 0 && s->best->refused) D9_TRY(measure(s, unit, true, &s->best->use)); /* fails: the reason */
+    if (low == 0 && s->best->refused) D9_TRY(measure(s, unit, true, &s->best->use)); /* fails with the reason */
 done:
     return status;
 }
@@ -133,7 +133,7 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
     if (!fit->data_known) s.extent.train_images = s.extent.eval_images = MOST;
     D9_TRY(try_batch(&s, config->train.batch_size, &fits));
     D9_TRY(find_unit(&s));
-    D9_TRY(find(&s, fits));
+    D9_TRY(find_batch(&s, fits));
 done:
     return status;
 }

@@ -10,13 +10,13 @@ typedef struct d9_memory_use {
     int64_t gradients;   /* of the parameters */
     int64_t activations; /* scratch of a training step or of an evaluation batch, whichever needs more */
     int64_t data;        /* training and evaluation images, labels, the order of an epoch; 0: not known */
-    int64_t other;       /* logits, tables, metrics */
+    int64_t other;       /* logits, tables, metrics, loss scale, order and draws of evaluation */
 } d9_memory_use;
 int64_t d9_memory_total(const d9_memory_use *use);
 
 typedef struct d9_fit {
     int64_t batch;   /* the largest batch that fits; 0: not even `unit` fits, and `use` is that of `unit` */
-    int64_t unit;    /* the network accepts only batches that are multiples of this (ghost groups) */
+    int64_t unit;    /* batches tried are multiples of this: the smallest accepted divisor of train.batch_size */
     bool all;        /* the number of training images is the limit, not memory */
     int64_t refused; /* the next larger batch if training rejects it, and all larger ones that would fit; else 0 */
     bool data_known; /* false for a folder: its images are not counted and do not limit the batch */

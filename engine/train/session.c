@@ -16,7 +16,7 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 }
 
 static d9_dataset_options dataset_options(const d9_config *config) {
-    const int most = d9_processors(NULL); /* opening the device warns about more threads */
+    const int most = d9_processors(NULL); /* opening the device warns if `threads` exceeds it */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
                                 .validation = config->data.validation,
@@ -30,7 +30,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .threads = (int)(config->threads < most ? config->threads : most)};
 }
 
-d9_status d9_config_promise(d9_context *context, const d9_config *config, d9_dataset *promised) {
+d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised) {
     const d9_dataset_options wanted = dataset_options(config);
     return d9_dataset_describe(context, &wanted, promised);
 }
@@ -80,7 +80,7 @@ static d9_status check_steps(d9_context *context, const d9_config *config, const
 d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted) {
     d9_status status;
     d9_dataset promised;
-    D9_TRY(d9_config_promise(context, config, &promised));
+    D9_TRY(d9_config_describe_dataset(context, config, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
         promised.train.count =
@@ -118,7 +118,7 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     double *weights = NULL;
     if (options->config->train.class_weights == D9_CLASS_WEIGHTS_BALANCED) {
         D9_TRY(D9_ALLOCATE(context, extent.classes, "class weights", &weights));
-        d9_dataset_balance(session->dataset, weights);
+        d9_dataset_class_weights(session->dataset, weights);
         wanted.class_weights = weights;
     }
     wanted.seed = options->seed;

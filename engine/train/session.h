@@ -1,5 +1,5 @@
 /* A session: dataset, device, program and plans, opened once for training, evaluation, verification or a benchmark. It
- * keeps the timeline, the only clock of a run. */
+ * keeps the timeline of a run. */
 #ifndef D9_TRAIN_SESSION_H
 #define D9_TRAIN_SESSION_H
 
@@ -8,7 +8,7 @@
 #include "record/record.h"
 #include <signal.h>
 
-/* Callbacks that report the progress of a run. Each may be NULL; they are called between steps and must return soon. */
+/* Callbacks that report the progress of a run; each may be NULL. The run waits for them, so they must return soon. */
 typedef struct d9_observer {
     void *user;
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
@@ -34,11 +34,10 @@ typedef struct d9_session {
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* a plan for each phase of the program */
     d9_timeline timeline;
-    double mark; /* end of the last segment of the timeline */
-    const volatile sig_atomic_t
-        *interrupt;       /* a signal number ends an evaluation after its current batch; may be NULL */
-    d9_observer observer; /* the session itself calls only `lap` and `evaluated` */
-    int64_t seen;         /* views of images computed in the current evaluation */
+    double mark;                            /* end of the last segment of the timeline */
+    const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
+    d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
+    int64_t seen;                           /* views of images computed in the current evaluation */
 } d9_session;
 
 /* Ends the segment that began at `mark`. */
@@ -47,8 +46,8 @@ D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, 
 typedef struct d9_session_options {
     const d9_config *config;
     uint64_t seed;
-    const char *plan; /* text of a saved plan; NULL: choose implementations */
-    double process_start;
+    const char *plan;                       /* text of a saved plan; NULL: choose implementations */
+    double process_start;                   /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
     d9_observer observer;
     d9_dataset *dataset; /* the session becomes its owner; NULL: loads that of the configuration */
@@ -64,29 +63,28 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
  * data set (D9_USAGE). It reads no file, so the number of images of a folder is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
 /* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
-D9_MUST_USE d9_status d9_config_promise(d9_context *context, const d9_config *config, d9_dataset *promised);
-/* Loads the dataset of a configuration. */
+D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
 D9_MUST_USE d9_status d9_config_dataset(d9_context *context, const d9_config *config, d9_dataset **dataset);
 /* Opens dataset and device, builds and plans the program, and uploads the data. Does not initialise parameters. */
 D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_options *options, d9_session *session);
 void d9_session_close(d9_session *session);
 /* Plans another list of nodes over the buffers of the session. The caller frees the plan before closing the session. */
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
-/* Initialises parameters and statistics; velocity and metrics become zero, averages a copy of the state. */
+/* Initialises STATE; metrics, gradients and update states become zero, accumulators of STATE a copy of it. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the image order of the epoch of `step`. Call it at the first step of each epoch and after resuming. */
+/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS, and after
+ * resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
-/* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for tests and benchmarks. */
+/* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
-/* The plan that a step runs. */
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
 
 /* ---- the state, and other buffers ---- */
 /* Reads or writes STATE, or an accumulator with the layout of STATE, as program.state_elements doubles. */
 D9_MUST_USE d9_status d9_session_read_state(d9_session *session, d9_buffer buffer, double *state);
 D9_MUST_USE d9_status d9_session_write_state(d9_session *session, d9_buffer buffer, const double *state);
-/* Reads any value as doubles; a value in SCRATCH only if the program was built with keep_all. */
+/* Reads a value as doubles. Without keep_all, later nodes of the step may have overwritten a value in SCRATCH. */
 D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value *value, double *values);
 /* Reads or writes a whole buffer, program.buffer_bytes of it. */
 D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);

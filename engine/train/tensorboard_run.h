@@ -4,10 +4,10 @@
  *   learning_rate/GROUP                                            weights, biases, ...: in the last step of the epoch
  *   speed/images_per_second
  *   NAME (layer1.conv.weight, ...)                                 histogram of each trained parameter, not of its EMA
- *   augmentation                                                   once, before the first step: 8 training images,
- *                                                                  unchanged and as augmented in eight epochs
+ *   augmentation                                                   once, before the first step: up to 8 training
+ * images, unchanged and as augmented in eight epochs
  *
- * The step of an event is the number of training steps done. */
+ * The step of an event is the number of batches trained. */
 #ifndef D9_TRAIN_TENSORBOARD_RUN_H
 #define D9_TRAIN_TENSORBOARD_RUN_H
 

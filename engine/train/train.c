@@ -20,7 +20,7 @@ typedef struct run { /* a run in progress */
     d9_result *result;
     int64_t step;         /* the next step */
     int64_t saved_step;   /* step of the last checkpoint; 0: none */
-    double saved_seconds; /* time of the last checkpoint, CLOCK_MONOTONIC; without one: start of training */
+    double saved_seconds; /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
     d9_evaluation latest;
     bool evaluated;                       /* `latest` is set */
     bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
@@ -31,7 +31,7 @@ typedef struct run { /* a run in progress */
 /* ---- opening ---- */
 
 /* Fails with the number of the process that holds the lock; waits up to 0.1 s until that process has written it. */
-static d9_status refuse_second(d9_context *context, const run *self) {
+static d9_status fail_locked(d9_context *context, const run *self) {
     const struct timespec pause = {.tv_nsec = 5000000};
     char who[48] = "another process";
     int64_t holder = d9_lock_holder(context, self->lock_path);
@@ -53,19 +53,19 @@ static d9_status check_folder(d9_context *context, run *self) {
     snprintf(self->checkpoint, sizeof self->checkpoint, "%s/checkpoint.safetensors", options->out);
     snprintf(self->lock_path, sizeof self->lock_path, "%s/lock", options->out);
     if (d9_directory_check(context, options->out) != D9_OK) return D9_OUTPUT;
-    if (!options->locked && d9_lock_is_held(context, self->lock_path)) return refuse_second(context, self);
+    if (!options->locked && d9_lock_is_held(context, self->lock_path)) return fail_locked(context, self);
     return d9_record_check(context, options->out, options->config, self->mode);
 }
 
-/* Makes the folder and locks it for this process. */
-static d9_status take_folder(d9_context *context, run *self) {
+/* Makes the folder, locks it for this process unless the caller did, and removes partial files. */
+static d9_status lock_folder(d9_context *context, run *self) {
     d9_status status = D9_OK;
     const d9_train_options *options = self->options;
     if (!options->out) goto done;
     D9_TRY(d9_directory_make(context, options->out));
     if (!options->locked) D9_TRY(d9_lock_take(context, self->lock_path, &self->lock));
-    if (!options->locked && self->lock < 0) D9_TRY(refuse_second(context, self));
-    d9_record_sweep(context, options->out);
+    if (!options->locked && self->lock < 0) D9_TRY(fail_locked(context, self));
+    d9_record_remove_partial(context, options->out);
 done:
     return status;
 }
@@ -200,7 +200,7 @@ static d9_status open_run(d9_context *context, run *self) {
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
-    D9_TRY(take_folder(context, self));
+    D9_TRY(lock_folder(context, self));
     D9_TRY(resume(context, self));
     if (options->out)
         D9_TRY(d9_record_open(context, &self->record, options->out, options->config, self->mode,
@@ -275,14 +275,14 @@ static d9_status add_row(run *self, int64_t epoch) {
     row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
     row.learning_rate = d9_program_rate(program, &self->options->config->train.lr, program->extent.epochs,
-                               d9_program_step_before(program, self->step));
+                                        d9_program_step_before(program, self->step));
     self->result->epochs[self->result->epoch_count++] = row;
     self->unreported = true;
 done:
     return status;
 }
 
-/* The first row with the best accuracy so far, with TTA; -1 if no epoch was evaluated. */
+/* Index of the first row with the best accuracy so far, with TTA; -1 if no epoch was evaluated. */
 static int64_t best_row(const d9_result *result) {
     int64_t best = -1;
     for (int64_t i = 0; i < result->epoch_count; i++) {
@@ -304,7 +304,7 @@ static d9_status write_model(run *self) {
     return self->options->out && self->options->write_model ? self->options->write_model(&self->session, path) : D9_OK;
 }
 
-static d9_status keep(run *self) {
+static d9_status call_kept(run *self) {
     return self->options->kept ? self->options->kept(self->options->observer.user, &self->session) : D9_OK;
 }
 
@@ -323,7 +323,7 @@ static d9_status report_epoch(run *self) {
     self->unreported = false;
     if (self->options->config->keep == D9_KEEP_BEST && best_row(self->result) == self->result->epoch_count - 1) {
         D9_TRY(write_model(self));
-        D9_TRY(keep(self));
+        D9_TRY(call_kept(self));
     }
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->views.count > 1));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
@@ -353,9 +353,9 @@ done:
     return status;
 }
 
-/* Writes a checkpoint after an epoch, except the last, if one is due: for dawn94 in 0.47 s (79 MB, synced; two Zen 5
- * cores), at most 1.6% of the time. If the disk is full the run continues with the previous checkpoint. */
-static d9_status checkpoint_where_due(run *self, int64_t epoch) {
+/* Writes a checkpoint after an epoch if one is due: for dawn94 in 0.47 s (79 MB, synced; two Zen 5 cores), 1.6% of the
+ * default interval. If it cannot be written the run continues with the previous checkpoint. */
+static d9_status checkpoint_if_due(run *self, int64_t epoch) {
     enum { SECONDS = 30 };
     const d9_train_options *options = self->options;
     d9_context *context = self->session.context;
@@ -428,7 +428,7 @@ static d9_status advance(run *self) {
     const int64_t epoch = (self->step + per_epoch - 1) / per_epoch;
     D9_TRY(add_row(self, epoch));
     D9_TRY(report_epoch(self));
-    if (!last) D9_TRY(checkpoint_where_due(self, epoch));
+    if (!last) D9_TRY(checkpoint_if_due(self, epoch));
 done:
     return status;
 }
@@ -460,7 +460,7 @@ done:
     return status;
 }
 
-/* Writes the record. If that fails, tries to write a final checkpoint; otherwise the previous one stays. */
+/* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
     const d9_status saved = status != D9_OK && self->saved_step < self->step ? checkpoint(self, 0) : D9_OK;
@@ -497,7 +497,7 @@ static d9_status finish(d9_context *context, run *self) {
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     result->timeline = &session->timeline;
     if (self->options->out) D9_TRY(write_or_save(context, self));
-    if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(keep(self));
+    if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(call_kept(self));
 done:
     return status;
 }

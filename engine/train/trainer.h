@@ -7,12 +7,12 @@
 typedef struct d9_train_options {
     const d9_config *config;
     uint64_t seed;
-    const char *out;  /* run folder; NULL: no record on disk */
-    bool resume;      /* continue the run in `out`, from its checkpoint if there is one */
-    bool overwrite;   /* delete the run in `out`; without resume or overwrite an existing run is D9_USAGE */
-    bool locked;      /* the caller holds out/lock; otherwise d9_train takes it */
-    const char *plan; /* file of a saved plan; NULL: choose implementations */
-    const char *save_plan;
+    const char *out;       /* run folder; NULL: no record on disk */
+    bool resume;           /* continue the run in `out`, from its checkpoint if there is one */
+    bool overwrite;        /* delete the run in `out`; with neither, a result, checkpoint or model there is D9_USAGE */
+    bool locked;           /* the caller holds out/lock; otherwise d9_train takes it */
+    const char *plan;      /* file of a saved plan; NULL: choose implementations */
+    const char *save_plan; /* file to write the plan to; NULL: none */
     const char *tensorboard;   /* folder of event files (train/tensorboard_run.h); NULL: none */
     int64_t checkpoint_every;  /* epochs; 0: by time */
     double checkpoint_seconds; /* by time: after an epoch if the last checkpoint is this old; 0: 30 */
@@ -33,9 +33,9 @@ typedef struct d9_train_options {
     d9_status (*kept)(void *user, d9_session *session);
 } d9_train_options;
 
-/* Trains once. An interrupt lets the step finish but not an evaluation, writes a checkpoint and returns D9_SIGHUP,
- * D9_SIGINT, D9_SIGTERM or D9_SIGUSR1. D9_USAGE: another process trains in `out`. D9_NONFINITE: the loss, logits of an
- * evaluation or numbers of a checkpoint are not finite. Free the result with d9_result_free. */
+/* Trains once. An interrupt lets the step finish but not an evaluation, writes a checkpoint to `out` and returns
+ * D9_SIGHUP, D9_SIGINT, D9_SIGTERM or D9_SIGUSR1. D9_USAGE also if another process trains in `out`. D9_NONFINITE: the
+ * loss, logits of an evaluation or numbers of a checkpoint are not finite. Free the result with d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
@@ -48,7 +48,7 @@ double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
 /* Operations of the rest of a run after `steps_done` steps, evaluations included. */
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done);
-/* The remaining seconds of a run after `steps_done` steps, evaluations included, if a step takes `step_seconds`. */
+/* The remaining seconds of a run, evaluations included, if a batch takes `step_seconds` in steps like the last one. */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* Runs a reference case on a backend and records every tensor that a case file may hold. */
+/* Runs a reference case on a backend and records the tensors that can be compared with those of the case file. */
 #ifndef D9_VERIFY_CASE_RUN_H
 #define D9_VERIFY_CASE_RUN_H
 

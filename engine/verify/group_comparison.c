@@ -1,6 +1,6 @@
 /* Compares groups of tensors with the case file or, in half precision, with the reference backend, which rounds at the
- * same places. Relative errors are L2 norms. The error of a state (MOVEMENT) is relative to the change that training
- * made to it, so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
+ * same places. Relative errors are ratios of L2 norms. The error of a state (MOVEMENT) is relative to the change that
+ * training made to it, so that an optimizer that does nothing has error 1. See verify.h for rows beyond their limit. */
 #include "verify/group_comparison.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -87,7 +87,7 @@ static double limit_of(const d9_verification *self, const group *g) {
 
 /* ---- the error of one tensor ---- */
 
-/* Initial values of a tensor of the final state: from the file, or 0 and 1 for running means and variances. */
+/* Initial values of a tensor of the final state: from the file; if it lacks them, 1 for a running variance, else 0. */
 static d9_status read_initial(d9_verification *self, const char *name, int64_t count, double *values) {
     const char *parameter = strchr(name, '/') + 1;
     const bool variance = d9_text_ends_in(parameter, "running_var");
@@ -161,9 +161,9 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 
 /* ---- the case's own sensitivity ---- */
 
-/* Exponent of the perturbation of the weights. f64: the rounding of the file's weights. f32: the error of sums of
- * products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/32 of their rounding, so
- * that three in a hundred weights round differently. tf32: its full rounding, as the reference is f32. Rounded
+/* Exponent of the weights' perturbation (case_run.h). f64: the rounding of the file's weights. f32: the error of sums
+ * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/32 of their rounding,
+ * so that three in a hundred weights round differently. tf32: its full rounding, as the reference is f32. Rounded
  * transforms: changes with an rms of 0.5%, half the error of such convolutions. */
 static int perturbation_exponent(const d9_verification *self) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};

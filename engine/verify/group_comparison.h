@@ -14,7 +14,7 @@ typedef struct d9_verification {
     const d9_precision *precision;
     d9_verify_sink sink;
     void *user;
-    int failed, rows;
+    int failed, rows; /* rows reported as failed; all reported rows */
 
     d9_reference_case reference;  /* the current case */
     d9_recorded_tensors expected; /* tensors of its file */
@@ -30,15 +30,15 @@ const char *d9_verification_reference_precision(const d9_verification *self);
 
 /* Runs the case on the tested backend and reports a row for each group of tensors. */
 D9_MUST_USE d9_status d9_verification_compare_groups(d9_verification *self);
-/* Compares `values` with tensor `name` of the file and reports a row; `limit` applies to every precision. */
+/* Compares `values` with tensor `name` of `expected` and reports a row; `limit` applies to every precision. */
 D9_MUST_USE d9_status d9_verification_compare_tensor(d9_verification *self, const char *name, double *values,
                                                      int64_t count, double limit);
 /* Reports a row. A row without compared elements fails unless it was skipped. */
 void d9_verification_report(d9_verification *self, d9_verify_row *row);
-/* A sink that keeps the worst row in `user`, a d9_verify_row that initially passed and compared nothing: failed rows
+/* A sink that keeps the worst row in `user`, a d9_verify_row, initially {.passed = true}: failed rows
  * are worse than passed ones, then a larger ratio of error to limit. Numbers of compared elements are summed. */
 void d9_verification_keep_worst(void *user, const d9_verify_row *row);
-/* Returns a new row for the current case, with nothing compared yet. */
+/* Returns a new row for the current case: passed, with nothing compared yet. */
 d9_verify_row d9_verification_row(const d9_verification *self, const char *group, double limit);
 
 #endif

@@ -50,7 +50,7 @@ d9_status d9_patch_statistics_compare(d9_verification *self) {
     const d9_dataset_options wanted = {
         .name = config->data.dataset, .path = self->options->data, .image_size = self->reference.description->height};
     d9_dataset *data = NULL;
-    d9_context quiet = *self->context; /* a missing dataset is not an error */
+    d9_context quiet = *self->context; /* a dataset that cannot be loaded is not an error */
     quiet.status = D9_OK;
     if (!self->reference.patches.covariance) return D9_OK;
     if (d9_dataset_load(&quiet, &wanted, &data) == D9_OK)

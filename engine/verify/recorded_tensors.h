@@ -18,7 +18,7 @@ typedef struct d9_recorded_tensors { /* all zero: empty */
     bool rounds_transforms; /* the run's convolutions rounded transformed operands to half precision */
 } d9_recorded_tensors;
 
-/* Adds a row named PREFIX NAME; the caller fills its `count` values. */
+/* Adds a row named `prefix` followed by `name`; the caller fills its `count` values. */
 D9_MUST_USE d9_status d9_recorded_tensors_add(d9_context *context, d9_recorded_tensors *self, const char *prefix,
                                               const char *name, int64_t count, double **values);
 /* NULL if missing */

@@ -143,7 +143,7 @@ d9_status d9_reference_case_open(d9_context *context, const char *path, d9_refer
                        "configuration (tests/golden/generate.py writes it)",
                        path));
     self->augmentation = d9_safetensors_find(self->file, "crop_y") != NULL;
-    D9_TRY(d9_description_find(context, path, self->file, &self->description));
+    D9_TRY(d9_description_decode(context, path, self->file, &self->description));
     D9_TRY(read_settings(context, self));
     D9_TRY(read_names(context, self));
     D9_TRY(read_patches(context, self));
@@ -212,7 +212,7 @@ d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case
     d9_status status;
     const d9_description *about = self->description;
     const d9_tensor *images = d9_safetensors_find(self->file, "images");
-    const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* an augmentation case has none */
+    const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* an augmentation case needs none */
     const int64_t n = self->config->train.batch_size;
     const d9_shape wanted = {4, {n, about->channels, about->height, about->width}};
     *dataset = NULL;

@@ -164,7 +164,7 @@ static bool is_tf32(const comparison *c, const d9_node *node) {
 }
 
 /* Squared relative error of the roundings that only the judge does before this node: one for each activation and
- * gradient in half precision written by the rule's earlier nodes, uniform within half a unit in the last place. */
+ * gradient in half precision that an earlier node of the rule writes (casts excepted), uniform within half an ulp. */
 static double rounded_between(const comparison *c, const d9_node *node) {
     double sum = 0;
     for (const d9_node *n = &c->graph->nodes[c->begin]; c->in_f32 && n < node; n++) {
@@ -278,7 +278,7 @@ static bool is_active(const comparison *c, const d9_node *node) {
     return d9_when_active(&node->when, c->step, 1, c->tested->program.steps_per_epoch);
 }
 
-/* True if a node from `end` on overwrote the value in this step. */
+/* True if a node from `end` on overwrote the value in this step, which cannot happen in SCRATCH (keep_all). */
 static bool is_overwritten(const comparison *c, d9_value_id id, d9_node_id end) {
     const d9_value *value = &c->graph->values[id];
     const int64_t size = d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type);

@@ -16,8 +16,8 @@
  *   integers and the augmented batch   equal
  *   f64 1e-9; f32 1e-5, sums over a whole batch (parameter gradients, statistics) and states 1e-4; for a state also
  *   the rounding of its storage
- *   half precision: outputs rounded to it 2e-3, cosine 0.99999; sums 1e-3, because their terms may have been rounded
- *   inside the rule and may cancel; others as f32
+ *   half precision: outputs rounded to it 2e-3, cosine 0.99999; updates with products in it 2e-3; sums 1e-3, because
+ *   their terms may have been rounded inside the rule and may cancel; others as f32
  *   a rule that computes in f32 what its nodes store in half precision: additionally one rounding for each value that
  *   earlier nodes of the rule write, because only the judge rounds there; errors add as squares
  *   rules whose convolutions round transformed operands (Winograd with products in bf16): 2e-2, cosine 0.9998; the
@@ -25,11 +25,12 @@
  *   tf32: outputs of convolutions 2e-3, cosine 0.99999, or within twice the change of the judge's output when its
  *   inputs are truncated to tf32 (sums may cancel); others as f32
  *
- * Reports a row for each rule: name, role of its first node, worst output in `note`. `failed` counts failed rows. */
+ * Reports a row for each rule that ran, unless later nodes overwrote all its results: name, role of its first node,
+ * worst output in `note`. `failed` counts failed rows. */
 D9_MUST_USE d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, const char *name,
                                        d9_verify_sink sink, void *user, int *failed);
 
-/* Compares steps 0 to `steps` - 1, and one more with the trained convolutions' weights divided by 256: the variances
+/* Compares steps 0 to `steps` - 1, and step 0 again with the trained convolutions' weights divided by 256: variances
  * are then about as large as the norms' epsilon, which otherwise has no visible effect. */
 D9_MUST_USE d9_status d9_rules_compare_steps(d9_session *tested, d9_session *judge, int64_t steps, const char *name,
                                              d9_verify_sink sink, void *user);

@@ -1,4 +1,4 @@
-/* Difference of two tensors; all errors and cosines are computed here. */
+/* Difference of two tensors: the errors and cosines that verify reports. */
 #ifndef D9_VERIFY_TENSOR_DIFFERENCE_H
 #define D9_VERIFY_TENSOR_DIFFERENCE_H
 

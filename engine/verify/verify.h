@@ -29,9 +29,9 @@ typedef struct d9_verify_row {
 typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
 
 /* Runs every case and reports its rows: one for each group of tensors; in half precision and tf32, one for the
- * reference backend in f64; unless the reference backend is tested, one for training steps and one for evaluations,
- * both rule by rule (rule_comparison.h); one for each tensor of patch statistics. The steps are those of the case and
- * one more in which convolutions have such small outputs that the epsilon of norms matters.
+ * reference backend in f64; for training cases, unless the reference backend is tested, one for steps and one for
+ * evaluations, both rule by rule (rule_comparison.h); one for each tensor of patch statistics. The steps are those of
+ * the case and one more in which convolutions have such small outputs that the epsilon of norms matters.
  *
  * Several steps of a network with max pooling amplify rounding: if the two largest values of a window nearly tie,
  * rounding decides which one receives the gradient. A row beyond its limit is therefore compared with the sensitivity

@@ -46,12 +46,12 @@ def two_passes_over_one(path):
     """Time in two passes over time in one pass, of all norms that `bench ops` timed in both."""
     passes = once = 0
     for rule in record(path)["rules"]:
-        ways = {way["choice"]: way["seconds"] for way in rule["ways"]}
-        single = [seconds for choice, seconds in ways.items() if choice.startswith("one pass")]
-        if single and "two passes" in ways:
-            passes, once = passes + ways["two passes"], once + min(single)
+        times = {each["choice"]: each["seconds"] for each in measured.algorithms(rule)}
+        single = [seconds for choice, seconds in times.items() if choice.startswith("one pass")]
+        if single and "two passes" in times:
+            passes, once = passes + times["two passes"], once + min(single)
     if not once:
-        raise NoRecord("no norm was timed in both ways")
+        raise NoRecord("no norm was timed with both algorithms")
     return passes / once
 
 

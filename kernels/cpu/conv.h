@@ -1,8 +1,8 @@
 /* Convolutions on the CPU. Every algorithm is a const record; a backend asks whether it fits a shape, provides the
  * scratch, and runs it. `d9_cpu_conv_kernels` lists them.
  *
- * x (N, H, W, I), y (N, OH, OW, O), weights (O, K, K, I). The forward pass writes y. The data gradient writes dx to
- * `x`, the weight gradient dw to `weights`. dw is always f32; all other arrays have the storage type `store`.
+ * x (N, H, W, I), y (N, OH, OW, O), w (O, K, K, I). The forward pass writes y. Backward passes read dy from `y` and
+ * write dx to `x` or dw to `w`. dw is always f32; all other arrays except `places` have the type `store`.
  *
  * A kernel that `pools` a shape fuses 2 x 2 max pooling: the forward pass also writes the maxima (N, OH / 2, OW / 2,
  * O), stored like y, and the position of each maximum; y itself is not written if it is NULL. If y is NULL in a
@@ -27,14 +27,14 @@ typedef struct d9_cpu_conv_shape {
 
 typedef struct d9_cpu_conv_arrays {
     void *x, *w, *y;
-    void *maxima;    /* NULL: y is not pooled */
+    void *maxima;    /* maxima of the fused pooling, or their gradient; NULL: y is not pooled */
     uint8_t *places; /* shaped like the maxima: position in the window, 0 to 3, in row-major order */
 } d9_cpu_conv_arrays;
 
 typedef struct d9_cpu_conv_kernel {
     const char *name; /* as written in a plan, for example "winograd" */
     bool (*fits)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape);
-    int64_t (*scratch_bytes)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape); /* aligned to 64 bytes */
+    int64_t (*scratch_bytes)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape); /* `scratch` is aligned to 64 bytes */
     void (*run)(const d9_cpu *cpu, const d9_cpu_conv_shape *shape, const d9_cpu_conv_arrays *arrays, void *scratch);
     bool (*pools)(const d9_cpu_conv_shape *shape); /* NULL: never */
     /* True if it transforms the operands of its products and rounds them to bf16; NULL: never. */

@@ -55,8 +55,8 @@ static d9_gemm weight_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_arr
                      d9_gemm_result((d9_kernel_out){arrays->w, D9_KERNEL_F32}, s->outputs, n)};
 }
 
-/* One dimension of a class: its pixels of x are first + q stride, 0 <= q < count. The gradient of pixel q is a sum of
- * `taps` products: tap last - t stride with row (or column) q + offset + t of dy, 0 <= t < taps. */
+/* One dimension of a class of pixels of x: they are first + q stride, 0 <= q < count. The gradient of pixel q is a sum
+ * of `taps` products: tap last - t stride with row (or column) q + offset + t of dy, 0 <= t < taps. */
 typedef struct axis {
     int64_t first, count, taps, last, offset;
 } axis;
@@ -115,7 +115,7 @@ static d9_gemm data_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_array
     return g;
 }
 
-static int count_of(const d9_cpu_conv_shape *s) {
+static int product_count(const d9_cpu_conv_shape *s) {
     return s->pass == D9_CPU_CONV_BACKWARD_DATA ? s->stride * s->stride : 1;
 }
 
@@ -128,7 +128,7 @@ static d9_gemm product(const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arr
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const d9_cpu_conv_arrays none = {.x = NULL};
     int64_t largest = 0;
-    for (int i = 0; i < count_of(s); i++) {
+    for (int i = 0; i < product_count(s); i++) {
         const d9_gemm g = product(s, &none, i);
         const int64_t bytes = g.m ? d9_gemm_scratch_bytes(cpu, &g) : 0;
         largest = bytes > largest ? bytes : largest;
@@ -137,7 +137,7 @@ static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
 }
 
 static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {
-    for (int i = 0; i < count_of(s); i++) {
+    for (int i = 0; i < product_count(s); i++) {
         const d9_gemm g = product(s, arrays, i);
         if (g.m) d9_gemm_run(cpu, &g, scratch);
     }

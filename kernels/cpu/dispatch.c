@@ -1,4 +1,4 @@
-/* Chooses the instruction-set level of the loops: the best one that processor and operating system support. */
+/* Finds the loops of an instruction-set level, or of the best one that processor and operating system support. */
 #include "kernels/cpu/kernels.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ extern const d9_cpu_loops d9_cpu_loops_plain;
 #ifdef D9_X86_LEVELS
 extern const d9_cpu_loops d9_cpu_loops_v2, d9_cpu_loops_v3, d9_cpu_loops_v4, d9_cpu_loops_v4bf16;
 
-/* DAWN9_CPU_CEILING=avx2 makes tests treat this processor as one without AVX-512 and AMX. */
-static bool asks_beyond_v3(void) {
+/* False if DAWN9_CPU_CEILING=avx2, with which tests treat this processor as one without AVX-512 and AMX. */
+static bool allows_avx512(void) {
     const char *ceiling = getenv("DAWN9_CPU_CEILING");
     return !ceiling || strcmp(ceiling, "avx2") != 0;
 }
@@ -27,7 +27,7 @@ static bool has_v3(void) {
            __builtin_cpu_supports("bmi2");
 }
 static bool has_v4(void) {
-    return asks_beyond_v3() && has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    return allows_avx512() && has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512cd");
 }
@@ -38,7 +38,7 @@ static bool has_v4bf16(void) { return has_v4() && __builtin_cpu_supports("avx512
 bool d9_cpu_has_amx_bf16(void) {
     unsigned a, b, c, d, low, high;
     const unsigned wanted = 1u << 22 | 1u << 24, saved = 3u << 17, osxsave = 1u << 27;
-    if (!asks_beyond_v3()) return false;
+    if (!allows_avx512()) return false;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return false;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -46,8 +46,10 @@ bool d9_cpu_has_amx_bf16(void) {
 }
 
 static const level_row levels[] = {{&d9_cpu_loops_plain, always},
+#ifndef D9_FEW_LEVELS
                                    {&d9_cpu_loops_v2, has_v2},
                                    {&d9_cpu_loops_v3, has_v3},
+#endif
                                    {&d9_cpu_loops_v4, has_v4},
                                    {&d9_cpu_loops_v4bf16, has_v4bf16}};
 #else

@@ -1,10 +1,10 @@
-/* Element-wise kernels on all threads, in fixed pieces of D9_PIECE elements, so results do not depend on the number of
- * threads. */
+/* Element-wise kernels, batch augmentation and copies on all threads. Work is split at fixed positions, so results do
+ * not depend on the number of threads. */
 #include "kernels/cpu/kernels.h"
 
 #include <string.h>
 
-enum { D9_PIECE = 1 << 15 };
+enum { D9_PIECE = 1 << 15 }; /* elements, or bytes of a plain copy */
 
 /* clang-format off */
 #define FOR_PIECES(count)                                                                                          \

@@ -1,9 +1,9 @@
 /* Blocking of a matrix product and its distribution over threads (gemm.h).
  *
- * If b holds weights (`a` along K), all threads pack it once. Each task then takes a block of rows, packs the matching
- * part of `a`, one K block after the other, and multiplies it by all of b, which streams from the last-level cache. If
- * K is long (`a` across K: a weight gradient), a task takes a block of both operands and one slice of K and packs both;
- * the sums of the slices are added in order at the end. */
+ * If `a` is along K, b holds weights, which the threads pack once. Each task then takes a block of rows and columns of
+ * c, packs its rows of `a`, one K block after the other, and multiplies them by its columns of the packed b, which
+ * streams from the last-level cache. If `a` is across K (a weight gradient, where K is long), a task takes a block of c
+ * and one slice of K and packs both operands; the sums of several slices are added in order at the end. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 
@@ -20,46 +20,46 @@ enum {
 
 typedef struct plan {
     struct d9_gemm_tile tile;
-    bool pairs, across; /* of a */
+    bool pairs, across; /* bf16 is multiplied in pairs; `a` is across K */
     int rows;           /* of a panel of a */
     int64_t lanes, k_block, slice, slices;
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, rounded up to whole panels */
     int64_t shared, a, b, sums, places, temporary,
-        thread; /* bytes of the shared part, of one thread's part, and of all threads' parts */
+        thread; /* bytes of the scratch: shared by all threads; each buffer of a thread; all buffers of a thread */
 } plan;
 
-/* Block size that splits `n` evenly: at most `largest`, a multiple of `unit`; only the last block is smaller. */
+/* Block size that splits `n` about evenly: a multiple of `unit`, at most the larger of `largest` and `unit`. */
 static int64_t even_block(int64_t n, int64_t largest, int64_t unit) {
-    const int64_t blocks = d9_parts_of(n, d9_most(largest / unit, 1) * unit);
-    return d9_most(d9_round_up(d9_parts_of(n, d9_most(blocks, 1)), unit), unit);
+    const int64_t blocks = d9_parts_of(n, d9_max(largest / unit, 1) * unit);
+    return d9_max(d9_round_up(d9_parts_of(n, d9_max(blocks, 1)), unit), unit);
 }
 
-static void cut_k(const d9_gemm *g, plan *p) {
+static void split_k(const d9_gemm *g, plan *p) {
     p->lanes = p->pairs ? d9_parts_of(g->k, 2) : g->k;
-    p->slice = p->across ? even_block(p->lanes, SLICE, K_BLOCK) : d9_most(p->lanes, 1);
-    p->slices = d9_most(d9_parts_of(p->lanes, p->slice), 1);
+    p->slice = p->across ? even_block(p->lanes, SLICE, K_BLOCK) : d9_max(p->lanes, 1);
+    p->slices = d9_max(d9_parts_of(p->lanes, p->slice), 1);
     p->k_block = even_block(p->slice, K_BLOCK, D9_GEMM_LINE);
 }
 
-static void cut_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
+static void split_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p) {
     const int64_t cache = d9_cpu_cache_bytes(cpu, 1), wanted = (p->across ? LONG_TASKS : TASKS) * cpu->threads;
     int64_t rows, columns;
-    if (p->across) { /* the cache holds a block of sums and one of each operand */
-        const int64_t room = cache / LANE * 3 / 4;
+    if (p->across) { /* the L2 cache holds a block of sums and one of each operand */
+        const int64_t lanes = cache / LANE * 3 / 4;
         int64_t edge = p->rows;
-        while ((edge + p->rows) * (edge + p->rows + 2 * p->k_block) <= room) edge += p->rows;
+        while ((edge + p->rows) * (edge + p->rows + 2 * p->k_block) <= lanes) edge += p->rows;
         rows = even_block(g->m, edge, p->rows);
-        columns = (room - rows * p->k_block) / (rows + p->k_block);
-    } else { /* the cache holds a block of sums and one of a */
+        columns = (lanes - rows * p->k_block) / (rows + p->k_block);
+    } else { /* half of the L2 cache holds a block of sums and one of a */
         columns = WIDE;
-        rows = cache / LANE / 2 / (p->k_block + d9_least(columns, p->columns));
+        rows = cache / LANE / 2 / (p->k_block + d9_min(columns, p->columns));
     }
-    p->row_block = even_block(g->m, p->across ? rows : d9_least(rows, d9_most(d9_parts_of(g->m, wanted), 1)), p->rows);
+    p->row_block = even_block(g->m, p->across ? rows : d9_min(rows, d9_max(d9_parts_of(g->m, wanted), 1)), p->rows);
     p->row_blocks = d9_parts_of(g->m, p->row_block);
     const int64_t few = p->row_blocks * p->slices; /* number of tasks if the columns are not split */
     p->column_block =
-        even_block(g->n, d9_least(columns, d9_parts_of(p->columns, d9_parts_of(wanted, few))), p->tile.width);
+        even_block(g->n, d9_min(columns, d9_parts_of(p->columns, d9_parts_of(wanted, few))), p->tile.width);
     p->column_blocks = d9_parts_of(g->n, p->column_block);
 }
 
@@ -69,15 +69,15 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     p.pairs = p.tile.pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
     p.rows = p.across ? p.tile.rows_across : p.tile.rows_along;
     p.columns = d9_round_up(g->n, p.tile.width);
-    cut_k(g, &p);
-    cut_rows_and_columns(cpu, g, &p);
+    split_k(g, &p);
+    split_rows_and_columns(cpu, g, &p);
     const bool alone = p.k_block >= p.slice;
     p.shared = !p.across ? p.lanes * p.columns * LANE : p.slices > 1 ? p.slices * g->m * g->n * LANE : 0;
     p.a = p.row_block * p.k_block * LANE;
     p.b = p.across ? p.k_block * p.column_block * LANE : 0;
     p.sums = (alone ? p.rows * p.tile.width : p.row_block * p.column_block) * LANE;
     p.places = p.row_block * (int64_t)sizeof(int64_t);
-    p.temporary = (p.across ? d9_most(p.row_block, p.column_block) : d9_most(K_BLOCK, PACK_COLUMNS)) * LANE;
+    p.temporary = (p.across ? d9_max(p.row_block, p.column_block) : d9_max(K_BLOCK, PACK_COLUMNS)) * LANE;
     int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = d9_round_up(*bytes[i], 64);
     p.thread = p.a + p.b + p.sums + p.places + 2 * D9_GEMM_AT_ONCE * p.temporary;
@@ -98,16 +98,16 @@ typedef struct job {
     char *scratch;
 } job;
 
-typedef struct room { /* one thread's part of the scratch */
+typedef struct buffers { /* one thread's part of the scratch */
     float *a, *b, *sums;
     int64_t *places;
     float *temporary;
-} room;
+} buffers;
 
-static room room_of(const job *j, int thread) {
+static buffers buffers_of(const job *j, int thread) {
     const plan *p = j->plan;
     char *at = j->scratch + p->shared + thread * p->thread;
-    room r = {.a = (float *)(void *)at};
+    buffers r = {.a = (float *)(void *)at};
     r.b = (float *)(void *)(at += p->a);
     r.sums = (float *)(void *)(at += p->b);
     r.places = (int64_t *)(void *)(at += p->sums);
@@ -116,11 +116,11 @@ static room room_of(const job *j, int thread) {
     return r;
 }
 
-/* Runs task(j, thread, i) for each i below `count`; threads take the next i when they are idle. */
-static void share(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
+/* Runs task(j, thread, i) for each i below `count`; an idle thread takes the next i. Small products use few threads. */
+static void run_tasks(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
     const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
-    const int threads = (int)d9_least(j->cpu->threads, d9_least(count, worth));
+    const int threads = (int)d9_min(j->cpu->threads, d9_min(count, worth));
     int64_t next = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int t = 0; t < threads; t++)
@@ -133,16 +133,16 @@ static void share(const job *j, int64_t count, void (*task)(const job *j, int th
         }
 }
 
-/* Rows or columns [from, from + count) and lanes [lane, lane + lanes) of an operand. */
-static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_source *source, int panel, int64_t from,
-                                   int64_t count, int64_t lane, int64_t lanes, float *to) {
+/* Describes how to pack rows or columns [from, from + count) and lanes [lane, lane + lanes) of an operand. */
+static struct d9_gemm_pack pack_of(const job *j, const buffers *r, const d9_gemm_source *source, int panel,
+                                   int64_t from, int64_t count, int64_t lane, int64_t lanes, float *to) {
     const int64_t each = j->plan->pairs ? 2 : 1;
     return (struct d9_gemm_pack){.source = source,
                                  .pairs = j->plan->pairs,
                                  .from = from,
                                  .count = count,
                                  .k = lane * each,
-                                 .k_count = d9_least(lanes * each, j->gemm->k - lane * each),
+                                 .k_count = d9_min(lanes * each, j->gemm->k - lane * each),
                                  .panel = panel,
                                  .lanes = lanes,
                                  .temporary = r->temporary,
@@ -152,19 +152,19 @@ static struct d9_gemm_pack pack_of(const job *j, const room *r, const d9_gemm_so
 
 static void pack_weights(const job *j, int thread, int64_t i) {
     const plan *p = j->plan;
-    const room r = room_of(j, thread);
+    const buffers r = buffers_of(j, thread);
     const int64_t groups = d9_parts_of(p->columns, PACK_COLUMNS), lane = i / groups * p->k_block,
                   column = i % groups * PACK_COLUMNS;
-    const int64_t lanes = d9_least(p->k_block, p->lanes - lane), count = d9_least(PACK_COLUMNS, j->gemm->n - column);
+    const int64_t lanes = d9_min(p->k_block, p->lanes - lane), count = d9_min(PACK_COLUMNS, j->gemm->n - column);
     float *to = (float *)(void *)j->scratch + lane * p->columns + column * lanes;
     const struct d9_gemm_pack pack = pack_of(j, &r, &j->gemm->b, p->tile.width, column, count, lane, lanes, to);
     if (j->gemm->form == D9_GEMM_ALONG_ALONG)
-        j->cpu->loops->gemm_pack_turned(&pack);
+        j->cpu->loops->gemm_pack_transposed(&pack);
     else
         j->cpu->loops->gemm_pack_across(&pack);
 }
 
-/* Destination of a block's sums: the target, or the buffer of the slice. */
+/* Returns the array for a block's sums (target or scratch); places[i]: index in it of row i's first column. */
 static d9_kernel_out find_places(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
                                  int64_t *places) {
     const d9_gemm_target *c = &j->gemm->c;
@@ -184,16 +184,16 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const plan *p = j->plan;
     const d9_gemm *g = j->gemm;
     const d9_cpu_loops *loops = j->cpu->loops;
-    const room r = room_of(j, thread);
+    const buffers r = buffers_of(j, thread);
     const int64_t column = i % p->column_blocks * p->column_block,
                   row = i / p->column_blocks % p->row_blocks * p->row_block;
     const int64_t slice = i / p->column_blocks / p->row_blocks;
-    const int64_t rows = d9_least(p->row_block, g->m - row), columns = d9_least(p->column_block, g->n - column);
-    const int64_t begin = slice * p->slice, end = d9_least(p->lanes, begin + p->slice);
+    const int64_t rows = d9_min(p->row_block, g->m - row), columns = d9_min(p->column_block, g->n - column);
+    const int64_t begin = slice * p->slice, end = d9_min(p->lanes, begin + p->slice);
     const d9_kernel_out y = find_places(j, slice, row, rows, column, r.places);
     int64_t lane = begin;
     do { /* at least once: if K is 0, zeros are written */
-        const int64_t lanes = d9_least(p->k_block, end - lane);
+        const int64_t lanes = d9_min(p->k_block, end - lane);
         const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
         const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);
         if (p->across) {
@@ -221,21 +221,21 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     } while (lane < end);
 }
 
-enum { FOLD = 1 << 14 }; /* elements */
+enum { FOLD = 1 << 14 }; /* elements of a task */
 
-static void fold_slices(const job *j, int thread, int64_t i) {
+static void add_slices(const job *j, int thread, int64_t i) {
     const int64_t count = j->gemm->m * j->gemm->n;
     (void)thread;
-    j->cpu->loops->gemm_fold((const float *)(const void *)j->scratch, j->plan->slices, count, i * FOLD,
-                             d9_least(count, (i + 1) * FOLD), j->gemm->c.y);
+    j->cpu->loops->gemm_reduce((const float *)(const void *)j->scratch, j->plan->slices, count, i * FOLD,
+                               d9_min(count, (i + 1) * FOLD), j->gemm->c.y);
 }
 
 void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch) {
     const plan p = plan_of(cpu, gemm);
     const job j = {cpu, gemm, &p, scratch};
-    if (!p.across) share(&j, d9_parts_of(p.lanes, p.k_block) * d9_parts_of(p.columns, PACK_COLUMNS), pack_weights);
-    share(&j, p.slices * p.row_blocks * p.column_blocks, multiply_block);
-    if (p.slices > 1) share(&j, d9_parts_of(gemm->m * gemm->n, FOLD), fold_slices);
+    if (!p.across) run_tasks(&j, d9_parts_of(p.lanes, p.k_block) * d9_parts_of(p.columns, PACK_COLUMNS), pack_weights);
+    run_tasks(&j, p.slices * p.row_blocks * p.column_blocks, multiply_block);
+    if (p.slices > 1) run_tasks(&j, d9_parts_of(gemm->m * gemm->n, FOLD), add_slices);
 }
 
 d9_gemm_source d9_gemm_matrix(d9_kernel_in x, int64_t rows, int64_t columns) {

@@ -2,12 +2,12 @@
  *
  *   c (M, N) = sum over k of a (M, K) b (K, N)
  *
- * Convolutions and linear layers are such products. Only the packing code knows where an operand's elements are: it
- * reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
+ * Linear layers and direct convolutions are such products. Only the packing code knows where an operand's elements are:
+ * it reads both operands as rows of patches of an array (implicit im2col), in blocks that fit into the caches; elements
  * outside of the array are zero. Sums are f32, rounded once to the target's type.
  *
- * K is split at positions that depend on the shape only, and the parts are added in order. The result therefore depends
- * neither on the number of threads nor on the cache sizes. */
+ * K is split at positions that depend only on shape, type and instruction set, and the parts are added in order. The
+ * result therefore depends neither on the number of threads nor on the cache sizes. */
 #ifndef D9_KERNELS_CPU_GEMM_H
 #define D9_KERNELS_CPU_GEMM_H
 
@@ -17,7 +17,7 @@
  * this order, that begin at line h * step + top and pixel w * step + left of image n. */
 typedef struct d9_gemm_source {
     d9_kernel_in x;
-    int64_t start; /* index of the first element in x */
+    int64_t start; /* index in x of the first pixel of image 0 */
     int64_t high, wide;
     int64_t image, line, pixel; /* strides in elements of x */
     int64_t height, width;      /* of x */
@@ -25,8 +25,8 @@ typedef struct d9_gemm_source {
     int64_t taps_high, taps_wide, channels; /* with more than one tap, `pixel` must equal `channels` */
 } d9_gemm_source;
 
-typedef struct d9_gemm_target { /* row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel
-                                 */
+/* Row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel of y. */
+typedef struct d9_gemm_target {
     d9_kernel_out y;
     int64_t start;
     int64_t high, wide;
@@ -49,7 +49,7 @@ typedef struct d9_gemm {
 } d9_gemm;
 
 int64_t d9_gemm_scratch_bytes(const d9_cpu *cpu, const d9_gemm *gemm);
-void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch); /* aligned to 64 bytes */
+void d9_gemm_run(const d9_cpu *cpu, const d9_gemm *gemm, void *scratch); /* scratch: aligned to 64 bytes */
 
 /* A plain (rows, columns) array as a source, and as a target. */
 d9_gemm_source d9_gemm_matrix(d9_kernel_in x, int64_t rows, int64_t columns);

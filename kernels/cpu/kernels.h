@@ -1,14 +1,14 @@
-/* CPU kernels: the element-wise and reducing half of a training step, on plain arrays.
+/* CPU kernels of a training step on plain arrays; convolutions are in conv.h and moments.h.
  *
  * There are two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each x86-64
  * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
- * shapes, but no graph. Arithmetic is f32, storage f32 or bf16; sums are f32 over short runs, then double. Work is
- * split at fixed positions and partial sums are combined in index order, so results do not depend on the number of
- * threads.
+ * shapes, but no graph. Arithmetic is f32, and double in the loss; storage is f32 or bf16. Statistics and bias
+ * gradients are sums in f32 over short runs, then in double. Work is split at fixed positions and partial sums are
+ * combined in index order, so results do not depend on the number of threads.
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
- * and norms an output may be the same array as an input of the same size; any other overlap is an error. */
+ * and norms an output may be the same array as an input of the same size and type; any other overlap is an error. */
 #ifndef D9_KERNELS_CPU_H
 #define D9_KERNELS_CPU_H
 
@@ -24,27 +24,28 @@ typedef struct d9_cpu_update {
     float rate, decay, share, correction[D9_UPDATE_STATES], numbers[D9_UPDATE_NUMBERS]; /* as in update.h */
 } d9_cpu_update;
 
-/* Muon's update of a filter with `rows` outputs: kernels/formulas/orthogonal.h. */
+/* Muon's update of a weight matrix (rows = outputs, columns): kernels/formulas/orthogonal.h. */
 typedef struct d9_cpu_orthogonal {
     int64_t rows, columns;
     int iterations;
-    bool renormalise;      /* normalise the filter in this step */
+    bool renormalise;      /* normalise the weights in this step */
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum, rate, decay;
     float by[3]; /* (a, b, c) */
 } d9_cpu_orthogonal;
 
 typedef struct d9_cpu_batch { /* one augmented batch */
-    const uint8_t *images;    /* (count, H, W, C) */
+    const uint8_t *images;    /* (samples, H, W, C): the data set */
     const int32_t *order;     /* (N): sample indices */
-    const int32_t *draws;     /* (N, D9_DRAW_SLOTS), as kernels/formulas/augment.h writes them */
+    const int32_t *draws;     /* (N, D9_DRAW_SLOTS): the slots of d9_augment_draws */
     const float *table;       /* (C, 256): normalised value of each byte */
     const d9_augment_rule *rule;
     int channels;
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. With an addend, dz must be written. */
+ * intermediate value rounded to the storage type. dz must have data with an addend, or with an activation before a
+ * bias; it must have none without both. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
@@ -52,7 +53,7 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
-/* Images of a ghost group: index of the first element, and the distance between images. */
+/* Images, mostly of one ghost group: first element, elements from one to the next, number of images, pixels of each. */
 typedef struct d9_cpu_run {
     int64_t at, stride, images, pixels;
 } d9_cpu_run;
@@ -74,11 +75,10 @@ typedef struct d9_cpu_loops {
 /* Returns the loops of the named level, or with NULL of the best level that this processor supports. Returns NULL if
  * the level is unknown, not built, or not supported. */
 const d9_cpu_loops *d9_cpu_loops_find(const char *level);
-/* Name of the index-th level in this build, best last; NULL past the end. d9_cpu_loops_find tells if it is supported.
- */
+/* Name of the index-th level in this build, best last, supported or not; NULL past the end. */
 const char *d9_cpu_level_at(int index);
 
-/* True if the processor has bf16 matrix tiles (AMX) and the system has enabled them. */
+/* True if processor and operating system support bf16 matrix tiles (AMX), unless DAWN9_CPU_CEILING=avx2 is set. */
 bool d9_cpu_has_amx_bf16(void);
 
 /* ---- kernels, called by backends ---- */
@@ -95,7 +95,7 @@ static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
 }
 
-/* True if an output is too large to stay in a cache until it is read again. */
+/* True if an output exceeds half of the L3 cache: it would leave it before it is read again. Size unknown: false. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
 }
@@ -108,11 +108,11 @@ void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, in
 void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
                          d9_kernel_out dx);
 
-/* Writes elements [begin, end) of dz in the calling thread. */
+/* Writes elements [begin, end) of dz, which must have data, in the calling thread. */
 void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_kernel_in dy, int64_t begin,
                          int64_t end);
 
-int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the four functions below */
+int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the three functions below */
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y);
@@ -140,7 +140,7 @@ void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prolo
 
 void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout, int64_t count, d9_kernel_out y);
 
-/* `count` blocks of `bytes` bytes with a stride each: for concatenation and slices. */
+/* `count` blocks of `bytes` bytes, with strides in bytes in source and target: for concatenation and slices. */
 typedef struct d9_cpu_runs {
     int64_t count, bytes, from_stride, to_stride;
 } d9_cpu_runs;
@@ -160,8 +160,8 @@ void d9_cpu_loss_forward(const d9_kernel_loss *shape, const double *weights, con
                          float *loss);
 void d9_cpu_loss_backward(const d9_kernel_loss *shape, const double *weights, const float *logits,
                           const int32_t *labels, float *dlogits);
-/* metrics (4): adds summed loss, images and correct predictions; the fourth becomes step + 1 of the first non-finite
- * loss. */
+/* metrics (4): adds summed loss, images and correct predictions; the fourth number is the first step, counted from 1,
+ * whose summed loss is not finite; 0: none yet. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float *logits, const int32_t *labels,
                     int64_t step, double *metrics);
 
@@ -179,7 +179,7 @@ void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y);
 
 /* Images side by side: (N, H, W, C) <-> (N / across, H, across * (W + gap), C), with `gap` zero columns after each
- * image. One small image leaves most of a matrix unit's tile empty; a strip of several fills it (see onednn/conv.c). */
+ * image; `across` divides N. For AMX, whose tiles of 16 pixels a narrow image does not fill (onednn/conv.c). */
 typedef struct d9_cpu_strip {
     int64_t images, height, width, channels, across, gap;
 } d9_cpu_strip;

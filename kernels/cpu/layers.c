@@ -1,4 +1,4 @@
-/* Pooling, the classifier, the loss and its metrics over threads. */
+/* Pooling and linear layers over threads; the loss and its metrics in one thread. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 
@@ -16,7 +16,7 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel
 
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx) {
-    enum { TOGETHER = 4 }; /* rows of one task: neighbouring tasks search the windows on their border twice */
+    enum { TOGETHER = 4 }; /* rows of one task: a window that overlaps the rows of two tasks is searched twice */
     const bool apart = w->stride >= w->kernel;
     const int64_t step = apart ? w->stride : TOGETHER, runs = apart ? w->out_height : d9_parts_of(w->height, TOGETHER);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -36,7 +36,7 @@ void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_
         cpu->loops->mean_pool_backward(dy, w, row / w->height, row % w->height, dx);
 }
 
-/* ---- the classifier: three products ---- */
+/* ---- linear layers: three products ---- */
 
 enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, LINEAR_PASSES };
 
@@ -85,7 +85,7 @@ void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *s,
 
 /* ---- the loss: a few thousand elements, in double and in one thread ---- */
 
-/* Labels of an image and of its mixup partner, and the weight of its own label in the target. */
+/* Labels of an image and of its mixup partner. */
 typedef struct pair {
     int32_t label, other;
 } pair;

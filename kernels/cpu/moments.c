@@ -10,11 +10,11 @@ enum { WIDEST = 32 }; /* largest panel width of any level */
 typedef struct layout { /* layout of the scratch, in this order */
     int64_t inputs, outputs, pixels,
         padded;             /* inputs: numbers in a patch; pixels: of an output image; padded: outputs, rounded up */
-    double *moments;        /* (G, inputs + 1, D9_PATCH): sums of p p^T, the last row of p */
-    double *sums;           /* (G, inputs + 1, padded): D^T, the last row S */
+    double *moments;        /* (G, inputs + 1, D9_PATCH): sums of p p^T; in the last row sums of p */
+    double *sums;           /* (G, inputs + 1, padded): D^T; in the last row S */
     double *parts;          /* (N, inputs + 1, D9_PATCH): each image's moments */
     double *gradient_parts; /* (N, inputs + 1, padded): each image's sums */
-    float *packed;          /* (G, (inputs + 1) * padded) */
+    float *packed;          /* (G, (inputs + 1) * padded): W' and b' as moments_forward reads them */
     float *bias, *factor;   /* (G, padded) each */
     int64_t bytes;
 } layout;
@@ -61,8 +61,9 @@ static const float *image_at(const d9_cpu_moments *s, const float *x, int64_t i)
     return x + i * s->conv.height * s->conv.width * s->conv.inputs;
 }
 
-/* Adds the parts of group g in order; each part has rows of `row` numbers. */
-static void fold(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row, double *sums) {
+/* Adds the parts of group g's images in order; each part has rows of `row` numbers. */
+static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const double *parts, int64_t row,
+                      double *sums) {
     const int64_t count = (l->inputs + 1) * row;
     memset(sums, 0, (size_t)count * sizeof *sums);
     for (int64_t i = g; i < s->conv.images; i += s->groups)
@@ -89,7 +90,7 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 
 /* ---- forward ---- */
 
-/* Rewrites act(scale ((W p - mean) inv_std) + bias) as act(W' p + b'). */
+/* Sets the factor and the bias of output o: with them factor (W p)_o + bias is the output of the norm. */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
     l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): in a scratch */
@@ -102,22 +103,22 @@ static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) 
 }
 
 /* Number of values of a channel in a group. */
-static double per_group(const d9_cpu_moments *s, const layout *l) {
+static double values_per_group(const d9_cpu_moments *s, const layout *l) {
     const int64_t images = s->conv.images / s->groups;
     return (double)(images * l->pixels);
 }
 
 static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, int64_t g, const float *w,
                           const d9_kernel_norm_state *state) {
-    const double n = per_group(s, l);
+    const double n = values_per_group(s, l);
     const double *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     double centred[D9_MOMENTS_INPUTS][D9_MOMENTS_INPUTS], product[D9_MOMENTS_INPUTS];
     for (int64_t i = 0; i < l->inputs; i++)
         for (int64_t j = 0; j < l->inputs; j++) centred[i][j] = q[i * D9_PATCH + j] / n - m[i] / n * (m[j] / n);
     for (int64_t o = 0; o < l->outputs; o++) {
         for (int64_t i = 0; i < l->inputs; i++) product[i] = row_dot(l, w, o, centred[i], 1);
-        const d9_cpu_statistics kept = d9_cpu_statistics_keep(state, g * l->outputs + o, row_dot(l, w, o, m, 1) / n,
-                                                              row_dot(l, w, o, product, 1), n);
+        const d9_cpu_statistics kept = d9_cpu_statistics_store(state, g * l->outputs + o, row_dot(l, w, o, m, 1) / n,
+                                                               row_dot(l, w, o, product, 1), n);
         set_terms(l, g, o, kept, state);
     }
     pack(cpu, l, g, w);
@@ -166,7 +167,7 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
     for (int64_t i = 0; i < s->conv.images; i++) sum_moments(cpu, s, &l, x, i);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
-        fold(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
         forward_terms(cpu, s, &l, g, w, state);
     }
     apply(cpu, s, &l, x, s->groups, act, y);
@@ -204,7 +205,7 @@ static void sum_gradients(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
 /* Adds group g's contribution to row o of dW, and to dscale and dbias of channel o. */
 static void add_group(const d9_cpu_moments *s, const layout *l, const backward *b, int64_t g, int64_t o, double *row,
                       double *dscale, double *dbias) {
-    const double n = per_group(s, l);
+    const double n = values_per_group(s, l);
     const double *d = sums_of(l, g) + o, *q = moments_of(l, g), *m = q + l->inputs * D9_PATCH;
     const double total = d[l->inputs * l->padded], mean = (double)b->mean[g * l->outputs + o],
                  inv_std = (double)b->inv_std[g * l->outputs + o];
@@ -227,8 +228,8 @@ void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *s, const f
     for (int64_t i = 0; i < s->conv.images; i++) sum_gradients(cpu, s, &l, &b, i);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t g = 0; g < s->groups; g++) {
-        fold(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
-        fold(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
+        add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
+        add_parts(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t o = 0; o < l.outputs; o++) {

@@ -7,13 +7,13 @@
  *
  * and one pass computes act(scale (y - mean) inv_std + bias) as act(W' p + b'), without storing y. Backwards one pass
  * sums S = sum of dz and D = sum of dz p^T, where dz is the gradient before the activation. With xh = (y - mean)
- * inv_std and n pixels in the group,
+ * inv_std,
  *
  *   sum dz xh = inv_std (W D - mean S)         (row by row)
  *   dbias = S,  dscale = sum dz xh,  dW = scale inv_std (D - S m^T - (sum dz xh) inv_std (W Q - mean m^T))
  *
- * summed over the groups: neither y nor its gradient is read or written. Everything after the sums is done in double.
- * Sums are f32 over D9_RUN pixels and double beyond, in order: the bits do not depend on the number of threads. */
+ * summed over the groups: neither y nor its gradient is read or written. Sums are f32 over D9_RUN pixels and double
+ * beyond, in order: the bits do not depend on the number of threads. The formulas are evaluated in double. */
 #ifndef D9_KERNELS_CPU_MOMENTS_H
 #define D9_KERNELS_CPU_MOMENTS_H
 
@@ -22,7 +22,7 @@
 enum {
     D9_MOMENTS_INPUTS = 27, /* numbers in a patch, at most */
     D9_PATCH = 32,          /* floats of a row that holds a patch */
-    D9_RUN = 64,            /* pixels of a run, processed together */
+    D9_RUN = 64,            /* pixels of a run, at most: processed together */
 };
 
 typedef struct d9_cpu_moments { /* the forward convolution, in f32; images % groups == 0 */
@@ -34,8 +34,8 @@ bool d9_cpu_moments_fits(const d9_cpu_moments *shape);
 int64_t
 d9_cpu_moments_scratch_bytes(const d9_cpu_moments *shape); /* for each of the three functions; aligned to 64 bytes */
 
-/* y (N, OH, OW, O) is the activation; conv, of the same size, the convolution's own output, or NULL if it is not
- * needed. The statistics are treated as in d9_cpu_norm_forward and d9_cpu_norm_eval. */
+/* y (N, OH, OW, O): output of the activation. conv, of the same size: output of the convolution; NULL: not computed.
+ * The statistics are treated as in d9_cpu_norm_forward and d9_cpu_norm_eval. */
 void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
                             const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y);
 void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,

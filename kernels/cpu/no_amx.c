@@ -1,4 +1,4 @@
-/* Replaces the kernels of amx/ if the compiler does not support AMX: they fit no shape. */
+/* Replaces the kernel of amx/ if the compiler does not support AMX: it fits no shape. */
 #include "kernels/cpu/conv.h"
 
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {

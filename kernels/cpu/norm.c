@@ -1,9 +1,9 @@
 /* Batch normalisation over ghost groups: partial sums for each slice of a group, combined in order, then a second pass.
  *
- * A group's images are split into at most SLICES slices, whatever the number of threads, so results do not depend on
- * it. The second pass reads the same arrays as the first and should find them in the shared cache. If that cache holds
- * one group for each thread, each thread processes whole groups without synchronisation. Otherwise a few groups go
- * through both passes before the next few begin; each thread has the same slices in both passes, with two barriers.
+ * The images are split into about SLICES slices, whatever the number of threads, so results do not depend on it. The
+ * second pass reads the arrays of the first and should find them in the shared cache. If that cache holds one group for
+ * each thread, and threads get about equally many, each processes whole groups without barriers between the passes.
+ * Otherwise a few groups go through both passes, separated by barriers, before the next few begin.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/integers.h"
@@ -12,7 +12,7 @@
 
 #include <omp.h>
 
-enum { SLICES = 64 }; /* of all groups together; each group has at least one */
+enum { SLICES = 64 }; /* of all groups together, about; each group has at least one and at most one per image */
 
 typedef struct layout {
     int64_t members, slices; /* images and slices in each group */
@@ -21,7 +21,7 @@ typedef struct layout {
 } layout;
 
 static int64_t slices_of(const d9_kernel_norm *norm) {
-    return d9_least(d9_parts_of(SLICES, norm->groups), norm->images / norm->groups);
+    return d9_min(d9_parts_of(SLICES, norm->groups), norm->images / norm->groups);
 }
 
 int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm) {
@@ -36,7 +36,7 @@ static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     return l;
 }
 
-/* Index of the first element of image m of group g; slice s contains images [from, until) of the group. */
+/* Index of the first element of image m of group g. Slice s has the images from slice_from(s) to that of s + 1. */
 static int64_t member_at(const d9_kernel_norm *norm, int64_t g, int64_t m) {
     return (g + norm->groups * m) * norm->pixels * norm->channels;
 }
@@ -66,7 +66,7 @@ static const double *combine(const d9_kernel_norm *norm, const layout *l, int64_
 
 /* ---- the two passes over groups ---- */
 
-/* A norm, forward or backward. `way`: arrays other than x, a struct of the direction. */
+/* A norm, forward or backward. `arguments`: a struct forward or backward. */
 typedef struct job {
     const d9_cpu *cpu;
     const d9_kernel_norm *norm;
@@ -77,10 +77,10 @@ typedef struct job {
     void (*sums)(const struct job *job, int64_t g, const d9_cpu_run *run, double *sums);
     void (*terms)(const struct job *job, int64_t g);
     void (*apply)(const struct job *job, int64_t g, const d9_cpu_run *run); /* NULL: no second pass */
-    const void *way;
+    const void *arguments;
 } job;
 
-/* Items of one thread. share_of: this thread's part of the `count` items from `first` on. */
+/* Range of items. share_of returns the part of the calling thread in the `count` items from `first` on. */
 typedef struct share {
     int64_t from, until;
 } share;
@@ -89,6 +89,7 @@ static share share_of(int64_t first, int64_t count) {
     return (share){first + count * thread / threads, first + count * (thread + 1) / threads};
 }
 
+/* The images of slice i, counted over all groups; `backwards`: from the last to the first. */
 static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
     const int64_t g = i / j->l.slices, s = i % j->l.slices, from = slice_from(&j->l, s),
                   until = slice_from(&j->l, s + 1), image = j->norm->pixels * j->norm->channels;
@@ -96,9 +97,9 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
                         (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
 }
 
-/* Runs both passes over some slices; the second in reverse order, because the last data are still in the cache. `meet`:
- * other threads have slices of the same groups, so the passes are separated by barriers. */
-static void take(const job *j, share slices, share groups, bool meet) {
+/* Runs both passes over some slices, the second in reverse order, because the last data are still in the cache; between
+ * them computes the terms of `groups`. `meet`: other threads have slices of the same groups, so barriers are needed. */
+static void run_passes(const job *j, share slices, share groups, bool meet) {
     for (int64_t i = slices.from; i < slices.until; i++) {
         const d9_cpu_run run = slice_run(j, i, false);
         double *sums = j->l.sums + i * 2 * j->norm->channels;
@@ -128,13 +129,13 @@ static void walk_groups(const job *j) {
     if (fitting >= threads && (groups % threads == 0 || groups > 8 * threads)) {
         const share mine = share_of(0, groups);
         for (int64_t g = mine.from; g < mine.until; g++)
-            take(j, (share){g * slices, (g + 1) * slices}, (share){g, g + 1}, false);
+            run_passes(j, (share){g * slices, (g + 1) * slices}, (share){g, g + 1}, false);
 #pragma omp barrier
         return;
     }
     for (int64_t first = 0; first < groups; first += together) {
         const int64_t count = groups - first < together ? groups - first : together;
-        take(j, share_of(first * slices, count * slices), share_of(first, count), true);
+        run_passes(j, share_of(first * slices, count * slices), share_of(first, count), true);
     }
 }
 
@@ -168,20 +169,20 @@ static void set_forward_terms(float *terms, int64_t channels, int64_t c, d9_cpu_
 
 static void forward_terms(const job *j, int64_t g) {
     const d9_kernel_norm *norm = j->norm;
-    const d9_kernel_norm_state *state = ((const forward *)j->way)->state;
+    const d9_kernel_norm_state *state = ((const forward *)j->arguments)->state;
     const double *sums = combine(norm, &j->l, g);
     const double n = (double)(j->l.members * norm->pixels);
     for (int64_t c = 0; c < norm->channels; c++) {
         const int64_t at = g * norm->channels + c;
         const double shift = sums[c] / n, mean = (double)j->l.pivots[at] + shift;
         const d9_cpu_statistics kept =
-            d9_cpu_statistics_keep(state, at, mean, sums[norm->channels + c] / n - shift * shift, n);
+            d9_cpu_statistics_store(state, at, mean, sums[norm->channels + c] / n - shift * shift, n);
         set_forward_terms(group_terms(norm, &j->l, g), norm->channels, c, kept, state);
     }
 }
 
 static void forward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
-    const forward *f = j->way;
+    const forward *f = j->arguments;
     j->cpu->loops->norm_apply(j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g), f->epilogue, j->stream,
                               f->y);
 }
@@ -193,9 +194,9 @@ static bool streams(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_out
 void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y) {
-    const forward way = {state, epilogue, y};
-    const job j = {cpu,          norm,          lay_out(norm, scratch), x,   streams(cpu, norm, y), 1,
-                   forward_sums, forward_terms, forward_apply,          &way};
+    const forward arguments = {state, epilogue, y};
+    const job j = {cpu,          norm,          lay_out(norm, scratch), x,         streams(cpu, norm, y), 1,
+                   forward_sums, forward_terms, forward_apply,          &arguments};
     find_pivots(cpu, norm, &j.l, x);
 #pragma omp parallel num_threads(cpu->threads)
     walk_groups(&j);
@@ -221,7 +222,7 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 
 typedef struct backward {
     d9_kernel_in dy;                 /* read by the loops: dy, or dz if it was written before */
-    const d9_cpu_prologue *prologue; /* applied by the loops; no stage if dz was written before */
+    const d9_cpu_prologue *prologue; /* applied by the loops; without activation if dz was written before */
     d9_kernel_in before;             /* the original dy, if dz is written */
     const d9_cpu_prologue *writes;   /* NULL: dz is not written */
     const float *mean, *inv_std, *scale;
@@ -230,7 +231,7 @@ typedef struct backward {
 
 /* If dz is needed, it is written just before it is summed, and read afterwards. */
 static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
-    const backward *b = j->way;
+    const backward *b = j->arguments;
     const int64_t image = run->pixels * j->norm->channels;
     for (int64_t m = 0; b->writes && m < run->images; m++)
         d9_cpu_prologue_run(j->cpu, b->writes, b->before, run->at + m * run->stride, run->at + m * run->stride + image);
@@ -241,7 +242,7 @@ static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). */
 static void backward_terms(const job *j, int64_t g) {
     const int64_t channels = j->norm->channels;
-    const backward *b = j->way;
+    const backward *b = j->arguments;
     const double *sums = combine(j->norm, &j->l, g);
     const double n = (double)(j->l.members * j->norm->pixels);
     float *terms = group_terms(j->norm, &j->l, g);
@@ -256,7 +257,7 @@ static void backward_terms(const job *j, int64_t g) {
 }
 
 static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
-    const backward *b = j->way;
+    const backward *b = j->arguments;
     j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
                                        j->stream, b->dx);
 }
@@ -281,14 +282,14 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
     static const d9_cpu_prologue nothing = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_out dz = prologue->dz;
-    const backward way = {dz.data ? (d9_kernel_in){dz.data, dz.store} : dy,
-                          dz.data ? &nothing : prologue,
-                          dy,
-                          dz.data ? prologue : NULL,
-                          mean,
-                          inv_std,
-                          scale,
-                          gradients->dx};
+    const backward arguments = {dz.data ? (d9_kernel_in){dz.data, dz.store} : dy,
+                                dz.data ? &nothing : prologue,
+                                dy,
+                                dz.data ? prologue : NULL,
+                                mean,
+                                inv_std,
+                                scale,
+                                gradients->dx};
     const job j = {cpu,
                    norm,
                    lay_out(norm, scratch),
@@ -298,7 +299,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                    backward_sums,
                    backward_terms,
                    gradients->dx.data ? backward_apply : NULL,
-                   &way};
+                   &arguments};
 #pragma omp parallel num_threads(cpu->threads)
     {
         walk_groups(&j);

@@ -15,9 +15,10 @@ typedef struct d9_cpu_statistics {
     double mean, inv_std;
 } d9_cpu_statistics;
 
-/* Stores element `at` of (G, C), computed from n values. A negative variance is a rounding error and becomes 0. */
-static inline d9_cpu_statistics d9_cpu_statistics_keep(const d9_kernel_norm_state *state, int64_t at, double mean,
-                                                       double spread, double n) {
+/* Stores the statistics of n values at index `at` of (G, C). A negative biased variance `spread`, due to rounding,
+ * becomes 0. */
+static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_state *state, int64_t at, double mean,
+                                                        double spread, double n) {
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);
     state->mean[at] = (float)mean;
     state->inv_std[at] = (float)inv_std;
@@ -27,7 +28,7 @@ static inline d9_cpu_statistics d9_cpu_statistics_keep(const d9_kernel_norm_stat
     return (d9_cpu_statistics){mean, inv_std};
 }
 
-/* Running statistics of channel c, averaged over the groups. */
+/* Averages the running mean and variance of channel c over the groups. */
 static inline d9_cpu_statistics d9_cpu_statistics_average(const d9_kernel_norm_state *state, int64_t groups,
                                                           int64_t channels, int64_t c) {
     double mean = 0, variance = 0;

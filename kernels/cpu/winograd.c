@@ -11,21 +11,21 @@
  * A, B and G are 0, 11/16, -11/16, 25/16, -25/16 and infinity. They cost as much as 0, 1, -1, 2, -2 and err 2 to 4
  * times less: 0.8 to 2.3e-6 of the values' root mean square, the weight gradient 0.9 to 1.5e-6.
  *
- * Stride 2, padding 1: even pixels of x are multiplied by the outer two taps, with F(4, 2) at the points above except
- * infinity; odd pixels are multiplied by the middle tap, which needs no transform. One side of a tile has 5 + 4
+ * Stride 2, padding 1: odd pixels of x are multiplied by the outer two taps, with F(4, 2) at the points above except
+ * infinity; even pixels are multiplied by the middle tap, which needs no transform. One side of a tile has 5 + 4
  * positions, so 16 outputs need 81 products instead of 144. A filter still has 6 planes a side, because the last four
  * positions share one. The data gradient computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by
  * the middle tap.
  *
  * Layouts. Channels that a product broadcasts are in groups of 16, (36, C / 16, tiles, 16); channels that form vector
- * lanes are in panels of two vectors, (36, C / P, other index, P). Each plane has one cache line of padding; without it
- * the 36 lines of one tile map to the same cache sets, and transforms took 1.4 to 2.1 times as long.
+ * lanes are in panels of P, two vectors: (36, C / P, other index, P). Each plane has a cache line of padding; without
+ * it the 36 lines of one tile map to the same cache sets, and transforms took 1.4 to 2.1 times as long.
  *
  * Blocks. Forward: each thread takes a range of tiles, `v.rows` at a time. V stays in the L2 cache or nearly so, and M,
  * for `panels_at_once` panels of outputs, is transformed back immediately. One panel of U, over as many channels as
  * fit, stays in the L1 cache while it is multiplied by all tiles. The weight gradient is described below.
  *
- * The result has the same bits for any number of threads and any block size, except for the sign of a NaN: every sum
+ * The result has the same bits for any number of threads and any cache sizes, except for the sign of a NaN: every sum
  * over channels, and over the tiles of a part, is accumulated in order in one f32 that is kept in memory between
  * blocks. The tiles are split into parts by the shape only, and the sums of the parts are added in order.
  *
@@ -39,7 +39,7 @@
 enum {
     GROUP = D9_WINOGRAD_GROUP,
     PLANES = D9_WINOGRAD_PLANES,
-    AT_ONCE = 64, /* outputs transformed back together; 64 to 256 measured equally fast */
+    AT_ONCE = 64, /* output channels transformed back together; 64 to 256 measured equally fast */
     LINE = 16,    /* floats of padding between planes, against conflicts in the caches */
 };
 
@@ -57,11 +57,11 @@ static int64_t positions_of(d9_winograd_scheme scheme) { return d9_winograd_side
 
 /* Reduction depth, in lanes, for which one panel and the rows multiplied by it fit into the L1 cache. */
 static int64_t depth_of(const d9_cpu *cpu) {
-    return d9_most(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
+    return d9_max(GROUP, d9_cpu_cache_bytes(cpu, 0) * 2 / 3 / (cpu->loops->product_width * 4) / GROUP * GROUP);
 }
 
-/* Number of tiles that fill an eighth of the L2 cache at that depth. */
-static int64_t tiles_of(const d9_cpu *cpu) { return d9_most(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
+/* Number of tiles of which depth_of channels at one position fill an eighth of the L2 cache. */
+static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Describes input and output of a convolution as the same number of tiles. */
 static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x, d9_winograd_image *y) {
@@ -75,7 +75,7 @@ static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winogr
 
 static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->high * g->wide; }
 
-/* Size of equal blocks of tiles, at most `largest`. */
+/* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `whole`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t whole) {
     return d9_round_up(d9_parts_of(tiles, d9_parts_of(tiles, largest)), whole);
 }
@@ -101,11 +101,11 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     p.positions = positions_of(scheme);
     p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
-    p.panels_at_once = d9_least(p.panels, d9_most(1, AT_ONCE / width));
+    p.panels_at_once = d9_min(p.panels, d9_max(1, AT_ONCE / width));
     const bool pairs = multiplies_pairs(cpu, s);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_CHANNEL_PAIRS : D9_WINOGRAD_F32;
     const int64_t depth = d9_round_up(pairs ? d9_parts_of(p.in.channels, 2) : p.in.channels, GROUP);
-    const int64_t largest = d9_most(1, tiles_of(cpu) * PLANES / p.positions);
+    const int64_t largest = d9_max(1, tiles_of(cpu) * PLANES / p.positions);
     const int64_t rows = block_of(d9_parts_of(p.tiles, cpu->threads), largest, cpu->loops->product_rows);
     p.u = planes_of(lanes, p.out.channels, depth, width);
     p.v = planes_of(lanes, depth, rows, GROUP);
@@ -113,7 +113,8 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     return p;
 }
 
-/* True if whole cache lines of an array are written by non-temporal stores. */
+/* True if an array with `pixels` pixels an image is written by non-temporal stores: it is too large for the cache, and
+ * each pixel consists of whole cache lines. */
 static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_store store, const void *array,
                     int64_t pixels) {
     const int64_t bytes = g->channels * d9_kernel_store_bytes(store);
@@ -127,7 +128,7 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
                                : streams(cpu, &p->out, y->store, y->maxima, (p->out.height / 2) * (p->out.width / 2));
     cpu->loops->winograd_input(&p->in, x, first, count, &p->v, v);
     for (int64_t j = 0; j < p->panels; j += p->panels_at_once) {
-        const int64_t panels = d9_least(p->panels_at_once, p->panels - j);
+        const int64_t panels = d9_min(p->panels_at_once, p->panels - j);
         const float *panel = u + j * p->u.rows * width, *next;
         for (int q = 0; q < p->positions; q++, panel = next) {
             next = u + d9_winograd_plane(p->in.scheme, q + 1) * p->u.plane + j * p->u.rows * width;
@@ -151,18 +152,17 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
         float *v = own + t * (v_floats + m_floats), *m = v + v_floats;
         const int64_t from = p.tiles * t / cpu->threads, until = p.tiles * (t + 1) / cpu->threads;
         for (int64_t first = from; first < until; first += p.v.rows)
-            convolve_tiles(cpu, &p, x, u, first, d9_least(p.v.rows, until - first), v, m, y);
+            convolve_tiles(cpu, &p, x, u, first, d9_min(p.v.rows, until - first), v, m, y);
     }
 }
 
 /* ---- weight gradient ----
  *
- * The sums are an array of 36 O I floats. If several such arrays fit into the caches, the tiles are split into that
- * many parts; each thread takes whole parts and synchronises only at the end. If the sums are large, or there are more
- * threads than parts, all threads work on one part after the other: they share its transformed tiles and divide
- * positions and panels. This needs two barriers a block, so its blocks are larger. At stride 2 several positions are
- * added to one sum, block by block; the block size there must not depend on the caches, because other blocks would give
- * other bits. */
+ * The sums are an array of 36 O I floats. The tiles are split into as many parts, with an array each, as PARTS_BYTES
+ * allow. If there is a part for each thread, threads take whole parts and synchronise only at the end. Otherwise all
+ * threads work on one part after the other: they share its transformed tiles and divide planes and panels. This needs
+ * two barriers a block, so its blocks are larger. At stride 2 several positions are added to one sum, block by block;
+ * the block size there must not depend on the caches, because other blocks would give other bits. */
 
 enum { MOST_PARTS = 16, PARTS_BYTES = 24 << 20, STRIDED_ROWS = 64 };
 
@@ -174,6 +174,7 @@ typedef struct gradient_plan {
     int64_t whole, tiles_at_once; /* tiles in four lanes; tiles in a block, a multiple of that */
 } gradient_plan;
 
+/* True if all threads work on one part after the other. */
 static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
 
 static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
@@ -188,7 +189,7 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
         p.parts /= 2;
     const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
                             : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
-                                                                : d9_most(1, tiles_of(cpu) / 2);
+                                                                : d9_max(1, tiles_of(cpu) / 2);
     const bool pairs = multiplies_pairs(cpu, s);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
     p.whole = pairs ? 8 : 4;
@@ -226,7 +227,7 @@ static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d
                               int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
-        const int64_t count = d9_round_up(d9_least(p->tiles_at_once, until - first), p->whole);
+        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->whole);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t lane = 0; lane < count / p->whole * 4; lane += 4)
             transform_both(cpu, p, a, first + lane / 4 * p->whole, p->whole, v + lane * p->v.group,
@@ -241,7 +242,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
                            int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
-        const int64_t count = d9_round_up(d9_least(p->tiles_at_once, until - first), p->whole);
+        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->whole);
         transform_both(cpu, p, a, first, count, v, w);
         for (int64_t item = 0; item < PLANES * p->panels; item++)
             add_products(cpu, p, item, v, w, count, first > from, u);
@@ -249,7 +250,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 }
 
 static int64_t part_begin(const gradient_plan *p, int64_t part) {
-    return d9_least(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), p->whole));
+    return d9_min(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), p->whole));
 }
 
 static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {

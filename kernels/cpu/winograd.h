@@ -13,12 +13,12 @@ typedef enum d9_winograd_scheme {
     D9_WINOGRAD_SPREAD,  /* its data gradient: tiles of 5 x 5 pixels of dy, 8 x 8 of dx; 9 positions */
 } d9_winograd_scheme;
 
-/* A filter has 6 x 6 transformed planes in every scheme; see d9_winograd_plane. */
+/* Transformed planes of a filter, 6 x 6 in every scheme; most positions of any scheme; channels of a group. */
 enum { D9_WINOGRAD_PLANES = 36, D9_WINOGRAD_MOST_POSITIONS = 81, D9_WINOGRAD_GROUP = 16 };
 
 static inline int d9_winograd_side(d9_winograd_scheme scheme) { return scheme == D9_WINOGRAD_DENSE ? 6 : 9; }
 
-/* Filter plane by which a position is multiplied; positions above 5 share plane 5. */
+/* Filter plane by which a position is multiplied; along each side, positions from 5 on share the last plane. */
 static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
     const int side = d9_winograd_side(scheme), row = position / side, column = position % side;
     return (row < 5 ? row : 5) * 6 + (column < 5 ? column : 5);

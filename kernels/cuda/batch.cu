@@ -1,4 +1,4 @@
-/* The batch: draws, augmented images and labels. They have the CPU's bits, because this file is compiled without
+/* The batch: draws, augmented images, labels and ranks. They have the CPU's bits, because this file is compiled without
  * contraction. Mixed pairs of images may differ in the last bit, because the CPU may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
@@ -45,7 +45,7 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* Blocks per multiprocessor; compute capability 7.5 has threads for only four. */
+/* Least number of blocks per multiprocessor; compute capability 7.5 has threads for only four. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 enum { AUGMENT_BLOCKS = 4 };
 #else

@@ -50,11 +50,11 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
     D9_SHARED(double, lines, D9_BLOCK *V);
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     const int thread = static_cast<int>(threadIdx.x), side = p.columns * V;
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> sum = {};
-    if (part.works) D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, b, &sum)));
+    if (part.works) D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, b, &sum)));
     D9_UNROLL(V)
     for (int i = 0; i < V; i++) lines[thread * V + i] = static_cast<double>(sum.v[i]);
     D9_BARRIER();
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, con
 
 /* ---- concatenation and slices: copies of some channels of each row; the work is divided as in norm.h ---- */
 
-struct strip {
-    int64_t line, first; /* channels of a row, and the first channel that is copied from or to */
+struct strip {           /* the copied channels of an array's rows */
+    int64_t line, first; /* number of channels of a row; first copied channel */
 };
 
 D9_DEVICE int64_t place_of(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
@@ -93,8 +93,8 @@ D9_DEVICE void move_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     strip_kernel(d9_norm_plan p, d9_kernel_in x, strip from, strip to, d9_kernel_out y) {
-    const d9_norm_part part = d9_norm_share(p, V);
-    if (part.works) D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part, (move_rows<V, S, R>(p, part, r, x, from, to, y)));
+    const d9_norm_part part = d9_norm_part_of(p, V);
+    if (part.works) D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (move_rows<V, S, R>(p, part, r, x, from, to, y)));
 }
 
 /* ---- launchers ---- */
@@ -121,7 +121,7 @@ int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_
     if (rows <= 0 || channels <= 0) return 0;
     const d9_kernel_norm shape = rows_of(rows, channels);
     const d9_norm_backward b = {dy, {NULL, dy.store}, *prologue, NULL, NULL, NULL};
-    const bool wide = channels % D9_WIDE == 0 && d9_norm_even(b, dy.store);
+    const bool wide = channels % D9_WIDE == 0 && d9_norm_uniform(b, dy.store);
     const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
     double *sums = static_cast<double *>(scratch);
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(bias_sums_kernel, wide, dy.store, d9_norm_grid(p), stream, p, b, sums));

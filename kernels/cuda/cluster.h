@@ -15,8 +15,8 @@
 
 #include "kernels/cuda/launch.h"
 
-struct d9_room { /* limits of a device for one kernel */
-    int64_t block_bytes;
+struct d9_limits {       /* limits of a device for one kernel */
+    int64_t block_bytes; /* dynamic shared memory of a block */
     int cluster_blocks, multiprocessors;
 };
 
@@ -36,7 +36,7 @@ template <typename T> D9_DEVICE const T *d9_cluster_shared(T *own, unsigned) { r
 #endif
 
 /* Returns `error`. If it is one, clears CUDA's last error, so that the next launch does not report it. */
-static inline int d9_answered(cudaError_t error) {
+static inline int d9_clear_error(cudaError_t error) {
     if (error != cudaSuccess) cudaGetLastError();
     return static_cast<int>(error);
 }
@@ -56,10 +56,10 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
     cudaFuncAttributes code;
-    D9_CUDA_TRY(d9_answered(cudaFuncGetAttributes(&code, kernel)));
+    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
     if (code.maxDynamicSharedSizeBytes >= bytes)
         return 0; /* the limit is never lowered, because a captured launch may need it */
-    return d9_answered(
+    return d9_clear_error(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
@@ -70,7 +70,7 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
     cudaLaunchConfig_t config;
     D9_CUDA_TRY(d9_cluster_config(kernel, grid, block, cluster, bytes, &attribute, &config));
     config.stream = static_cast<cudaStream_t>(stream);
-    return d9_answered(cudaLaunchKernelEx(&config, kernel, arguments...));
+    return d9_clear_error(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 #define D9_LAUNCH_CLUSTER(kernel, grid, block, cluster, bytes, stream, ...)                                            \
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
@@ -78,32 +78,33 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
 /* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
  * blocks of a cluster (8, which every device with clusters supports, or 1 if the device or the kernel's code has no
  * clusters), and the number of multiprocessors. Returns 0 or a cudaError_t. */
-template <typename... P> static inline int d9_device_room(void (*kernel)(P...), d9_room *room) {
+template <typename... P> static inline int d9_device_limits(void (*kernel)(P...), d9_limits *limits) {
     int device, bytes, clusters;
     cudaFuncAttributes code;
-    D9_CUDA_TRY(d9_answered(cudaGetDevice(&device)));
-    D9_CUDA_TRY(d9_answered(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
-    D9_CUDA_TRY(d9_answered(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device)));
-    D9_CUDA_TRY(d9_answered(cudaDeviceGetAttribute(&room->multiprocessors, cudaDevAttrMultiProcessorCount, device)));
-    D9_CUDA_TRY(d9_answered(cudaFuncGetAttributes(&code, kernel)));
-    room->block_bytes = bytes - static_cast<int64_t>(code.sharedSizeBytes);
-    room->cluster_blocks = clusters && code.ptxVersion >= 90 ? 8 : 1;
+    D9_CUDA_TRY(d9_clear_error(cudaGetDevice(&device)));
+    D9_CUDA_TRY(d9_clear_error(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
+    D9_CUDA_TRY(d9_clear_error(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device)));
+    D9_CUDA_TRY(
+        d9_clear_error(cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount, device)));
+    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
+    limits->block_bytes = bytes - static_cast<int64_t>(code.sharedSizeBytes);
+    limits->cluster_blocks = clusters && code.ptxVersion >= 90 ? 8 : 1;
     return 0;
 }
 
 /* Number of clusters that the device can run at the same time; 0 if it cannot run this kernel or the query fails. */
 template <typename... P>
 static inline int d9_device_clusters(void (*kernel)(P...), unsigned block, unsigned cluster, int64_t bytes,
-                                     const d9_room &room) {
+                                     const d9_limits &limits) {
     cudaLaunchAttribute attribute;
     cudaLaunchConfig_t config;
     int fit = 0;
     int error = d9_cluster_config(kernel, dim3(1, cluster), block, cluster, bytes, &attribute, &config);
-    if (!error && cluster > 1) error = d9_answered(cudaOccupancyMaxActiveClusters(&fit, kernel, &config));
+    if (!error && cluster > 1) error = d9_clear_error(cudaOccupancyMaxActiveClusters(&fit, kernel, &config));
     if (!error && cluster == 1) {
-        error = d9_answered(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, static_cast<int>(block),
-                                                                          config.dynamicSmemBytes));
-        fit *= room.multiprocessors;
+        error = d9_clear_error(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel, static_cast<int>(block),
+                                                                             config.dynamicSmemBytes));
+        fit *= limits.multiprocessors;
     }
     return error ? 0 : fit;
 }

@@ -1,5 +1,5 @@
-/* Dropout, forward and backward: y = x / (1 - p) or 0. Each thread calls Philox once for four elements. The step
- * is read from device memory, because a captured launch is replayed unchanged. */
+/* Dropout, forward and backward: y = x / (1 - p) or 0. If the arrays are aligned, a thread calls Philox once for four
+ * elements. The step is read from device memory, because a captured launch is replayed unchanged. */
 #include "kernels/cuda/vector.h"
 
 /* Applies dropout to t, elements [at, at + V): whole blocks of four (V 8 or 4), or one element of a block (V 1). */

@@ -1,5 +1,5 @@
-/* Element-wise kernels: cast, add, scale, copy, activations and their derivatives. All are limited by memory bandwidth,
- * so a thread loads and stores up to 16 bytes at a time if the arrays are aligned. */
+/* Element-wise kernels: cast, add, scale, copy, activations and their derivatives. Most are limited by memory
+ * bandwidth, so a thread loads and stores up to 16 bytes at a time if the arrays are aligned. */
 #include "kernels/cuda/vector.h"
 
 template <int V>

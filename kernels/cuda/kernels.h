@@ -1,15 +1,16 @@
 /* CUDA kernels: every operation of graph/ops.def except convolutions, as C launchers over device arrays.
  *
- * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32; sums are f32 over
- * short runs, then double. No result depends on scheduling: no floating-point atomics, partial sums are
- * combined in index order, and grids depend on shapes only. Activations are (N, H, W, C), convolution weights
- * (O, KH, KW, I). The ghost group of image i is i mod G.
+ * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32, and double in the
+ * loss; most sums are f32 over short runs, then double. No result depends on scheduling: there are no floating-point
+ * atomics, and partial sums are combined in index order.
+ * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G.
  *
- * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits, allocates or
- * copies, so every launcher may be captured into a CUDA graph. Pointers are to device memory unless a comment says
- * host; structs are read before the launcher returns. Arrays at multiples of 16 bytes with channel counts divisible by
- * 8 are read and written 16 bytes at a time; other arrays give the same result more slowly. An output may be the same
- * array as an input of the same size and store; any other overlap is an error. Counts of 0 launch nothing.
+ * A launcher enqueues on `stream` and returns the launch's cudaError_t: 0 is cudaSuccess. It never waits or allocates,
+ * so it may be captured into a CUDA graph. Arrays are in device memory; structs and lists of pointers are in host
+ * memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel counts divisible by 8
+ * are read and written 16 bytes at a time; others are slower, and their sums may have another order. An output may be
+ * the same array as an input of the same size and store unless a comment forbids it; any other overlap is an error.
+ * Counts of 0 launch nothing.
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
  * the step number from a counter that d9_cuda_advance increments, learning rates from tables indexed by it. */
@@ -27,7 +28,7 @@ extern "C" {
 
 typedef void *d9_cuda_stream; /* a cudaStream_t; NULL: the default stream */
 
-/* The value is table[*step] if there is a table, otherwise the constant. */
+/* The value is table[*step] if there is a table (step NULL: table[0]), otherwise the constant. */
 typedef struct d9_cuda_coefficient {
     const float *table;
     float constant;
@@ -47,7 +48,7 @@ typedef struct d9_cuda_slice {
 } d9_cuda_slice;
 
 typedef struct d9_cuda_batch {
-    const uint8_t *images; /* (count, H, W, C) */
+    const uint8_t *images; /* (samples, H, W, C): the data set */
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), from d9_cuda_draw; NULL: d9_cuda_augment draws the same numbers itself */
     d9_augment_rule rule;
@@ -111,7 +112,7 @@ int d9_cuda_slice_channels(d9_cuda_stream stream, d9_kernel_in x, int64_t rows, 
 
 /* ---- normalisation ---- */
 int64_t d9_cuda_norm_scratch_bytes(const d9_kernel_norm *norm); /* for the three functions below; aligned to 16 bytes */
-/* Three launches: partial sums, terms, apply. */
+/* Three launches: partial sums, terms, normalisation. */
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y);
@@ -137,34 +138,34 @@ int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *wi
 
 /* ---- normalisation in one pass ----
  *
- * Ghost groups are independent. A cluster of blocks takes some channels of one group, reads them once, keeps them in
- * shared memory while the sums are computed, and writes once, in one launch. All activations have the same storage
- * type; all arrays except scale and bias are aligned to 16 bytes. Sums differ from those of the passes above only in
- * their order. The same division of work gives the same bits with and without a pool before the norm. */
-typedef struct d9_cuda_residence {
+ * Ghost groups are independent. A cluster of blocks takes some channels of one group, keeps them in shared memory while
+ * the sums are computed, and writes the result, all in one launch. All activations have the same storage type; they and
+ * the means of the backward pass are aligned to 16 bytes. Sums differ from those of the passes above only in their
+ * order. The same division of work gives the same bits with and without a pool before the norm. */
+typedef struct d9_cuda_norm_algorithm {
     int runs, blocks;    /* of a cluster: groups of eight channels, and blocks */
     int64_t block_bytes; /* shared memory of a block */
     bool keeps_x;        /* backward: keep x in shared memory; false: x is read twice, and a pool is not supported */
-} d9_cuda_residence;
+} d9_cuda_norm_algorithm;
 
 /* Lists at most `capacity` divisions of the work that the current device can run, ordered by estimated speed. There are
  * none if the channels are not divisible by 8, if no cluster has enough shared memory, or if the device reports that it
  * cannot run such a cluster of this kernel. */
-enum { D9_CUDA_NORM_WAYS = 32 }; /* an upper bound on the number of divisions */
-int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
-                      d9_cuda_residence *ways, int capacity, int *count);
+enum { D9_CUDA_NORM_ALGORITHMS = 32 }; /* an upper bound on the number of divisions */
+int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
+                            d9_cuda_norm_algorithm *algorithms, int capacity, int *count);
 
 /* window: NULL, or a pool before the norm with 2 x 2 windows that tile x. The pool's output is written to `pooled` if
  * that has data. */
-int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y);
 /* dx is always written. With a window, x is the pool's input and dx the gradient of that input, an array of its own.
  * scratch: d9_cuda_norm_scratch_bytes. tickets (channels / 8): counters that are zero before the first launch
  * and zero again after each launch. */
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
-                                   const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
-                                   const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
+                                   const d9_cuda_norm_algorithm *algorithm, const d9_kernel_window *window,
+                                   d9_kernel_in dy, const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
                                    const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
                                    const d9_kernel_norm_gradients *gradients);
 
@@ -210,7 +211,7 @@ int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape
                              const float *inv_std, const float *scale, const double *moments, void *scratch,
                              const d9_cuda_moments_gradients *gradients);
 
-/* ---- the classifier ---- */
+/* ---- linear layers ---- */
 int d9_cuda_linear_forward(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
                            d9_kernel_out y);
 int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
@@ -237,12 +238,12 @@ int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const fl
  *
  * A run has one guard in device memory. The host writes it before the first step: scale and inverse, bad =
  * D9_CUDA_FINE, the rest zero. Each step calls d9_cuda_guard_check on the gradients of its updates, then the updates
- * (which change no weight while `bad` is set), then d9_cuda_guard_settle. */
+ * (which change no weight while `bad` is set), then d9_cuda_guard_end_step. */
 enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
     float scale, inverse; /* loss scale; gradients are multiplied by `inverse` before use */
     int32_t bad;          /* lowest index of a parameter with a non-finite gradient in this step; D9_CUDA_FINE: none */
-    int32_t steady;       /* steps with finite gradients since the scale last changed */
+    int32_t steady;       /* steps with finite gradients since the last skipped step or growth of the scale */
     int64_t skipped;      /* number of skipped steps */
     int64_t first_step;   /* 1 + the first skipped step; 0: none */
     int32_t first_parameter; /* lowest index of a parameter with a non-finite gradient in first_step */
@@ -259,9 +260,9 @@ typedef struct d9_cuda_guard_rule { /* {1, 1, 0}: a constant scale */
  * the last parameter to the last one. Gaps must hold finite numbers. */
 int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends,
                         int32_t parameters, d9_cuda_guard *guard);
-/* Counts a skipped step, adapts the scale by `rule`, and clears guard->bad. */
-int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
-                         d9_cuda_guard *guard);
+/* At the end of a step: records it if it was skipped, adapts the scale by `rule`, and clears guard->bad. */
+int d9_cuda_guard_end_step(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
+                           d9_cuda_guard *guard);
 
 /* ---- updates and the tail ---- */
 typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
@@ -283,14 +284,14 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum;
     float by[3];                     /* (a, b, c) */
-    d9_cuda_coefficient renormalise; /* greater than 0: normalise the filter in this step */
+    d9_cuda_coefficient renormalise; /* greater than 0: normalise the weights in this step */
     d9_cuda_coefficient rate, decay;
     const int64_t *step;        /* NULL: step 0 */
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled or checked */
 } d9_cuda_orthogonal;
 
 int64_t d9_cuda_orthogonal_scratch_bytes(const d9_cuda_orthogonal *orthogonal); /* aligned to 16 bytes */
-/* Updates one filter in four launches, plus three for each iteration. */
+/* Updates one weight matrix in four launches, plus three for each iteration. */
 int d9_cuda_orthogonal_update(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal, d9_kernel_in g,
                               void *scratch, float *w, float *velocity);
 

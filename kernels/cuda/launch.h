@@ -8,8 +8,8 @@
  * Clusters of blocks are in cluster.h.
  *
  * Four places where kernels are most easily wrong are macros: the barrier, the fence, the width of a warp's reduction
- * and the end of an array. A test builds the kernels with a mistake in one of them and checks that its comparison
- * fails. */
+ * and the end of an array. Tests build the kernels with a mistake in one of them (not the fence) and check that the
+ * comparison with the CPU fails. */
 #ifndef D9_CUDA_LAUNCH_H
 #define D9_CUDA_LAUNCH_H
 

@@ -1,12 +1,12 @@
-/* The classifier, small enough for plain dot products. x (N, I), w (O, I), y (N, O). */
+/* Linear layers as plain dot products, because a classifier is small. x (N, I), w (O, I), y (N, O). */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
 enum {
     WEIGHT_COLUMNS = 32,
     WEIGHT_LINES = D9_BLOCK / WEIGHT_COLUMNS,
-    FOLD = 64
-}; /* of linear_backward_weight_kernel */
+    FOLD = 64 /* samples that a thread sums in f32 */
+};            /* of linear_backward_weight_kernel */
 
 /* One warp for each element of y. V products are summed in f32, then in double. */
 template <int V>
@@ -45,8 +45,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         }
 }
 
-/* One block for 32 columns of one row of dw. Line l adds the samples l, l + 8, ...: FOLD of them in f32, then in
- * double. */
+/* One block for 32 columns of one row of dw. Line l adds samples l, l + 8, ...: FOLD of them in f32, then in double. */
 __global__ void __launch_bounds__(D9_BLOCK)
     linear_backward_weight_kernel(d9_kernel_linear s, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dw) {
     D9_SHARED(double, part, D9_BLOCK);

@@ -15,15 +15,15 @@ enum {
 
 /* ---- sums ---- */
 
-/* Adds the products of the warp's 16 pixels of the tile for the lane's pair of squares. */
+/* Adds the products of the warp's 16 pixels of the tile for the lane's pair of sets. */
 D9_DEVICE void add_products(const float *tile, d9_moments_pair pair, float sum[16]) {
     const int warp = static_cast<int>(threadIdx.x) / D9_WARP;
     for (int from = warp * 16; from < warp * 16 + 16; from += 4) {
         float4 second[4];
         for (int b = 0; b < 4; b++)
-            second[b] = d9_moments_four(tile + (pair.second + D9_MOMENTS_SQUARES * b) * SUMS_STRIDE + from);
+            second[b] = d9_moments_load_four(tile + (pair.second + D9_MOMENTS_SETS * b) * SUMS_STRIDE + from);
         for (int a = 0; a < 4; a++) {
-            const float4 f = d9_moments_four(tile + (pair.first + D9_MOMENTS_SQUARES * a) * SUMS_STRIDE + from);
+            const float4 f = d9_moments_load_four(tile + (pair.first + D9_MOMENTS_SETS * a) * SUMS_STRIDE + from);
             for (int b = 0; b < 4; b++) {
                 float s = sum[a * 4 + b];
                 s += f.x * second[b].x;
@@ -91,22 +91,22 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- terms ---- */
 
-/* Index of a term in its chunk. A row has 64 outputs; a thread reads eight of them, 16 bytes at a time, so the lower
- * halves of all groups of eight come first, then the upper halves. */
+/* Index of a term. A chunk's row has 64 outputs; a thread reads eight of them, 16 bytes at a time, so the lower halves
+ * of all groups of eight come first, then the upper halves. */
 D9_DEVICE int64_t term_at(int64_t group, int64_t chunks, int64_t o, int row) {
     const int in = static_cast<int>(o % D9_MOMENTS_CHUNK), column = in % 8 / 4 * 32 + in / 8 * 4 + in % 4;
     return (group * chunks + o / D9_MOMENTS_CHUNK) * D9_MOMENTS_TERMS + row * D9_MOMENTS_CHUNK + column;
 }
 
-/* Rewrites act(scale ((w p - mean) inv_std) + bias) as act(terms . p), where the last row of p is 1. */
+/* Sets the term of this lane's row of p for output o: w times factor, or the bias in the last row, where p is 1. */
 D9_DEVICE void set_terms(int64_t group, int64_t chunks, int64_t o, int lane, double w, double factor, double bias,
                          float *terms) {
     if (lane < D9_MOMENTS_ROWS)
         terms[term_at(group, chunks, o, lane)] = static_cast<float>(lane == D9_MOMENTS_ROWS - 1 ? bias : w * factor);
 }
 
-/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w, with m
- * and Q as in kernels/cpu/moments.h; a channel has n values. */
+/* One warp for each output of a group; padding outputs get zeros. The mean is w m, the variance w (Q - m m^T) w^T, with
+ * m and Q as in kernels/cpu/moments.h; a channel has n values. */
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_terms_kernel(d9_cuda_moments s, d9_moments_map map, int64_t chunks, double n, const double *moments,
                          d9_kernel_norm_state state, float *terms) {
@@ -120,12 +120,12 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const double w = d9_moments_weight(map, o, lane);
     const double m = lane < map.patch ? d9_moments_at(sums, lane, D9_MOMENTS_ROWS - 1) * inverse : 0;
     const double mean = d9_warp_sum(w * m);
-    d9_moments_share(row, lane, w);
+    d9_moments_broadcast(row, lane, w);
     const double spread = d9_warp_sum(w * (d9_moments_product(sums, map.patch, row, lane) * inverse - m * mean));
     const d9_norm_pair total = {0, spread * n};
-    double noted;
+    double mean_again;
     const double inv_std =
-        static_cast<double>(d9_norm_note(state, g * s.outputs + o, n, mean, total, lane == 0, &noted));
+        static_cast<double>(d9_norm_statistics(state, g * s.outputs + o, n, mean, total, lane == 0, &mean_again));
     const double factor = inv_std * static_cast<double>(state.scale[o]);
     set_terms(g, chunks, o, lane, w, factor, static_cast<double>(state.bias[o]) - mean * factor, terms);
 }
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- the pass ---- */
 
-/* Stores the n valid ones of eight outputs of a pixel; in one store if V is 8. */
+/* Stores eight outputs of a pixel, or only the first n if n is less; in one store if V is 8. */
 template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, int64_t n, const d9_vector<8> &t) {
     for (int i = 0; i < 8; i += V) {
         d9_vector<V> run;
@@ -161,15 +161,14 @@ template <int V, int S> D9_DEVICE void put_eight(d9_kernel_out y, int64_t at, in
     }
 }
 
-/* Adds the products of four pixels with eight outputs. */
+/* Adds the products of one row of the patches: four pixels by the weights of eight outputs. */
 D9_DEVICE void add_row(const float4 &p, const float4 &low, const float4 &high, d9_vector<32> *sum) {
     const float pixel[4] = {p.x, p.y, p.z, p.w}, w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     for (int i = 0; i < 4; i++)
         for (int o = 0; o < 8; o++) sum->v[i * 8 + o] += pixel[i] * w[o];
 }
 
-/* One block for a span of an image's pixels and a chunk of the outputs; a thread computes 4 pixels x 8 outputs a tile.
- */
+/* One block for a span of an image's pixels and a chunk of outputs; per tile a thread computes 4 pixels x 8 outputs. */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
     moments_apply_kernel(d9_cuda_moments s, unsigned spans, unsigned groups, d9_kernel_in x, const float *terms,
@@ -192,9 +191,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
         d9_vector<32> sum = {};
         D9_UNROLL(4)
         for (int row = 0; row < D9_MOMENTS_ROWS; row++)
-            add_row(d9_moments_four(tile + row * APPLY_STRIDE + four * 4),
-                    d9_moments_four(w + row * D9_MOMENTS_CHUNK + eight * 4),
-                    d9_moments_four(w + row * D9_MOMENTS_CHUNK + 32 + eight * 4), &sum);
+            add_row(d9_moments_load_four(tile + row * APPLY_STRIDE + four * 4),
+                    d9_moments_load_four(w + row * D9_MOMENTS_CHUNK + eight * 4),
+                    d9_moments_load_four(w + row * D9_MOMENTS_CHUNK + 32 + eight * 4), &sum);
         D9_UNROLL(4)
         for (int i = 0; i < 4; i++) {
             const int pixel = from + four * 4 + i;
@@ -219,8 +218,8 @@ int64_t d9_cuda_moments_scratch_bytes(const d9_cuda_moments *shape) { return d9_
 
 int64_t d9_cuda_moments_bytes(const d9_cuda_moments *shape) { return shape->groups * D9_MOMENTS_SUMS * 8; }
 
-int d9_moments_fold(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
-                    double *sums) {
+int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
+                          double *sums) {
     const dim3 grid(static_cast<unsigned>(d9_ceiling(count, FOLD_COLUMNS)), static_cast<unsigned>(groups));
     return D9_LAUNCH(moments_fold_kernel, grid, D9_BLOCK, stream, parts, slices, count, sums);
 }
@@ -239,7 +238,7 @@ static int sum_moments(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kerne
                 : x.store == D9_KERNEL_F16
                     ? D9_LAUNCH(moments_kernel<D9_KERNEL_F16>, grid, D9_BLOCK, stream, s, each, x, parts)
                     : D9_LAUNCH(moments_kernel<D9_KERNEL_BF16>, grid, D9_BLOCK, stream, s, each, x, parts));
-    return d9_moments_fold(stream, parts, s.groups, slices, D9_MOMENTS_SUMS, moments);
+    return d9_moments_add_slices(stream, parts, s.groups, slices, D9_MOMENTS_SUMS, moments);
 }
 
 /* Image i uses the terms of group i % groups. */

@@ -2,8 +2,8 @@
  * the sums of their products, and a warp's algebra on a row of weights.
  *
  * A patch is a column of ROWS numbers: the convolution's inputs, zeros, and 1 in the last row, so that the sums of
- * products include plain sums. The rows form 7 "squares" of 4 rows: row i is number i / 7 of square i % 7. A lane sums
- * the 4 x 4 products of a pair of squares; by symmetry 28 of the 49 pairs are enough. Lanes read neighbouring rows.
+ * products include plain sums. The rows form 7 sets of 4 rows: row i is number i / 7 of set i % 7. A lane sums the
+ * 4 x 4 products of a pair of sets; by symmetry 28 of the 49 pairs are enough. Lanes read neighbouring rows.
  *
  * Sums are f32 over at most 64 pixels of one thread, and double from there on, in fixed order. */
 #ifndef D9_CUDA_MOMENTS_H
@@ -14,15 +14,15 @@
 
 enum {
     D9_MOMENTS_ROWS = 28,
-    D9_MOMENTS_SQUARES = 7,
-    D9_MOMENTS_PAIRS = D9_MOMENTS_SQUARES * (D9_MOMENTS_SQUARES + 1) / 2,
+    D9_MOMENTS_SETS = 7,
+    D9_MOMENTS_PAIRS = D9_MOMENTS_SETS * (D9_MOMENTS_SETS + 1) / 2,
     D9_MOMENTS_SUMS = D9_MOMENTS_PAIRS * 16,               /* sums of products of rows in a group */
     D9_MOMENTS_CHUNK = 64,                                 /* outputs of a block */
     D9_MOMENTS_TERMS = D9_MOMENTS_ROWS * D9_MOMENTS_CHUNK, /* sums of products of rows and outputs in a chunk */
     D9_MOMENTS_BLOCKS = 256 /* blocks that sum: two for each multiprocessor of a large GPU */
 };
 
-/* Number of blocks that share the images of a group, in turn. */
+/* Number of blocks among which the images of a group are divided. */
 static inline int64_t d9_moments_slices(const d9_cuda_moments &s) {
     const int64_t members = s.images / s.groups, wanted = d9_ceiling(D9_MOMENTS_BLOCKS, s.groups);
     return wanted < members ? wanted : members;
@@ -60,7 +60,7 @@ D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int6
     for (int item = static_cast<int>(threadIdx.x); item < T * (s.kernel + 1); item += D9_BLOCK) {
         const int column = item % T, line = item / T, pixel = from + column;
         float *to = tile + line * run * STRIDE + column;
-        if (line == s.kernel) { /* rows that no filter reads */
+        if (line == s.kernel) { /* the rows after the inputs: zeros, then the 1 */
             for (int row = line * run; row < D9_MOMENTS_ROWS - 1; row++, to += STRIDE) *to = 0;
             tile[(D9_MOMENTS_ROWS - 1) * STRIDE + column] = pixel < end ? 1.0f : 0.0f;
             continue;
@@ -81,29 +81,28 @@ D9_DEVICE void d9_moments_patches(const d9_cuda_moments &s, d9_kernel_in x, int6
 }
 
 /* Loads four neighbouring columns of a row. */
-D9_DEVICE float4 d9_moments_four(const float *row) { return *reinterpret_cast<const float4 *>(row); }
+D9_DEVICE float4 d9_moments_load_four(const float *row) { return *reinterpret_cast<const float4 *>(row); }
 
 /* ---- in a kernel: sums of products ---- */
 
 struct d9_moments_pair {
-    int first, second; /* indices of the squares */
+    int first, second; /* indices of the sets */
 };
 D9_DEVICE d9_moments_pair d9_moments_pair_of(int number) {
     d9_moments_pair pair = {0, number};
-    for (; pair.second >= D9_MOMENTS_SQUARES - pair.first; pair.first++) pair.second -= D9_MOMENTS_SQUARES - pair.first;
+    for (; pair.second >= D9_MOMENTS_SETS - pair.first; pair.first++) pair.second -= D9_MOMENTS_SETS - pair.first;
     pair.second += pair.first;
     return pair;
 }
 
 /* The sum of p_i p_j over a group. */
 D9_DEVICE double d9_moments_at(const double *sums, int i, int j) {
-    int first = i % D9_MOMENTS_SQUARES, second = j % D9_MOMENTS_SQUARES, a = i / D9_MOMENTS_SQUARES,
-        b = j / D9_MOMENTS_SQUARES;
+    int first = i % D9_MOMENTS_SETS, second = j % D9_MOMENTS_SETS, a = i / D9_MOMENTS_SETS, b = j / D9_MOMENTS_SETS;
     if (first > second) {
         const int square = first, row = a;
         first = second, second = square, a = b, b = row;
     }
-    const int pair = first * D9_MOMENTS_SQUARES - first * (first - 1) / 2 + second - first;
+    const int pair = first * D9_MOMENTS_SETS - first * (first - 1) / 2 + second - first;
     return sums[pair * 16 + a * 4 + b];
 }
 
@@ -140,14 +139,14 @@ D9_DEVICE double d9_moments_product(const double *sums, int patch, const double 
 }
 
 /* Stores each lane's number in `row`, which belongs to the warp, so that all its lanes can read it. */
-D9_DEVICE void d9_moments_share(double *row, int lane, double number) {
+D9_DEVICE void d9_moments_broadcast(double *row, int lane, double number) {
     __syncwarp();
     row[lane] = number;
     __syncwarp();
 }
 
 /* Sums (G, slices, count) parts over the slices, to (G, count). */
-int d9_moments_fold(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
-                    double *sums);
+int d9_moments_add_slices(d9_cuda_stream stream, const double *parts, int64_t groups, int64_t slices, int64_t count,
+                          double *sums);
 
 #endif

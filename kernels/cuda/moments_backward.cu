@@ -21,7 +21,7 @@ struct gradient { /* gradient of y, and the array that the activation's derivati
     d9_kernel_act act;
 };
 
-/* Loads the n valid ones of eight outputs of a pixel; in one load if V is 8. */
+/* Loads eight outputs of a pixel, or only the first n if n is less; in one load if V is 8. */
 template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_t at, int64_t n) {
     d9_vector<8> t = {};
     for (int i = 0; i < 8; i += V) {
@@ -52,7 +52,7 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
     }
 }
 
-/* The sums of one thread: four outputs from `column` on, rows first, first + 4, ..., over a quarter of the pixels. */
+/* Sums of one thread: four outputs (put_slopes: `column`), rows first, first + 4, ..., over a quarter of the pixels. */
 struct place {
     int column, first, part;
 };
@@ -62,14 +62,14 @@ D9_DEVICE place place_of() {
     return p;
 }
 
-D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_MOMENTS_SQUARES]) {
+D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_MOMENTS_SETS]) {
     D9_UNROLL(1)
     for (int from = at.part * 16; from < at.part * 16 + 16; from += 4) {
         float4 slope[4];
         for (int i = 0; i < 4; i++)
-            slope[i] = d9_moments_four(shared + SLOPES + (from + i) * D9_MOMENTS_CHUNK + at.column);
-        for (int k = 0; k < D9_MOMENTS_SQUARES; k++) {
-            const float4 p = d9_moments_four(shared + (at.first + 4 * k) * STRIDE + from);
+            slope[i] = d9_moments_load_four(shared + SLOPES + (from + i) * D9_MOMENTS_CHUNK + at.column);
+        for (int k = 0; k < D9_MOMENTS_SETS; k++) {
+            const float4 p = d9_moments_load_four(shared + (at.first + 4 * k) * STRIDE + from);
             const float pixel[4] = {p.x, p.y, p.z, p.w};
             for (int i = 0; i < 4; i++) {
                 sum[k].x += slope[i].x * pixel[i];
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         for (int run = 0; run < pixels; run += RUN) {
             const int64_t image = group + s.groups * m;
             const int end = static_cast<int>(D9_END(run + RUN < pixels ? run + RUN : pixels));
-            float4 sum[D9_MOMENTS_SQUARES] = {};
+            float4 sum[D9_MOMENTS_SETS] = {};
             for (int from = run; from < end; from += TILE) {
                 d9_moments_patches<TILE, S>(s, x, image, from, end, shared);
                 put_slopes<V, S>(s, b, image * pixels, blockIdx.y, from, end, shared + SLOPES);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
                 add_products(shared, at, sum);
                 D9_BARRIER();
             }
-            for (int k = 0; k < D9_MOMENTS_SQUARES; k++)
+            for (int k = 0; k < D9_MOMENTS_SETS; k++)
                 *reinterpret_cast<float4 *>(shared + at.part * D9_MOMENTS_TERMS +
                                             (at.first + 4 * k) * D9_MOMENTS_CHUNK + at.column) = sum[k];
             D9_BARRIER();
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const double w = d9_moments_weight(map, o, lane), a = static_cast<double>(scale[o]);
     const double per = 1 / n;
     double *own = rows + warp * D9_WARP;
-    d9_moments_share(own, lane, w);
+    d9_moments_broadcast(own, lane, w);
     double row = 0, dscale = 0; /* in lane ROWS - 1 `row` is dbias */
     for (int64_t g = warp; g < s.groups; g += WARPS) {
         const double *q = moments + g * D9_MOMENTS_SUMS;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         dscale += product;
         row += lane < map.patch ? a * inverse * (d - total * m * per - product * per * inverse * spread) : d;
     }
-    d9_moments_share(own, lane, row);
+    d9_moments_broadcast(own, lane, row);
     if (lane == 0) scales[warp] = dscale;
     D9_BARRIER();
     if (warp > 0) return;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         if (lane < map.patch) gradients.dw[o * map.patch + lane] = static_cast<float>(row);
         return;
     }
-    d9_moments_share(own, lane, row);
+    d9_moments_broadcast(own, lane, row);
     if (lane >= map.between) return;
     double sum = 0;
     for (int i = 0; i < map.patch; i++)
@@ -192,7 +192,7 @@ int d9_cuda_moments_backward(d9_cuda_stream stream, const d9_cuda_moments *shape
                       y.store == x.store;
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(moments_backward_kernel, wide, x.store, grid, stream, s,
                                    static_cast<unsigned>(slices), x, b, at.parts));
-    D9_CUDA_TRY(d9_moments_fold(stream, at.parts, s.groups, slices, chunks * D9_MOMENTS_TERMS, at.sums));
+    D9_CUDA_TRY(d9_moments_add_slices(stream, at.parts, s.groups, slices, chunks * D9_MOMENTS_TERMS, at.sums));
     return D9_LAUNCH(moments_weight_kernel, static_cast<unsigned>(s.outputs), D9_BLOCK, stream, s, map, chunks, n,
                      moments, at.sums, mean, inv_std, scale, *gradients);
 }

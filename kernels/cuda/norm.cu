@@ -13,13 +13,13 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_kernel_in x, double *sums) {
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> pivot = d9_load<V, S>(x, d9_norm_at(p, part.group, 0, part.c), V);
-        D9_NORM_TRIPS(2 * D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, x, pivot, &first, &second)));
+        D9_NORM_FOR_ROWS(2 * D9_NORM_ROWS(S), p, part, (sum_rows<V, S, R>(p, part, r, x, pivot, &first, &second)));
     }
-    d9_norm_fold_slice<V>(p, first, second, sums);
+    d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
 /* One thread for each group and channel. */
@@ -31,12 +31,12 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const d9_norm_pair total = d9_norm_total(p, sums, g, c);
         const double pivot = static_cast<double>(d9_load_one<D9_ANY>(x, d9_norm_at(p, g, 0, c)));
         double mean;
-        const float inv_std = d9_norm_note(state, at, n, pivot, total, true, &mean);
+        const float inv_std = d9_norm_statistics(state, at, n, pivot, total, true, &mean);
         d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
     }
 }
 
-/* Evaluation: terms from the statistics averaged over the groups. One thread for each channel. */
+/* Evaluation: terms from the running statistics averaged over the groups. One thread for each channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_eval_terms_kernel(d9_norm_plan p, d9_kernel_norm_state state, float *terms) {
     for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {
@@ -55,12 +55,12 @@ __global__ void __launch_bounds__(D9_BLOCK)
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2) norm_apply_kernel(d9_norm_plan p, d9_kernel_in x, const float *terms,
                                                                  d9_kernel_epilogue epilogue, d9_kernel_out y) {
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part,
-                  (d9_norm_apply_rows<V, S, R, false>(p, part, r, x, 0, 0, own, epilogue, act, y)));
+    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part,
+                     (d9_norm_apply_rows<V, S, R, false>(p, part, r, x, 0, 0, own, epilogue, act, y)));
 }
 
 /* ---- launchers ---- */

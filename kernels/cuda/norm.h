@@ -1,4 +1,4 @@
-/* The division of work in the passes of a normalisation; used by norm*.cu.
+/* The division of work in the passes of a normalisation; also used by channels.cu and moments*.cu.
  *
  * The rows of ghost group g are the pixels of its images g, g + G, g + 2G ...: row r is pixel r % pixels of member r /
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
@@ -18,8 +18,7 @@
 
 enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024 }; /* rows summed in f32 by a thread; blocks that fill a large GPU */
 
-/* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, Division by Invariant Integers using
- * Multiplication, section 4. */
+/* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers", sec. 4. */
 struct d9_divisor {
     unsigned by, factor, shift;
 };
@@ -38,7 +37,7 @@ struct d9_norm_plan {
     d9_divisor image;                       /* divides by pixels */
     int64_t pixels, channels, groups, rows; /* rows: in one group */
     int64_t slices, chunks;                 /* parts of a group's rows; parts of the channels */
-    int columns, lines;
+    int columns, lines;                     /* threads of a block along the channels; rows that it loads at once */
 };
 
 /* Columns of a block: 128 bytes of half precision, or one warp of single channels. */
@@ -78,7 +77,7 @@ struct d9_norm_part {
     bool works; /* false: this thread has no work */
 };
 
-D9_DEVICE d9_norm_part d9_norm_share(const d9_norm_plan &p, int lanes) {
+D9_DEVICE d9_norm_part d9_norm_part_of(const d9_norm_plan &p, int lanes) {
     d9_norm_part part;
     const int thread = static_cast<int>(threadIdx.x), line = thread / p.columns, column = thread % p.columns;
     const int64_t slice = blockIdx.y;
@@ -98,7 +97,7 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
 
 /* Loops over a thread's rows, `rows` at a time while that many are left, then one by one. `call` processes R rows from
  * row r on, `lines` apart; it should load all of them before it stores anything. */
-#define D9_NORM_TRIPS(rows, p, part, call)                                                                             \
+#define D9_NORM_FOR_ROWS(rows, p, part, call)                                                                          \
     do {                                                                                                               \
         int64_t r = (part).row;                                                                                        \
         for (; r + ((rows)-1) * (p).lines < (part).end; r += (rows) * (p).lines) {                                     \
@@ -113,7 +112,7 @@ D9_DEVICE int64_t d9_norm_at(const d9_norm_plan &p, int64_t group, int64_t r, in
 /* Rows loaded at once: four loads of 16 bytes; a row of f32 needs two loads. */
 #define D9_NORM_ROWS(S) ((S) == D9_KERNEL_F32 ? 2 : 4)
 
-/* Adds one row to the sums, of x about a pivot or of a gradient dz. */
+/* Adds one row to the sums: d and d^2 with d = x - pivot, or dz and dz (x - mean). */
 template <int V>
 D9_DEVICE void d9_norm_add(const d9_vector<V> &t, const d9_vector<V> &pivot, d9_vector<V> *first,
                            d9_vector<V> *second) {
@@ -138,7 +137,7 @@ D9_DEVICE void d9_norm_add_backward(const d9_vector<V> &dz, const d9_vector<V> &
  * more than one value is left, each lane of a pair continues with half of them. One lane writes each sum to to[value *
  * columns + column]. */
 template <int N>
-D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
+D9_DEVICE void d9_norm_sum_lanes(double *values, int offset, int columns, int first, bool writes, double *to) {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     if (offset < columns) {
         D9_UNROLL(N)
@@ -154,15 +153,15 @@ D9_DEVICE void d9_norm_fold_lanes(double *values, int offset, int columns, int f
         const double kept = upper ? values[half + i] : values[i], given = upper ? values[i] : values[half + i];
         values[i] = kept + __shfl_xor_sync(0xffffffffu, given, offset);
     }
-    d9_norm_fold_lanes<(half > 0 ? half : 1)>(values, offset / 2, columns, upper ? first + half : first,
-                                              writes && (half > 0 || !upper), to);
+    d9_norm_sum_lanes<(half > 0 ? half : 1)>(values, offset / 2, columns, upper ? first + half : first,
+                                             writes && (half > 0 || !upper), to);
 }
 
 /* Adds the 2 V partial sums of each column's threads in fixed order: to[j] is the first and to[apart + j] the second
  * sum of the block's channel j < count. All threads of the block must call it. */
 template <int V>
-D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second, int64_t apart,
-                            int64_t count, double *to) {
+D9_DEVICE void d9_norm_sum_block(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
+                                 int64_t apart, int64_t count, double *to) {
     constexpr int columns = V == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
     D9_SHARED(double, warps, D9_BLOCK / D9_WARP * 2 * V * columns);
     const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns;
@@ -172,7 +171,7 @@ D9_DEVICE void d9_norm_fold(const d9_norm_plan &p, const d9_vector<V> &first, co
         values[i] = static_cast<double>(first.v[i]);
         values[V + i] = static_cast<double>(second.v[i]);
     }
-    d9_norm_fold_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
+    d9_norm_sum_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
     D9_BARRIER();
     for (int k = thread; k < sums; k += D9_BLOCK) {
         const int lane = k / p.columns, j = k % p.columns * V + lane % V;
@@ -188,13 +187,13 @@ D9_DEVICE int64_t d9_norm_chunk(const d9_norm_plan &p, int lanes) {
     return static_cast<int64_t>(blockIdx.x) * p.columns * lanes;
 }
 
-/* d9_norm_fold of the block's chunk, written to its slice's part of the scratch. */
+/* Writes the sums of d9_norm_sum_block to the block's slice and chunk of the scratch. */
 template <int V>
-D9_DEVICE void d9_norm_fold_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
-                                  double *sums) {
+D9_DEVICE void d9_norm_sum_slice(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
+                                 double *sums) {
     const int64_t chunk = d9_norm_chunk(p, V);
     double *slice = sums + (blockIdx.z * p.slices + blockIdx.y) * 2 * p.channels;
-    d9_norm_fold<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
+    d9_norm_sum_block<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
 }
 
 /* The group's two sums of channel c, added over its slices in order. */
@@ -211,10 +210,10 @@ D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, 
     return total;
 }
 
-/* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them in the state at
- * index `at` of (G, C). Returns 1 / sqrt(variance + epsilon). */
-D9_DEVICE float d9_norm_note(const d9_kernel_norm_state &state, int64_t at, double n, double pivot, d9_norm_pair total,
-                             bool writes, double *mean) {
+/* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them and moves the
+ * running statistics at index `at` of (G, C). Returns 1 / sqrt(variance + epsilon). */
+D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at, double n, double pivot,
+                                   d9_norm_pair total, bool writes, double *mean) {
     const double shift = total.first / n, spread = total.second / n - shift * shift;
     const double variance = spread < 0 ? 0 : spread; /* a NaN stays */
     const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance, state.epsilon));
@@ -239,8 +238,8 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
 
 /* Rounds t to the storage type and adds the addend `more`. */
 template <int V, int S>
-D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
-                               d9_vector<V> *t) {
+D9_DEVICE void d9_norm_add_addend(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
+                                  d9_vector<V> *t) {
     const d9_vector<V> b = d9_open<V, S>(epilogue.addend.store, more);
     d9_round(store, t);
     for (int i = 0; i < V; i++) t->v[i] += b.v[i];
@@ -249,12 +248,12 @@ D9_DEVICE void d9_norm_add_run(const d9_kernel_epilogue &epilogue, int store, co
 /* Applies activation and addition in either order and stores the results. The input of each stage is rounded to the
  * storage type first. */
 template <int V, int S>
-D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
-                              d9_vector<V> t, const d9_raw<V, S> &more) {
+D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, int64_t at, d9_kernel_out y,
+                                d9_vector<V> t, const d9_raw<V, S> &more) {
     const int store = d9_store_of<S>(y.store);
     const bool adds = epilogue.addend.data, adds_first = adds && epilogue.adds_first;
     if (adds_first) {
-        d9_norm_add_run<V, S>(epilogue, store, more, &t);
+        d9_norm_add_addend<V, S>(epilogue, store, more, &t);
         if (y.data) d9_put<V, S>(y, at, V, t);
     }
     if (act.activation != D9_KERNEL_NO_ACT) {
@@ -263,7 +262,7 @@ D9_DEVICE void d9_norm_finish(const d9_kernel_epilogue &epilogue, d9_act act, in
     }
     if (!adds_first && y.data) d9_put<V, S>(y, at, V, t);
     if (!adds) return;
-    if (!adds_first) d9_norm_add_run<V, S>(epilogue, store, more, &t);
+    if (!adds_first) d9_norm_add_addend<V, S>(epilogue, store, more, &t);
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 
@@ -285,7 +284,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
         d9_vector<V> t = d9_open<V, S>(x.store, from[k]);
         for (int i = 0; i < V; i++)
             t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
-        d9_norm_finish<V, S>(epilogue, act, at[k], y, t, more[k]);
+        d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
 
@@ -339,13 +338,13 @@ D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c
     to[3 * p.channels] = e;
 }
 
-/* ---- launching: a storage type that all arrays share is a template argument, with channels in eights ---- */
+/* ---- launching: a storage type that all arrays share is a template argument if channels are taken in eights ---- */
 static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch) {
     return norm->channels % D9_WIDE == 0 && d9_aligned(scratch);
 }
 
 /* True if dy, dz, reference and addend, as far as present, have this storage type and are aligned to 16 bytes. */
-static inline bool d9_norm_even(const d9_norm_backward &b, d9_kernel_store store) {
+static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store store) {
     const d9_cuda_prologue &p = b.prologue;
     const bool slope = p.act.activation != D9_KERNEL_NO_ACT;
     return b.dy.store == store && d9_aligned(b.dy.data) &&

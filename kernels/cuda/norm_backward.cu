@@ -1,4 +1,4 @@
-/* Batch normalisation over ghost groups, backward, after the activation's derivative:
+/* Batch normalisation over ghost groups, backward, with the fused prologue, which computes dz:
  *
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
@@ -42,13 +42,13 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
-        D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part, (sum_rows<V, S, R>(p, part, r, b, mean, &first, &second)));
+        D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (sum_rows<V, S, R>(p, part, r, b, mean, &first, &second)));
     }
-    d9_norm_fold_slice<V>(p, first, second, sums);
+    d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
 /* A block owns 32 channels; its line l takes the groups l, l + 8, ... Writes terms (G, 4, C): mean, a, b, c of
@@ -99,16 +99,16 @@ D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_kernel_out dx) {
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
+    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
 }
 
 /* ---- the launcher ---- */
 
 static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b, d9_kernel_out dx) {
-    return d9_norm_even(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) && d9_aligned(b.mean) &&
+    return d9_norm_uniform(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) && d9_aligned(b.mean) &&
            (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
 }
 

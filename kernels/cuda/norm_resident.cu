@@ -3,14 +3,13 @@
  * the epilogue after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Computes mean, 1 / deviation, scale and bias of the block's channel j; the cluster's first block stores the
- * statistics. */
+/* Sets mean, 1 / deviation, scale, bias of the block's channel j; the cluster's first block stores the statistics. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
     double mean;
-    terms[D9_RESIDENT_CHANNELS + j] = d9_norm_note(state, blockIdx.z * p.channels + c, static_cast<double>(p.rows),
-                                                   pivot, total, blockIdx.y == 0, &mean);
+    terms[D9_RESIDENT_CHANNELS + j] = d9_norm_statistics(
+        state, blockIdx.z * p.channels + c, static_cast<double>(p.rows), pivot, total, blockIdx.y == 0, &mean);
     terms[j] = static_cast<float>(mean);
     terms[2 * D9_RESIDENT_CHANNELS + j] = state.scale[c];
     terms[3 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
@@ -43,7 +42,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     const d9_kernel_out keep = {memory, static_cast<d9_kernel_store>(S)};
     const d9_kernel_in kept = {memory, static_cast<d9_kernel_store>(S)};
     const int thread = static_cast<int>(threadIdx.x);
@@ -55,10 +54,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
             d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part.group, 0, part.c), &places);
         int64_t slot = d9_resident_slot<V>();
         if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
-        D9_NORM_TRIPS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
-                      (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
+        D9_NORM_FOR_ROWS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
+                         (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }
-    d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    d9_norm_sum_block<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
     if (thread < p.columns * V && chunk + thread < p.channels)
         set_terms(p, sums, thread, chunk + thread, static_cast<double>(pivots[thread]), state, terms);
@@ -67,25 +66,27 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const d9_act act = d9_act_of(epilogue.act);
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
     int64_t slot = d9_resident_slot<V>();
-    D9_NORM_TRIPS(D9_NORM_ROWS(S), p, part,
-                  (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
-                   slot += R * D9_RESIDENT_STEP));
+    D9_NORM_FOR_ROWS(
+        D9_NORM_ROWS(S), p, part,
+        (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
+         slot += R * D9_RESIDENT_STEP));
 }
 
 /* ---- launchers ---- */
 
-int d9_norm_resident_room(d9_room *room) {
-    return d9_device_room(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
+int d9_norm_resident_limits(d9_limits *limits) {
+    return d9_device_limits(norm_resident_kernel<D9_WIDE, D9_KERNEL_F16, false>, limits);
 }
 
-int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room) {
-    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, way, room);
+int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
+                              const d9_limits &limits) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_kernel, pools, store, algorithm, limits);
 }
 
-int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+int d9_cuda_norm_resident(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                           const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out pooled,
                           const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, d9_kernel_out y) {
-    const d9_resident plan = d9_resident_plan(norm, residence, window);
-    return D9_LAUNCH_RESIDENT(norm_resident_kernel, plan, x.store, residence->block_bytes, stream, x, pooled, *state,
+    const d9_resident plan = d9_resident_plan(norm, algorithm, window);
+    return D9_LAUNCH_RESIDENT(norm_resident_kernel, plan, x.store, algorithm->block_bytes, stream, x, pooled, *state,
                               *epilogue, y);
 }

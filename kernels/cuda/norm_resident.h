@@ -1,4 +1,4 @@
-/* A normalisation in one pass: a cluster of blocks keeps its input in shared memory. Used by norm_resident*.cu.
+/* A normalisation in one pass: a cluster of blocks keeps its input in shared memory.
  *
  * A cluster owns `runs` groups of eight channels of one ghost group; its blocks divide the group's rows like the slices
  * of norm.h, so a slice's index is the block's rank. Each thread stores the runs that it has read in its own part of
@@ -7,7 +7,7 @@
  * shared memory.
  *
  * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first
- * position of that maximum, as in the pool's own kernels; the pool's output and its gradient need no memory. */
+ * position of that maximum, as in the pool's own kernels; the pool's output and its gradient need not be stored. */
 #ifndef D9_CUDA_NORM_RESIDENT_H
 #define D9_CUDA_NORM_RESIDENT_H
 
@@ -23,17 +23,17 @@ struct d9_resident {
     d9_divisor line;         /* divides by window.out_width */
 };
 
-static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_residence *residence,
+static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *algorithm,
                                            const d9_kernel_window *window) {
     d9_resident r = {};
     d9_norm_plan &p = r.norm;
     p.image = d9_divisor_of(norm->pixels);
     p.pixels = norm->pixels, p.channels = norm->channels, p.groups = norm->groups;
     p.rows = norm->images / norm->groups * norm->pixels;
-    p.columns = residence->runs;
+    p.columns = algorithm->runs;
     p.lines = D9_BLOCK / p.columns;
     p.chunks = d9_ceiling(norm->channels / D9_WIDE, p.columns);
-    p.slices = residence->blocks;
+    p.slices = algorithm->blocks;
     r.elements = d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE;
     if (window) r.window = *window, r.line = d9_divisor_of(window->out_width);
     return r;
@@ -84,8 +84,7 @@ D9_DEVICE d9_resident_row<V, S, P> d9_resident_fetch(const d9_resident &plan, d9
     return row;
 }
 
-/* Returns the row or, with P, the maximum of each lane. *places: two bits for each lane, the first position of the
- * maximum. */
+/* Returns the row or, with P, the maximum of each lane. *places: its first position, two bits for each lane. */
 template <int V, int S, bool P>
 D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident_row<V, S, P> &row, unsigned *places) {
     d9_vector<V> best = d9_open<V, S>(store, row.place[0]);
@@ -102,16 +101,17 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
-/* For the current device and the forward or backward kernel: d9_device_room and d9_device_clusters (cluster.h). */
-int d9_norm_resident_room(d9_room *room);
-int d9_norm_resident_backward_room(d9_room *room);
-int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way, const d9_room &room);
-int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way,
-                                       const d9_room &room);
+/* For the current device and the forward or backward kernel: d9_device_limits and d9_device_clusters (cluster.h). */
+int d9_norm_resident_limits(d9_limits *limits);
+int d9_norm_resident_backward_limits(d9_limits *limits);
+int d9_norm_resident_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
+                              const d9_limits &limits);
+int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
+                                       const d9_limits &limits);
 
-#define D9_RESIDENT_CLUSTERS(name, pools, store, way, room)                                                            \
+#define D9_RESIDENT_CLUSTERS(name, pools, store, algorithm, limits)                                                    \
     d9_device_clusters((pools) ? D9_RESIDENT_OF(name, true, store) : D9_RESIDENT_OF(name, false, store), D9_BLOCK,     \
-                       static_cast<unsigned>((way)->blocks), (way)->block_bytes, room)
+                       static_cast<unsigned>((algorithm)->blocks), (algorithm)->block_bytes, limits)
 #define D9_RESIDENT_OF(name, pools, store)                                                                             \
     ((store) == D9_KERNEL_F32   ? name<D9_WIDE, D9_KERNEL_F32, pools>                                                  \
      : (store) == D9_KERNEL_F16 ? name<D9_WIDE, D9_KERNEL_F16, pools>                                                  \

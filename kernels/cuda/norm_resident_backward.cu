@@ -1,6 +1,6 @@
-/* Batch normalisation over ghost groups, backward, in one pass: dy, the activation's reference and x are read once; dz
- * and x are kept in the shared memory of a cluster while their sums are computed; then dx is written, or the gradient
- * of the pool's input where a pool comes before the norm. Formula: norm_backward.cu.
+/* Batch normalisation over ghost groups, backward, in one pass: dz and, with keeps_x, x are kept in the shared memory
+ * of a cluster while their sums are computed; then dx is written, or the gradient of the pool's input if a pool comes
+ * before the norm. Every array is read once, except x without keeps_x. Formula: norm_backward.cu.
  *
  * dscale and dbias are sums over the groups, and each group is in another cluster. So each cluster writes its group's
  * share to scratch and takes a ticket. The cluster with the last ticket adds the shares in the order of the groups. */
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_share(p, V);
+    const d9_norm_part part = d9_norm_part_of(p, V);
     const kept own = divide<S>(plan, memory);
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t chunk = d9_norm_chunk(p, V);
@@ -143,10 +143,10 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
         int64_t slot = d9_resident_slot<V>();
-        D9_NORM_TRIPS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
-                      (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
+        D9_NORM_FOR_ROWS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
+                         (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
     }
-    d9_norm_fold<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    d9_norm_sum_block<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
     if (thread < p.columns * V && chunk + thread < p.channels)
         set_terms(p, b, sums, thread, chunk + thread, terms, shares);
@@ -154,30 +154,30 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         const d9_norm_factors<V> lane = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
         int64_t slot = d9_resident_slot<V>();
-        D9_NORM_TRIPS(D9_NORM_ROWS(S) / 2, p, part,
-                      (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
+        D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
+                         (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
     }
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }
 
 /* ---- launchers ---- */
 
-int d9_norm_resident_backward_room(d9_room *room) {
-    return d9_device_room(norm_resident_backward_kernel<D9_WIDE, D9_KERNEL_F16, false>, room);
+int d9_norm_resident_backward_limits(d9_limits *limits) {
+    return d9_device_limits(norm_resident_backward_kernel<D9_WIDE, D9_KERNEL_F16, false>, limits);
 }
 
-int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_residence *way,
-                                       const d9_room &room) {
-    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, way, room);
+int d9_norm_resident_backward_clusters(d9_kernel_store store, bool pools, const d9_cuda_norm_algorithm *algorithm,
+                                       const d9_limits &limits) {
+    return D9_RESIDENT_CLUSTERS(norm_resident_backward_kernel, pools, store, algorithm, limits);
 }
 
 int d9_cuda_norm_resident_backward(d9_cuda_stream stream, const d9_kernel_norm *norm,
-                                   const d9_cuda_residence *residence, const d9_kernel_window *window, d9_kernel_in dy,
-                                   const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
+                                   const d9_cuda_norm_algorithm *algorithm, const d9_kernel_window *window,
+                                   d9_kernel_in dy, const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean,
                                    const float *inv_std, const float *scale, void *scratch, uint32_t *tickets,
                                    const d9_kernel_norm_gradients *gradients) {
-    const d9_resident plan = d9_resident_plan(norm, residence, window);
+    const d9_resident plan = d9_resident_plan(norm, algorithm, window);
     const d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
-    return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, residence->block_bytes, stream, b,
-                              residence->keeps_x, static_cast<double *>(scratch), tickets, *gradients);
+    return D9_LAUNCH_RESIDENT(norm_resident_backward_kernel, plan, x.store, algorithm->block_bytes, stream, b,
+                              algorithm->keeps_x, static_cast<double *>(scratch), tickets, *gradients);
 }

@@ -1,6 +1,5 @@
 /* The epoch's order: CUB's radix sort of the samples by their keys. The sort is stable, so ties stay in the order of
- * the samples. Scratch: keys (count), sorted keys (count), samples (count), each aligned to 256 bytes, then CUB's own.
- */
+ * the samples. Scratch: keys, sorted keys, samples (count each, aligned to 256 bytes), then CUB's own. */
 #include "kernels/cuda/order.h"
 
 #include <cub/device/device_radix_sort.cuh>

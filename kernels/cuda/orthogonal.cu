@@ -1,6 +1,6 @@
-/* Muon's update of a filter (kernels/formulas/orthogonal.h): momentum and sums of squares, the factors that follow from
- * them, three matrix products an iteration, and the step. Nothing here waits for the host: learning rates, the step
- * number and whether the filter is normalised are read from device memory. */
+/* Muon's update of a weight matrix (kernels/formulas/orthogonal.h): momentum and sums of squares, the factors that
+ * follow from them, three matrix products an iteration, and the step. Nothing here waits for the host: learning rates,
+ * the step number and whether the weights are normalised are read from device memory. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     sums[gridDim.x + blockIdx.x] = w_sum;
 }
 
-/* One thread adds a few hundred sums in order. */
+/* One thread adds the sums of at most SUM_BLOCKS blocks in order. */
 __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
     const bool renormalise = d9_coefficient(o.renormalise, o.step) > 0;
@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
     terms->rate = d9_coefficient(o.rate, o.step);
     terms->scale = static_cast<float>(d9_orthogonal_scale(sqrt(h_sum)));
-    terms->keep = static_cast<float>(d9_orthogonal_keep(static_cast<double>(o.rows), renormalise ? sqrt(w_sum) : 0,
-                                                        static_cast<double>(terms->rate),
-                                                        static_cast<double>(d9_coefficient(o.decay, o.step))));
+    terms->keep = static_cast<float>(d9_orthogonal_weight_factor(
+        static_cast<double>(o.rows), renormalise ? sqrt(w_sum) : 0, static_cast<double>(terms->rate),
+        static_cast<double>(d9_coefficient(o.decay, o.step))));
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(D9_BLOCK) orthogonal_product_kernel(product p)
 struct scratch_arrays {
     terms_of_step *terms;
     double *sums;          /* (2, blocks), at most SUM_BLOCKS */
-    float *wide;           /* (rows, columns) */
+    float *wide;           /* (rows, columns): H */
     d9_kernel_out x, next; /* (rows, columns) */
     d9_kernel_out a, b;    /* (side, side) */
     int64_t bytes;

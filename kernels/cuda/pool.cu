@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
     }
 }
 
-/* Windows without overlap: each writes the gradient of its own inputs, and of the inputs between it and the next
- * window, which no window contains. */
+/* Windows without overlap: each writes the gradient of its own inputs and of those up to the next window or the edge,
+ * which no window contains. */
 template <int V>
 D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                        int64_t c, d9_kernel_out dx) {
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 3)
 
 /* ---- means: without padding ---- */
 
-/* Forward sums a row of the window in f32 and the rows in double. `share`: 1 / number of elements in a window. */
+/* Forward, a row of a window is summed in f32, the rows in double. `share`: 1 / number of elements in a window. */
 D9_DEVICE float scaled(double sum, double share) { return static_cast<float>(sum * share); }
 
 template <int V>

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
-__global__ void guard_settle_kernel(d9_cuda_guard_rule rule, const int64_t *step, d9_cuda_guard *guard) {
+__global__ void guard_end_step_kernel(d9_cuda_guard_rule rule, const int64_t *step, d9_cuda_guard *guard) {
     const bool bad = guard->bad != D9_CUDA_FINE;
     if (bad && guard->first_step == 0) {
         guard->first_step = *step + 1;
@@ -125,7 +125,7 @@ int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, in
                             guard);
 }
 
-int d9_cuda_guard_settle(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
-                         d9_cuda_guard *guard) {
-    return D9_LAUNCH(guard_settle_kernel, 1u, 1u, stream, *rule, step, guard);
+int d9_cuda_guard_end_step(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
+                           d9_cuda_guard *guard) {
+    return D9_LAUNCH(guard_end_step_kernel, 1u, 1u, stream, *rule, step, guard);
 }

@@ -1,9 +1,8 @@
-/* Runs of V floats that a thread loads, computes on and stores: 16 bytes at a time if V is 8 and the run is whole,
- * element by element at the end of an array or if V is 1.
+/* Runs of V floats (8, 4 or 1) that a thread loads, computes on and stores: 16 bytes at a time (8 of half precision if
+ * V is 4), or element by element if V is 1 or the run is cut off by the end of an array.
  *
  * S is the storage type if it is a compile-time constant. With D9_ANY it is read from the argument, by a branch that is
- * the same for all threads. Stores round to nearest even, as in kernels/formulas/half.h, by the device's instructions.
- */
+ * the same for all threads. Stores round to nearest even, as in formulas/half.h, by the device's instructions. */
 #ifndef D9_CUDA_VECTOR_H
 #define D9_CUDA_VECTOR_H
 
@@ -18,7 +17,7 @@
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return __half2float(__ushort_as_half(h)); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return __half_as_ushort(__float2half_rn(x)); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
-D9_DEVICE float d9_power_of_two_of(float x) { /* 2^x, relative error at most 2^-22 (PTX ISA: ex2.approx) */
+D9_DEVICE float d9_exp2_approx(float x) { /* 2^x, relative error at most 2^-22 (PTX ISA: ex2.approx) */
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
@@ -28,10 +27,10 @@ D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
 /* Host model of ex2.approx: for x < 0 adds its largest relative error. */
-D9_DEVICE float d9_power_of_two_of(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
+D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
 #endif
 
-enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* WIDE, FOUR: elements in 16 bytes, of half precision, of f32 */
+enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements in 16 bytes: 8 of half precision, 4 of f32 */
 
 template <int V> struct d9_vector { float v[V]; };
 
@@ -191,7 +190,7 @@ template <int V, int S> D9_DEVICE void d9_put(d9_kernel_out y, int64_t at, int64
     d9_run<V, S>::store(y, at, n, r);
 }
 
-/* Loads a whole run (V 8 or 1) in two steps: d9_fetch in its storage type; then d9_open converts to f32. */
+/* Loads a whole run in two steps: d9_fetch in its storage type (V 8), then d9_open to f32. V 1: d9_fetch converts. */
 template <int V, int S> D9_DEVICE d9_raw<V, S> d9_fetch(d9_kernel_in x, int64_t at) {
     return d9_run<V, S>::fetch(x, at);
 }
@@ -231,7 +230,7 @@ D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alph
 template <int V> D9_DEVICE void d9_celu_run(d9_act act, d9_vector<V> *t) {
     for (int i = 0; i < V; i++) {
         const float x = t->v[i], above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
-        t->v[i] = above + act.alpha * (d9_power_of_two_of(below * act.factor) - 1);
+        t->v[i] = above + act.alpha * (d9_exp2_approx(below * act.factor) - 1);
     }
 }
 

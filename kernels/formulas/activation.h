@@ -2,8 +2,8 @@
  * set (real.h).
  *
  * d9_act_<ID>(x, alpha) is the value, d9_act_slope_<ID>(t, alpha) the derivative, where t is y for rows with
- * from_output and x for the others: dx = dy * slope(t). A NaN stays a NaN, infinities give the limits. There are no
- * branches. */
+ * from_output and x for the others: dx = dy * slope(t). A NaN stays a NaN, except that RELU's derivative is 1 there;
+ * infinities give the limits. There are no branches. */
 #include "kernels/formulas/real.h"
 #include "kernels/formulas/rows.h"
 
@@ -17,8 +17,7 @@ D9_FN D9_REAL D9_OF(d9_act_slope_RELU)(D9_REAL y, D9_REAL alpha) {
     return y <= 0 ? D9_R(0) : D9_R(1);
 }
 
-/* Computes the exponential for every x and selects without a branch: x if it is above 0, otherwise, also for a NaN, the
- * exponential. */
+/* Computes the exponential for every x and selects without a branch: x only above 0, so a NaN stays a NaN. */
 D9_FN D9_REAL D9_OF(d9_act_CELU)(D9_REAL x, D9_REAL alpha) {
     const D9_REAL below = alpha * D9_OF(d9_expm1_below)(x * (1 / alpha));
     return x > 0 ? x : below;
@@ -39,14 +38,14 @@ D9_FN D9_REAL D9_OF(d9_clamp_40)(D9_REAL x) {
 D9_FN D9_REAL D9_OF(d9_act_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     D9_REAL density;
-    const D9_REAL below = D9_OF(d9_normal_below)(D9_OF(d9_clamp_40)(x), &density);
+    const D9_REAL below = D9_OF(d9_normal_cdf)(D9_OF(d9_clamp_40)(x), &density);
     return (x < -40 ? D9_R(-40) : x) * below; /* Phi(-40) is 0 */
 }
 
 D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;
     D9_REAL density;
-    const D9_REAL c = D9_OF(d9_clamp_40)(x), below = D9_OF(d9_normal_below)(c, &density);
+    const D9_REAL c = D9_OF(d9_clamp_40)(x), below = D9_OF(d9_normal_cdf)(c, &density);
     return below + c * D9_R(0.39894228040143267794) * density;
 }
 

@@ -1,13 +1,13 @@
 /* The augmentation of a batch: the random draws of a sample, the source pixel of an output pixel, and its colours.
- * Shared by every backend, so that a run sees the same batches bit for bit on each. Apart from its
- * trick, a new kind that changes colours needs only code in this file: an enum constant, its draws, its formula.
+ * Shared by every backend, so that a run sees the same f32 batches bit for bit on each, unless images are mixed. Apart
+ * from its trick, a new kind that changes colours needs only an enum constant, draws and a formula in this file.
  *
  * With pad 4 on 32 x 32: crop_y, crop_x in 0..8, where 4 is the centred crop. Output (y, x) of a mirrored sample
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24
  * crop has 8 more positions in each direction: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
- * Colours are f32 arithmetic in every precision, and no two operations of it may be contracted (fused) into another
- * result: every backend computes the same bits. */
+ * Colours are f32 arithmetic in every precision, without a product that a following sum could be fused with: every
+ * backend computes the same bits. */
 #ifndef D9_FORMULAS_AUGMENT_H
 #define D9_FORMULAS_AUGMENT_H
 
@@ -17,7 +17,7 @@
 /* The kinds of augmentation, in the order in which they are applied, and the two settings of each; both 0: off.
  * Kinds between MIRROR and CUTOUT change the colours of a pixel. */
 typedef enum d9_augment_kind {
-    D9_AUGMENT_CROP,   /* reflect padding in pixels */
+    D9_AUGMENT_CROP,   /* reflect padding in pixels; a smaller output is a random crop even if this is 0 */
     D9_AUGMENT_MIRROR, /* D9_MIRROR_RANDOM or D9_MIRROR_ALTERNATING */
     D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
     D9_AUGMENT_CUTOUT, /* side of the zeroed square */
@@ -28,8 +28,8 @@ typedef enum d9_augment_kind {
 /* Alternating: mirrors a random half of the images in the first epoch, the other half in the second, and so on. */
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
-/* The random draws for one image, a row of the `draw` node's output: two slots per augmentation (crop, mirror, ...), 0
- * if it is off. The slots of jitter hold the bits of f32 numbers. */
+/* The random draws for one image, a row of the `draw` node's output: two slots for each kind before MIX, 0 if it is
+ * off. The slots of jitter hold the bits of f32 numbers. */
 enum {
     D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
     D9_DRAW_CROP_X,
@@ -48,7 +48,7 @@ enum { D9_AUGMENT_CHANNELS = 4 }; /* of a pixel, at most */
 typedef struct d9_augment_rule {
     uint64_t seed;
     int height, width;         /* of an image */
-    int out_height, out_width; /* of the crop: at most the image's; the cutout square is at most either */
+    int out_height, out_width; /* of the output: at most the image's, at least the side of the cutout square */
     float number[D9_AUGMENT_KINDS][2];
 } d9_augment_rule;
 
@@ -69,7 +69,7 @@ D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
 
 /* The bits of centre + u * range, where u is uniform in [-1, 1), from the word's upper 24 bits. The product of two
  * 24-bit numbers is exact in double, so a fused multiply-add gives the same bits. */
-D9_FN int32_t d9_augment_spread(uint32_t word, double centre, float range) {
+D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     const double u = (double)((int32_t)(word >> 8) - 0x800000) * (1.0 / 0x800000);
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
@@ -84,8 +84,8 @@ D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, ui
 }
 
 /* Draws the integers of `slot` and `slot` + 1, each below its number of places. */
-D9_FN void d9_augment_place(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
-                            d9_augment_draws *draws) {
+D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
+                                d9_augment_draws *draws) {
     const int rows = d9_augment_places(rule, slot), columns = d9_augment_places(rule, slot + 1);
     if (rows <= 1 && columns <= 1) return;
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, stream, 0);
@@ -95,15 +95,15 @@ D9_FN void d9_augment_place(const d9_augment_rule *rule, uint32_t sample, uint32
 
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
-    d9_augment_place(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
+    d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
         const float *range = rule->number[D9_AUGMENT_JITTER];
-        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_spread(word.v[0], 0, range[0]);
-        draws.slot[D9_DRAW_CONTRAST] = d9_augment_spread(word.v[1], 1, range[1]);
+        draws.slot[D9_DRAW_BRIGHTNESS] = d9_augment_uniform(word.v[0], 0, range[0]);
+        draws.slot[D9_DRAW_CONTRAST] = d9_augment_uniform(word.v[1], 1, range[1]);
     }
-    d9_augment_place(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
+    d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
     return draws;
 }
 

@@ -9,7 +9,7 @@
 typedef struct d9_dropout {
     uint64_t seed;
     uint32_t step, stream;
-    uint32_t least; /* smallest word of a kept element: p 2^32 */
+    uint32_t least; /* smallest word of a kept element: p 2^32, rounded down */
     float scale;    /* 1 / (1 - p) */
 } d9_dropout;
 

@@ -27,6 +27,7 @@ typedef struct D9_OF(d9_loss_row) {                            /* inputs of a sa
 D9_FN D9_REAL D9_OF(d9_loss_target)(int64_t k, int32_t label, int32_t other, D9_REAL share) {
     return (k == label ? share : 0) + (k == other ? 1 - share : 0);
 }
+/* Sum of the target weights times a value of each class, from the values of the two labels. */
 D9_FN D9_REAL D9_OF(d9_loss_at_target)(D9_REAL at_label, D9_REAL at_other, D9_REAL share) {
     return share * at_label + (1 - share) * at_other;
 }

@@ -1,10 +1,10 @@
-/* Muon's update of a filter: the step is a matrix whose rows are nearly orthonormal. The gradient G, the velocity v and
- * the weights w are (rows, columns), one row for each output; |.| is the Frobenius norm; m (momentum), S (iterations),
- * a, b, c are numbers[0] to numbers[4], l is the learning rate, d the weight decay.
+/* Muon's update of a weight matrix: the step is a matrix whose singular values are all near 1. The gradient G, the
+ * velocity v and the weights w are (rows, columns), one row for each output; |.| is the Frobenius norm; m (momentum),
+ * S (iterations), a, b, c are numbers[0] to numbers[4], l is the learning rate, d the weight decay.
  *
  *   v = m v + G,  H = G + m v,  X = H / (|H| + 1e-7)
  *   S times:  A = X X^T,  B = b A + c A A,  X = a X + B X
- *   w = w sqrt(rows) / |w|  in steps whose entry of the table `renormalise` is not 0
+ *   w = w sqrt(rows) / |w|  in steps whose entry of the table `renormalise` is greater than 0
  *   w = w (1 - l d) - l X
  *
  * The Newton-Schulz iteration with a quintic polynomial moves every singular value of X towards 1, small ones quickly;
@@ -19,8 +19,8 @@
 #define D9_FORMULAS_ORTHOGONAL_H
 #define D9_ORTHOGONAL_EPSILON 1e-7
 
-/* Factor of w. norm: norm of w if it is normalised in this step, otherwise 0; a filter of zeros stays zero. */
-D9_FN double d9_orthogonal_keep(double rows, double norm, double rate, double decay) {
+/* Factor of w. norm: |w| if w is normalised in this step, otherwise 0. A w of zeros stays zero. */
+D9_FN double d9_orthogonal_weight_factor(double rows, double norm, double rate, double decay) {
     return (norm > 0 ? sqrt(rows) / norm : 1) * (1 - rate * decay);
 }
 

@@ -18,11 +18,11 @@ enum {
     D9_STREAM_MIRROR = 2,
     D9_STREAM_CUTOUT = 3,    /* v[0]: y, v[1]: x */
     D9_STREAM_INIT = 4,      /* initial weights */
-    D9_STREAM_SYNTHETIC = 5, /* the drawn shapes */
-    D9_STREAM_SPLIT = 6,     /* validation and test splits of folders */
+    D9_STREAM_SYNTHETIC = 5, /* images of the synthetic data set */
+    D9_STREAM_SPLIT = 6,     /* validation and test splits */
     D9_STREAM_DROPOUT = 7,   /* one word for each element: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
-    D9_STREAM_MIX = 9        /* mixing weight of a batch; the sample is the step */
+    D9_STREAM_MIX = 9        /* mixing weight of a batch; the counter has the step in place of the sample */
 };
 
 typedef struct d9_philox {

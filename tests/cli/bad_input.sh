@@ -78,23 +78,11 @@ both 'patch_whitening.size 2' --with patch_whitening:size=2
 both '15' --set tricks.crop.pad=16
 
 # ---- models: a number that is not finite, a variance below zero, a configuration that inherits ----
-cat >spoil.py <<'PYTHON'
-import json, struct, sys
-source, target, name, number = sys.argv[1:]
-data = bytearray(open(source, "rb").read())
-length, = struct.unpack("<Q", data[:8])
-header = json.loads(data[8:8 + length])
-if name in header:
-    struct.pack_into("<f", data, 8 + length + header[name]["data_offsets"][0], float(number))
-elif name.startswith("dawn9."):
-    header["__metadata__"][name] = number
-else:
-    sys.exit("no " + name)
-text = json.dumps(header).encode()
-open(target, "wb").write(struct.pack("<Q", len(text)) + text + data[8 + length:])
-PYTHON
+spoil() { # NAME VALUE: bad.safetensors is the model with another first number of a tensor, or another entry
+    accepts python3 "$source/tests/support/tensorfile.py" run/model.safetensors bad.safetensors "$1" "$2"
+}
 damaged() { # NAME VALUE PATTERN
-    /usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors "$1" "$2" || fail "no $1 in the model"
+    spoil "$1" "$2"
     refuses 3 "bad.safetensors $3" at_once "$dawn9" eval bad.safetensors
     refuses 3 "bad.safetensors $3" at_once "$dawn9" eval tiny.yaml bad.safetensors
     refuses 3 "bad.safetensors $3" at_once "$dawn9" export bad.safetensors model.onnx
@@ -103,7 +91,7 @@ damaged() { # NAME VALUE PATTERN
 damaged stem.conv.weight nan 'stem.conv.weight -?nan'
 damaged head.weight inf 'head.weight inf'
 damaged stem.norm.running_var -0.5 'stem.norm.running_var -0.5'
-/usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors dawn9.config 'base: /dev/zero' || fail "no configuration"
+spoil dawn9.config 'base: /dev/zero'
 for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predict bad.safetensors drawn/bars/00.png'; do
     # shellcheck disable=SC2086 # one word per argument
     refuses 3 'bad.safetensors dawn9.config' at_once "$dawn9" $command
@@ -112,7 +100,7 @@ done
 # ---- control characters in files are shown as text ----
 obeyed() { LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@"; }
 classes='["\u001b[2J\nfirst", "b\u009b2J", "c", "d", "e", "f", "g", "h", "i", "j"]'
-/usr/bin/env python3 spoil.py run/model.safetensors bad.safetensors dawn9.classes "$classes" || fail "no classes"
+spoil dawn9.classes "$classes"
 odd=$(printf 'drawn/bars/\033[2J\n.png')
 cp drawn/bars/00.png "$odd"
 accepts "$dawn9" predict bad.safetensors "$odd" --top 10

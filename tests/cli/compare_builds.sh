@@ -1,7 +1,6 @@
 # tests/compare_builds.py notices a flipped bit in any file of a run, for a run with every optional buffer and for one
 # with none. The comparison of two builds itself is run by hand.
 . "$(dirname "$0")/lib.sh"
-export PYTHONDONTWRITEBYTECODE=1
 compare="/usr/bin/env python3 $source/tests/compare_builds.py"
 
 tiny | sed 's/epochs: 2/epochs: 3/' >plain.yaml # 12 steps

@@ -3,25 +3,13 @@
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: cifar10}'; } >cifar.yaml
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: folder}'; } >folder.yaml
 tiny >tiny.yaml
-train="$dawn9 train cifar.yaml --data data"
 
-# ---- CIFAR-10: six files of 10000 records of 1 + 3072 bytes; zeros are valid records of class 0 ----
+# ---- CIFAR-10: six files, of which one is missing; zeros are valid records of class 0 ----
 mkdir data
-refuses 3 'data_batch_1.bin' $train
-for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
+for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5; do
     truncate -s 30730000 data/$name.bin
 done
-truncate -s 30729999 data/data_batch_2.bin
-refuses 3 'data/data_batch_2.bin 30729999 30730000' $train
-truncate -s 30730001 data/data_batch_2.bin
-refuses 3 'data/data_batch_2.bin 30730001 30730000' $train
-truncate -s 0 data/data_batch_2.bin
-refuses 3 'data/data_batch_2.bin' $train
-truncate -s 30730000 data/data_batch_2.bin
-printf '\013' | dd of=data/data_batch_3.bin bs=1 seek=$((17 * 3073)) conv=notrunc 2>/dev/null
-refuses 3 'data/data_batch_3.bin 17 11 0 9' $train
-rm data/test_batch.bin
-refuses 3 'test_batch.bin' $train
+refuses 3 'test_batch.bin' "$dawn9" train cifar.yaml --data data
 refuses 3 'nowhere' "$dawn9" train cifar.yaml --data nowhere
 
 # ---- data check: the state of each file; status 1 if one is not as published ----

@@ -1,7 +1,6 @@
 # dawn9 export: nodes, inputs, outputs and weights of the ONNX file, read by a decoder of the test; input that is not a
 # model is rejected. tests/cli/onnx.sh tests that a runtime computes the right logits from it.
 . "$(dirname "$0")/lib.sh"
-export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1
 {
     tiny | sed '/^tricks/d; /^model/d; s/epochs: 2/epochs: 1/'
     echo 'model: {name: resnet9, channels: [4, 6, 8, 10], logits_scale: 0.5}'
@@ -14,6 +13,7 @@ cmp -s model.onnx folder.onnx || fail "a folder's model is not its file's"
 
 cat >check.py <<'PYTHON'
 import collections, json, struct
+from tensorfile import read
 from tfevents import fields, varint
 
 def several(data, number):
@@ -22,10 +22,7 @@ def several(data, number):
 def text(data, number):
     return [value.decode() for value in several(data, number)]
 
-data = open("run/model.safetensors", "rb").read()
-(length,) = struct.unpack_from("<Q", data)
-header, raw = json.loads(data[8:8 + length]), data[8 + length:]
-metadata = header.pop("__metadata__")
+metadata, tensors = read("run/model.safetensors")
 
 model = open("model.onnx", "rb").read()
 assert several(model, 1) == [8] and [several(o, 2) for o in several(model, 8)] == [[17]] # IR, opset
@@ -41,9 +38,9 @@ def integers(packed):
         found.append(value)
     return found
 weights = {text(t, 8)[0]: (integers(several(t, 1)[0]) if several(t, 1) else [], several(t, 9)[0]) for t in several(graph, 5)}
-for name, entry in header.items():
-    assert weights[name] == (entry["shape"], raw[slice(*entry["data_offsets"])]), name
-constants = {name: struct.unpack(f"<{len(value) // 4}f", value) for name, (_, value) in weights.items() if name not in header}
+for name, (shape, numbers) in tensors.items():
+    assert weights[name] == (shape, numbers.tobytes()), name
+constants = {name: struct.unpack(f"<{len(value) // 4}f", value) for name, (_, value) in weights.items() if name not in tensors}
 assert sorted(constants) == ["head.scale.factor", "mean", "std"] and constants["head.scale.factor"] == (0.5,)
 for name in ("mean", "std"):
     wanted = json.loads(metadata["dawn9." + name])
@@ -65,12 +62,11 @@ accepts python3 check.py
 
 # ---- the description in the model file: the same nodes ----
 cat >graph.py <<'PYTHON'
-import json, struct, sys
-data = open(sys.argv[1], "rb").read()
-header = json.loads(data[8:8 + struct.unpack_from("<Q", data)[0]])
-metadata = header.pop("__metadata__")
+import json, sys
+from tensorfile import read
+metadata, tensors = read(sys.argv[1])
 graph = json.loads(metadata["dawn9.graph"])
-known, ops = {"images"} | set(header) | set(graph["constants"]), [node["op"] for node in graph["nodes"]]
+known, ops = {"images"} | set(tensors) | set(graph["constants"]), [node["op"] for node in graph["nodes"]]
 for node in graph["nodes"]:
     assert set(node["inputs"]) <= known and node["output"] not in known, node
     known.add(node["output"])

@@ -12,14 +12,8 @@ done
 # The probabilities that follow from the features and the last layer are those of the predictions.
 cat >check.py <<'PY'
 import json, math, struct, sys
-features, lines, model, layer, width, views = sys.argv[1:]
-def read(path):
-    data = open(path, "rb").read()
-    size = struct.unpack_from("<Q", data)[0]
-    header, raw = json.loads(data[8:8 + size]), data[8 + size:]
-    metadata = header.pop("__metadata__")
-    return metadata, {n: (e["shape"], struct.unpack("<%df" % math.prod(e["shape"]), raw[slice(*e["data_offsets"])]))
-                      for n, e in header.items()}
+from tensorfile import read
+features, lines, model, layer, width = sys.argv[1:]
 rows = [json.loads(line) for line in open(lines)]
 rows = [row for row in rows if "error" not in row]
 width = int(width)
@@ -50,7 +44,7 @@ for name in bottleneck vgg; do
         observe "$dawn9" predict $name drawn --json --top 10 --features $name.$kind
         [ $status = 3 ] || fail "$name $kind: status $status, 3 expected of a broken picture"
         cp "$out" lines.json
-        accepts python3 check.py $name.$kind lines.json $name/model.safetensors $layer $width 2
+        accepts python3 check.py $name.$kind lines.json $name/model.safetensors $layer $width
     done
 done
 
@@ -91,5 +85,4 @@ refuses 2 'out.npy --sheet --features' "$dawn9" predict vgg drawn --sheet out.np
 cp drawn/bars/00.png picture.npy
 refuses 2 'picture.npy' "$dawn9" predict vgg picture.npy --features picture.npy
 refuses 2 'vgg/model.safetensors 20x20 24x24' "$dawn9" predict vgg drawn --config vgg.yaml --set data.image_size=24
-refuses 6 'none/out.npy' "$dawn9" predict vgg drawn/bars/00.png --features none/out.npy
 verdict

@@ -86,7 +86,7 @@ accepts sh "$script" records curve
 says '^curve: done before'
 
 # ---- predictions and measurements ----
-# The reference backend has no norm in two ways, and every other measurement is found: by stages, clocks, runs and benches.
+# The reference backend times no norm with both algorithms, and every other measurement is found: by stages, clocks, runs and benches.
 lines=$(($(wc -l <any.tsv) - 1))
 says_of() { grep -Eq -- "$2" "$1" || fail "$1 does not match '$2'"; }
 unmeasured=$(grep -c 'not measured$' records/predictions.txt)

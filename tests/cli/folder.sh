@@ -1,17 +1,7 @@
 # Training on a folder of images: warnings, and errors in one line.
 . "$(dirname "$0")/lib.sh"
 pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
-cat >small.yaml <<'YAML'
-target: 80
-backend: reference
-precision: f32
-threads: 1
-model: {name: resnet9, channels: [4, 8, 8, 16], logits_scale: 0.5}
-data: {dataset: folder, image_size: 16}
-eval: {every: 0}
-train: {epochs: 12, batch_size: 12, lr: {knots: [0, 20%, end], values: [0, 0.2, 0]}}
-tricks: {crop: {pad: 1}, pool_before_activation: {}}
-YAML
+drawn_file 12 12 'crop: {pad: 1}'
 
 # ---- six kinds of PNG of any size; a sixth of each class is held out ----
 $pictures drawn bars=30 disc=30 stripes=30 || fail "the pictures could not be drawn"

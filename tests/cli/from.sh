@@ -5,14 +5,9 @@ network_files
 still='train.lr={knots: [0], values: [0]}'
 
 cat >compare.py <<'PY'
-import json, math, struct, sys
-def read(path):
-    data = open(path, "rb").read()
-    size = struct.unpack_from("<Q", data)[0]
-    header, raw = json.loads(data[8:8 + size]), data[8 + size:]
-    header.pop("__metadata__")
-    return {n: struct.unpack("<%df" % math.prod(e["shape"]), raw[slice(*e["data_offsets"])]) for n, e in header.items()}
-one, other = read(sys.argv[1]), read(sys.argv[2])
+import sys
+from tensorfile import read
+one, other = ({name: numbers for name, (_, numbers) in read(path)[1].items()} for path in sys.argv[1:3])
 exec(sys.argv[3])
 PY
 

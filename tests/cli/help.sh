@@ -128,7 +128,6 @@ offers '--set' train --set a=b --set
 offers 'ema' train --with em
 offers 'ema ema:' train --with ema
 offers 'ema:momentum= ema:every= ema:restart_each_epoch=' train --with ema:
-offers 'ema:every=5,momentum=' train --with ema:every=5,mo
 offers 'ema:restart_each_epoch=on ema:restart_each_epoch=off' train --with ema:restart_each_epoch=
 offers 'flip flip_tta' ablate x.yaml --without fl
 offers 'ema,flip ema,flip_tta' ablate x.yaml --only ema,fl

@@ -46,14 +46,10 @@ for table in arms effects runs; do
 done
 
 # ---- measurements of speed: their summaries ----
-for name in bench-bf16 bench-f32 networks networks-airbench networks-vgg precision rosetta side-by-side sources-avx512; do
-    script=$source/experiments/bench-cpu.py
-    [ $name != side-by-side ] || script=$source/experiments/side-by-side.py
-    [ "${name#networks}" = "$name" ] || script=$source/experiments/networks.py
-    [ $name != precision ] || script=$source/experiments/precision.py
-    [ $name != rosetta ] || script=$source/experiments/rosetta.py
-    [ $name != sources-avx512 ] || script=$source/experiments/bench-sources.py
-    accepts python3 "$script" "unpacked/$name"
+for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks networks/networks-airbench networks/networks-vgg \
+    precision/precision rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512; do
+    name=${pair#*/}
+    accepts python3 "$source/experiments/${pair%/*}.py" "unpacked/$name"
     same "$out" "$results/cpu/$name/summary.txt"
 done
 for name in networks networks-airbench networks-vgg; do

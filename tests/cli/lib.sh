@@ -3,6 +3,14 @@
 set -u
 dawn9=$1 source=$2
 case $dawn9 in /*) ;; *) dawn9=$PWD/$dawn9 ;; esac
+# A script with cifar10 in its name needs the data set; $data is its folder.
+case $0 in
+*cifar10*)
+    data=$("$dawn9" data check cifar10 --json 2>/dev/null) ||
+        { echo "skipped: cifar10: it is not there; ./setup.sh --data gets it"; exit 77; }
+    data=$(echo "$data" | python3 -c 'import json, os, sys; print(os.path.abspath(json.load(sys.stdin)["path"]))')
+    ;;
+esac
 scratch=$(mktemp -d -t dawn9-cli.XXXXXX) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/work" "$scratch/home" && cd "$scratch/work" || exit 1
@@ -11,6 +19,7 @@ checks=0 failures=0
 # Hides settings and files of the machine that runs the tests.
 unset DAWN9_DATA DAWN9_CASES XDG_CACHE_HOME NO_COLOR
 export HOME="$scratch/home" OMP_WAIT_POLICY=passive
+export PYTHONPATH="$source/tests/support" PYTHONDONTWRITEBYTECODE=1 # tensorfile.py, tfevents.py
 
 fail() {
     failures=$((failures + 1))
@@ -118,6 +127,32 @@ data: {dataset: synthetic, image_size: 16, synthetic_train: 128, synthetic_test:
 train: {epochs: 2, batch_size: 32, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}
 tricks: {crop: {pad: 4}, flip: {}, flip_tta: {}}
 YAML
+}
+
+# drawn_file EPOCHS BATCH TRICKS: small.yaml, a network for folders of drawn pictures (tools/draw_pictures.py).
+drawn_file() {
+    cat >small.yaml <<YAML
+target: 80
+backend: reference
+precision: f32
+threads: 1
+model: {name: resnet9, channels: [4, 8, 8, 16], logits_scale: 0.5}
+data: {dataset: folder, image_size: 16}
+eval: {every: 0}
+train: {epochs: $1, batch_size: $2, lr: {knots: [0, 20%, end], values: [0, 0.2, 0]}}
+tricks: {pool_before_activation: {}, $3}
+YAML
+}
+
+# dawn94_file: tiny() as dawn94.yaml, with every trick that changes a model.
+dawn94_file() {
+    {
+        tiny | sed '/^tricks/d; /^model/d; s/batch_size: 32/bias_lr_multiplier: 4, &/'
+        echo 'model: {name: resnet9, channels: [4, 6, 8, 10], logits_scale: 0.5}'
+        echo 'tricks: {crop: {pad: 4}, flip: {}, pool_before_activation: {position: before_norm}, label_smoothing: {}, celu: {alpha: 0.3},'
+        echo '  ghost_batchnorm: {group_size: 8}, frozen_bn_scale: {scale: 0.8}, patch_whitening: {images: 100},'
+        echo '  ema: {momentum: 0.9, every: 2}, flip_tta: {}}'
+    } >dawn94.yaml
 }
 
 # network_files: tiny() as $networks.yaml, one of each network but resnet9, which tiny() has itself; the residual one with

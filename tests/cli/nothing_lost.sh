@@ -15,6 +15,12 @@ begin() {
     until_written "$folder/events.jsonl" $child
     [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained: $(cat "$scratch/first.err")"
 }
+finish() { # waits for what `begin` began: its status and its messages
+    wait $child
+    code=$?
+    cat "$scratch/first.err" >&2
+    return $code
+}
 same() { # FOLDER: its contents are unchanged
     diff -r "$1" "$1.before" >"$err" 2>&1 || fail "$1 was touched"
 }
@@ -141,28 +147,22 @@ for try in 1 2 3; do # in the same moment: one trains, the other does not
 done
 
 # ---- SIGHUP writes a checkpoint, and is ignored under nohup ----
-hung_up() {
+signalled() { # FOLDER SIGNAL...: a run that gets them while it trains
     begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
-    kill -HUP $child
-    wait $child
-    code=$?
-    cat "$scratch/first.err" >&2
+    shift
+    for signal in "$@"; do kill -s "$signal" $child 2>/dev/null; done
+    finish
+}
+ends 129 '[0-9]+ 4000 --resume' signalled hung HUP
+several() { # as closing a terminal or stopping a service sends them; the system may hand on the second first
+    signalled several TERM HUP TERM
+    [ $code != 129 ] || code=143
     return $code
 }
-ends 129 '[0-9]+ 4000 --resume' hung_up hung
-[ -f hung/checkpoint.safetensors ] || fail "SIGHUP left no checkpoint"
-# Closing a terminal or stopping a service sends several signals.
-several() {
-    begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
-    for signal in TERM HUP TERM; do kill -$signal $child 2>/dev/null; done
-    wait $child
-    code=$?
-    cat "$scratch/first.err" >&2
-    [ $code = 129 ] || return $code
-    return 143 # the system may hand on the second before the first
-}
-ends 143 '--resume' several several
-[ -f several/checkpoint.safetensors ] || fail "several signals left no checkpoint"
+ends 143 '--resume' several
+for folder in hung several; do
+    [ -f $folder/checkpoint.safetensors ] || fail "$folder: no checkpoint was left"
+done
 (trap '' HUP && exec "$dawn9" train long.yaml --out held --quiet) >"$out" 2>"$err" &
 child=$!
 until_written held/events.jsonl $child
@@ -188,10 +188,7 @@ code=$?
 blocked() {
     begin blocked "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet
     mkdir blocked/model.safetensors
-    wait $child
-    code=$?
-    cat "$scratch/first.err" >&2
-    return $code
+    finish
 }
 ends 6 'model.safetensors --resume' blocked
 rmdir blocked/model.safetensors

@@ -1,16 +1,7 @@
 # dawn9 predict, and eval of a model alone: the model file is all they need besides the images.
 . "$(dirname "$0")/lib.sh"
 pictures="/usr/bin/env python3 $source/tools/draw_pictures.py"
-cat >small.yaml <<'YAML'
-backend: reference
-precision: f32
-threads: 1
-model: {name: resnet9, channels: [4, 8, 8, 16], logits_scale: 0.5}
-data: {dataset: folder, image_size: 16}
-eval: {every: 0}
-train: {epochs: 8, batch_size: 16, lr: {knots: [0, 20%, end], values: [0, 0.2, 0]}}
-tricks: {pool_before_activation: {}, ghost_batchnorm: {group_size: 8}, patch_whitening: {}, ema: {}, flip_tta: {}}
-YAML
+drawn_file 8 16 'ghost_batchnorm: {group_size: 8}, patch_whitening: {}, ema: {}, flip_tta: {}'
 mkdir -p drawn/train drawn/test
 $pictures drawn/train bars=24 disc=24 stripes=24
 $pictures drawn/test bars=7 disc=7 stripes=7
@@ -19,27 +10,23 @@ grep -rqF "$PWD" run && fail "an absolute path is in the record"
 
 # What the record says of every test image, in the order in which the folder is listed, is what predict says.
 cat >compare.py <<'PY'
-import json, struct
-data = open("run/predictions.safetensors", "rb").read()
-size = struct.unpack("<Q", data[:8])[0]
-head = json.loads(data[8:8 + size])
-def tensor(name, code):
-    first, last = head[name]["data_offsets"]
-    return struct.unpack("<%d%s" % ((last - first) // 4, code), data[8 + size + first:8 + size + last])
+import json
+from tensorfile import read
+recorded = read("run/predictions.safetensors")[1]
 rows = [json.loads(line) for line in open("lines.json")]
 result = json.load(open("run/result.json"))
 names = result["classes"]
 assert len(rows) == 21 and names == ["bars", "disc", "stripes"]
-assert [r["class"] for r in rows] == list(tensor("top1", "i")), "top1"
+assert [r["class"] for r in rows] == list(recorded["top1"][1]), "top1"
 assert all(names[r["class"]] == r["label"] == r["top"][0]["label"] for r in rows)
-assert max(abs(r["probability"] - c) for r, c in zip(rows, tensor("confidence", "f"))) <= 1e-6, "confidence"
+assert max(abs(r["probability"] - c) for r, c in zip(rows, recorded["confidence"][1])) <= 1e-6, "confidence"
 assert all(abs(sum(t["probability"] for t in r["top"]) - 1) <= 1e-6 and len(r["top"]) == 3 for r in rows)
 right = sum(r["file"].split("/")[-2] == r["label"] for r in rows)
 assert abs(100 * right / 21 - result["accuracy_tta"]) < 1e-9, "accuracy"
 PY
 accepts "$dawn9" predict run drawn/test --json --top 9
 cp "$out" lines.json
-/usr/bin/env python3 compare.py 2>"$err" || fail "predict and the record disagree"
+accepts python3 compare.py
 
 # ---- a prediction does not depend on the batch or the path ----
 mkdir elsewhere && cp run/model.safetensors elsewhere/my-model
@@ -53,13 +40,11 @@ says '^drawn/test/disc/03.png  (bars|disc|stripes) +[0-9.]+%  (bars|disc|stripes
 accepts "$dawn9" predict run drawn/test --sheet sheet.png
 accepts "$dawn9" predict run drawn/test --sheet sheet.PNG
 refuses 2 'sheet.jpg PNG .png' "$dawn9" predict run drawn/test --sheet sheet.jpg
-refuses 6 'nowhere' "$dawn9" predict run drawn/test --features nowhere/features.npy
 /usr/bin/env python3 -c 'import struct
 head = open("sheet.png", "rb").read(24)
 assert head[:8] == b"\x89PNG\r\n\x1a\n", head
 assert struct.unpack(">II", head[16:]) == (5 * (192 + 12) + 12, 5 * (240 + 12) + 12), struct.unpack(">II", head[16:])' \
     2>"$err" || fail "the sheet is not what it should be"
-refuses 6 'none/sheet.png' "$dawn9" predict run drawn/test/bars --sheet none/sheet.png
 
 # ---- the same image as PNG and as WebP, with transparent pixels ----
 base64 -d >same.png <<'PICTURE'

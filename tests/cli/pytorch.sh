@@ -7,18 +7,10 @@ for candidate in python3 /usr/bin/python3; do
     [ -n "$python" ] || ! "$candidate" -c 'import torch' 2>/dev/null || python=$candidate
 done
 [ -n "$python" ] || skips pytorch "no Python here has it"
-export PYTHONPATH="$source/tools" PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH="$source/tools"
 
-small() { tiny; }
-
-small | sed 's/, flip_tta: {}//' >baseline.yaml
-{
-    small | sed '/^tricks/d; /^model/d; s/batch_size: 32/bias_lr_multiplier: 4, &/'
-    echo 'model: {name: resnet9, channels: [4, 6, 8, 10], logits_scale: 0.5}'
-    echo 'tricks: {crop: {pad: 4}, flip: {}, pool_before_activation: {position: before_norm}, label_smoothing: {}, celu: {alpha: 0.3},'
-    echo '  ghost_batchnorm: {group_size: 8}, frozen_bn_scale: {scale: 0.8}, patch_whitening: {images: 100},'
-    echo '  ema: {momentum: 0.9, every: 2}, flip_tta: {}}'
-} >dawn94.yaml
+tiny | sed 's/, flip_tta: {}//' >baseline.yaml
+dawn94_file
 sed 's/before_norm/before_act/; s/whitening: {/&size: 5, /' dawn94.yaml >before_act.yaml
 network_files
 for name in baseline dawn94 before_act $networks; do

@@ -36,22 +36,6 @@ grep -q 'dawn9 ablate tiny.yaml --only crop --seeds 3 --out runs/exp$' exp/repor
 
 [ "$(head -n 1 exp/report/arms.tsv | cut -f 1-4)" = "$(printf 'arm\taccuracy\taccuracy_low\taccuracy_high')" ] || fail "accuracy is not beside the arm"
 
-# The difference by hand: mean over the seeds, and the interval of three pairs (t = 4.302652729911275 at two degrees).
-cat >by_hand.py <<'PYTHON'
-import csv, json, math
-read = lambda arm, s: json.load(open(f"exp/runs/{arm}/seed{s}/result.json"))["accuracy_tta"]
-d = [read("bare", s) - read("full", s) for s in (1, 2, 3)]
-mean = sum(d) / 3
-reach = 4.302652729911275 * math.sqrt(sum((x - mean) ** 2 for x in d) / 2 / 3)
-row, = csv.DictReader(open("exp/report/effects.tsv"), delimiter="\t")
-for key, want in (("difference", mean), ("low", mean - reach), ("high", mean + reach)):
-    assert abs(float(row[key]) - want) <= 1e-8, (key, row[key], want)
-assert row["by"] == "paired" and row["baseline"] == "full"
-for row in csv.DictReader(open("exp/report/runs.tsv"), delimiter="\t"):
-    want = d[int(row["seed"]) - 1] if row["arm"] != "full" else None
-    assert (row["difference"] == "") == (want is None) and (want is None or abs(float(row["difference"]) - want) <= 1e-8), row
-PYTHON
-accepts python3 by_hand.py
 accepts "$dawn9" report exp --json
 json "$out" 'd["finished"] == d["asked"] == 6 and d["problems"] == [] and len(d["runs"]) == 6'
 json "$out" 'd["arms"][0]["met"] <= 3 and d["effects"][0]["baseline"] == "full"'
@@ -122,23 +106,6 @@ grep -q '<p>With dawn9 at the commit of the table above, beside this folder; DIR
     fail "the page does not say what DIR is"
 grep -q 'dawn9 train aside/none/config.yaml --out runs/again/none --data DIR$' aside/report.html || fail "a path that leads nowhere"
 grep -q 'above, in the folder that these paths start from:</p>' exp/report.html || fail "the page does not say where its commands run"
-
-# ---- names of arms on narrow terminals ----
-cat >grid.yaml <<'YAML'
-config: plain.yaml
-seeds: 1
-arms: {a-name-of-some-length: {}}
-grid: {train.epochs: [0.5, 1]}
-YAML
-sed 's/, flip_tta: {}//' tiny.yaml >plain.yaml # accuracies without "with TTA"
-on_columns() { # COLUMNS COMMAND...: on a terminal of that width
-    observe python3 -c 'import pty, sys; sys.exit(pty.spawn(["sh", "-c", "stty cols $1; shift; \"$@\"", "sh"] + sys.argv[1:]) >> 8)' "$@"
-}
-for width in 80 60; do on_columns $width "$dawn9" experiment grid.yaml --out grid$width && cp "$out" grid$width.txt; done
-for epochs in 0.5 1; do
-    grep -q "2  a-name-of-some-length,train.epochs=$epochs *  seed 1  " grid80.txt || fail "80 columns: a name is cut: $(cat grid80.txt)"
-    grep -q "2  a-name-.*\.\..*=$epochs  seed 1  " grid60.txt || fail "60 columns: no telling what $epochs is: $(cat grid60.txt)"
-done
 
 # ---- plots: SVG in the page, PNG files; the page without gnuplot ----
 if command -v gnuplot >/dev/null; then

@@ -64,7 +64,7 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 [ "$(widest '^(time|    )')" -lt 120 ] || fail "the clocks are $(widest '^(time|    )') columns wide"
 
 # ---- evaluations move the live line ----
-on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=40000 --out evaluated
+on_terminal 120 0 "$dawn9" train shown.yaml --set data.synthetic_test=4000 --out evaluated
 shows '^  1/2 .*  evaluating [0-9]+%'
 
 # ---- narrow: no wrapping; epoch, loss and time left are shown ----
@@ -105,7 +105,7 @@ shows 'stopping after the current batch'
 shows '^about [0-9.]+ (minutes|hours) with evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
-after='with its evaluations'
+after='with evaluations|[\r\n]    2 +[0-9]'
 minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # of 5000 epochs; a minute and a quarter:
 on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
 hides '^about 1 minutes'
@@ -117,12 +117,17 @@ shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
 hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
 
-# ---- names of arms that are longer than the screen is wide are cut, not wrapped ----
-printf 'title: long\nconfig: shown.yaml\nseeds: 2\nset: {train.epochs: 1}\narms: {%s: {}}\n' \
-    an-arm-whose-name-is-as-long-as-a-line-of-eighty-columns-and-so-does-not-fit-into-one >long.yaml
-on_terminal 80 0 "$dawn9" experiment long.yaml --out long
-shows '^ +1/2  an-arm-[a-z-]*\.\.[a-z-]+  seed 1 '
-[ "$(widest '^ +[12]/2  an-arm')" -lt 80 ] || fail "a finished run takes $(widest '^ +[12]/2  an-arm') of 80 columns"
+# ---- names of arms that do not fit are cut, not wrapped; what tells two arms apart stays ----
+sed 's/, flip_tta: {}//' shown.yaml >plain.yaml # accuracies without "with TTA"
+printf 'config: plain.yaml\nseeds: 1\narms: {a-name-of-some-length: {}}\ngrid: {train.epochs: [0.5, 1]}\n' >grid.yaml
+for width in 80 60; do
+    on_terminal $width 0 "$dawn9" experiment grid.yaml --out grid$width
+    [ "$(widest '^ +[12]/2  a-name')" -lt $width ] || fail "a finished run takes $(widest '^ +[12]/2  a-name') of $width columns"
+    for epochs in 0.5 1; do
+        [ $width = 60 ] || shows "2  a-name-of-some-length,train.epochs=$epochs *  seed 1  "
+        [ $width = 80 ] || shows "2  a-name-.*\.\..*=$epochs  seed 1  "
+    done
+done
 
 # ---- the learning rate range test ----
 on_terminal 120 0 "$dawn9" train shown.yaml --find-lr --out rates
@@ -140,7 +145,7 @@ config: slow.yaml
 seeds: 2
 arms: {a: {}}
 Y
-after='about [0-9:]+ left'
+after='a seed 2 [0-9]+%' # both workers have begun
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
 shows '^about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'

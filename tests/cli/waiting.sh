@@ -25,14 +25,12 @@ trains default A=b
 waits default OMP_WAIT_POLICY=passive
 [ "$(cat default/name)" = "$(basename "$dawn9")" ] || fail "the process is called $(cat default/name)"
 [ "$(cat default/words)" = "$dawn9 train long.yaml --out default --quiet " ] || fail "its words: $(cat default/words)"
-trains active OMP_WAIT_POLICY=active
-waits active OMP_WAIT_POLICY=active
+for chosen in OMP_WAIT_POLICY=active GOMP_SPINCOUNT=1000 KMP_BLOCKTIME=1; do # by the user
+    trains $chosen $chosen
+    waits $chosen $chosen
+done
 trains both OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=7
 waits both "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=7')"
-trains spins GOMP_SPINCOUNT=1000
-waits spins GOMP_SPINCOUNT=1000
-trains blocks KMP_BLOCKTIME=1
-waits blocks KMP_BLOCKTIME=1
 
 # ---- the process clock counts from the first start, not from the second ----
 began=$(date +%s%N)

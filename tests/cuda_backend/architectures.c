@@ -11,10 +11,6 @@ enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
 enum { FP16, F32, BF16, TF32, PRECISIONS };
 static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
 
-/* Disables leak detection: see cudnn.c. */
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void) { return 1; }
-
 typedef struct question {
     d9_conv_description description;
     char text[D9_CONV_TEXT];
@@ -25,10 +21,6 @@ typedef struct fixture {
     question (*questions)[MOST]; /* (PRECISIONS), without duplicates */
     d9_cudnn_choice *choices;    /* (CHOICES) */
 } fixture;
-
-static bool is_conv(const d9_node *node) {
-    return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
-}
 
 static void add_once(fixture *f, int precision, const d9_conv_description *description) {
     int *count = &f->count[precision];
@@ -42,14 +34,8 @@ static void add_once(fixture *f, int precision, const d9_conv_description *descr
 }
 
 static void add_list(fixture *f, int precision, const d9_program *program, const d9_graph *graph) {
-    for (d9_node_id n = 0; n < graph->node_count; n++) {
-        const d9_node *node = &graph->nodes[n];
-        if (!is_conv(node)) continue;
-        const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
-        const d9_conv_geometry g = d9_conv_geometry_of(&site);
-        const d9_conv_description description = d9_conv_describe(&g);
-        add_once(f, precision, &description);
-    }
+    d9_conv_description description;
+    for (d9_node_id n = 0; test_next_conv(program, graph, &n, &description);) add_once(f, precision, &description);
 }
 
 static void add_configuration(fixture *f, const char *path) {
@@ -137,13 +123,10 @@ TEST(what_a_card_lacks_has_no_plan) {
     cudnnBackendDestroyDescriptor(target.properties);
 }
 
-extern void __lsan_disable(void) __attribute__((weak));
-
 int main(void) {
     static fixture f;
     void *questions = NULL, *choices = NULL;
     d9_context_init(&context);
-    if (__lsan_disable) __lsan_disable();
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
     if (d9_allocate(&context, PRECISIONS * sizeof *f.questions, "questions", &questions) != D9_OK ||
         d9_allocate(&context, CHOICES * sizeof(d9_cudnn_choice), "choices", &choices) != D9_OK) {

@@ -9,19 +9,10 @@
 
 enum { CHOICES = 128 };
 
-/* Disables leak detection: cuDNN opens and closes libraries that do not free their memory (72 KiB per graph with
- * 9.19). */
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void) { return 1; }
-
 typedef struct fixture {
     d9_cudnn_target h200;
     d9_cudnn_choice *choices; /* (CHOICES) */
 } fixture;
-
-static bool is_conv(const d9_node *node) {
-    return node->op == D9_OP_CONV || node->op == D9_OP_CONV_BACKWARD_DATA || node->op == D9_OP_CONV_BACKWARD_WEIGHT;
-}
 
 /* Names must be parsed back to the same choice, and fit into a plan's 96 characters. */
 static void check_names(const d9_cudnn_choice *choices, int count) {
@@ -51,73 +42,63 @@ static void reading_ahead_opens_nothing(void **state) {
     for (int i = 0; i < 2; i++) assert_false(is_open(libraries[i]));
 }
 
-/* Checks that the choice can be planned. */
-static void check_plan(fixture *f, const d9_conv_description *description, const d9_cudnn_choice *choice) {
-    d9_cudnn_graph graph;
+/* Checks that the choice can be planned for the graph. */
+static void check_plan(fixture *f, const d9_cudnn_graph *graph, const d9_cudnn_choice *choice, const char *what) {
     d9_cudnn_plan plan;
     bool built;
-    OK(d9_cudnn_graph_make(&context, &f->h200, description, &graph));
-    OK(d9_cudnn_plan_make(&context, &f->h200, &graph, choice, &plan, &built));
-    assert_true(built && plan.workspace_bytes >= 0);
-    d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
+    OK(d9_cudnn_plan_make(&context, &f->h200, graph, choice, &plan, &built));
+    if (!built || plan.workspace_bytes < 0) fail_msg("%s: the first choice cannot be planned", what);
+    d9_cudnn_plan_free(&plan);
+}
+
+/* The graph's choices for a convolution; returns how many there are. */
+static int list_choices(fixture *f, const d9_conv_description *description, d9_cudnn_graph *graph,
+                        d9_cudnn_choice *choices) {
+    int count;
+    OK(d9_cudnn_graph_make(&context, &f->h200, description, graph));
+    OK(d9_cudnn_choices(&context, &f->h200, graph, choices, CHOICES, &count));
+    return count;
 }
 
 static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
     d9_cudnn_graph graph;
-    d9_cudnn_plan plan;
     int64_t engines;
-    int count;
-    bool built;
-    if (d9_cudnn_graph_make(&context, &f->h200, description, &graph) != D9_OK)
-        fail_msg("%s: %s", what, context.message);
+    const int count = list_choices(f, description, &graph, f->choices);
     OK(d9_cudnn_engine_count(&context, &graph, &engines));
-    if (engines <= 0) fail_msg("%s: no engine", what);
-    OK(d9_cudnn_choices(&context, &f->h200, &graph, f->choices, CHOICES, &count));
-    if (count <= 0) fail_msg("%s: no choice is left", what);
+    if (engines <= 0 || count <= 0) fail_msg("%s: %d choices from %d engines", what, count, (int)engines);
     check_names(f->choices, count);
-    OK(d9_cudnn_plan_make(&context, &f->h200, &graph, &f->choices[0], &plan, &built));
-    if (!built) fail_msg("%s: the first choice cannot be planned", what);
-    assert_true(plan.workspace_bytes >= 0);
-    d9_cudnn_plan_free(&plan), d9_cudnn_graph_free(&graph);
+    check_plan(f, &graph, &f->choices[0], what);
+    d9_cudnn_graph_free(&graph);
 }
 
 /* Returns the number of convolutions in the list. */
 static int check_list(fixture *f, const d9_program *program, const d9_graph *graph) {
+    d9_conv_description description;
+    const d9_node *node;
     int count = 0;
-    for (d9_node_id n = 0; n < graph->node_count; n++) {
+    for (d9_node_id n = 0; (node = test_next_conv(program, graph, &n, &description)); count++) {
         char what[160];
-        const d9_node *node = &graph->nodes[n];
-        if (!is_conv(node)) continue;
-        const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
-        const d9_conv_geometry g = d9_conv_geometry_of(&site);
-        const d9_conv_description description = d9_conv_describe(&g);
-        assert_true(d9_conv_types_fit(&site, &g));
-        snprintf(what, sizeof what, "%s %s of %s, batch %lld", program->precision->name, d9_op_name(node->op),
-                 node->role, (long long)program->extent.batch);
+        snprintf(what, sizeof what, "%s %s of %s", program->precision->name, d9_op_name(node->op), node->role);
         check_conv(f, &description, what);
-        count++;
     }
     return count;
 }
 
+static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
+
+/* With batches of 16. architectures.c asks about every configuration with its own batch. */
 TEST(every_convolution_of_dawn94_has_a_plan) {
-    fixture *f = *state;
-    static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
-    static const char *const smaller[] = {"seed: 1",
-                                          "train: {batch_size: 16}\ntricks: {ghost_batchnorm: {group_size: 8}}\n"};
-    for (int b = 0; b < 2; b++) {
-        char yaml[512];
-        snprintf(yaml, sizeof yaml, "base: %s/configs/dawn94.yaml\n%s", D9_SOURCE_DIR, smaller[b]);
-        d9_config *config = program_config(&context, yaml);
-        const d9_extent extent = program_extent(config, 1024, 32);
-        for (int p = 0; p < 4; p++) {
-            d9_program program;
-            program_make(&context, config, &extent, precisions[p], false, &program);
-            assert_ints(check_list(f, &program, &program.train), 24, check_list(f, &program, &program.eval), 9);
-            d9_program_free(&context, &program);
-        }
-        d9_config_free(&context, config);
+    d9_config *config =
+        program_config(&context, "base: " D9_SOURCE_DIR "/configs/dawn94.yaml\ntrain: {batch_size: 16}\n"
+                                 "tricks: {ghost_batchnorm: {group_size: 8}}\n");
+    const d9_extent extent = program_extent(config, 1024, 32);
+    for (int p = 0; p < 4; p++) {
+        d9_program program;
+        program_make(&context, config, &extent, precisions[p], false, &program);
+        assert_ints(check_list(*state, &program, &program.train), 24, check_list(*state, &program, &program.eval), 9);
+        d9_program_free(&context, &program);
     }
+    d9_config_free(&context, config);
 }
 
 /* A stem, a projection, a window with stride 2, 50 channels; linear layers with 512 and 1000 outputs. */
@@ -131,7 +112,6 @@ TEST(convolutions_of_other_networks_have_plans) {
                   {{4, {64, 32, 32, 50}}, {4, {50, 3, 3, 50}}, {4, {64, 32, 32, 50}}, 1, 1},
                   {{4, {1, 64, 1, 6400}}, {4, {512, 1, 1, 6400}}, {4, {1, 64, 1, 512}}, 1, 0},
                   {{4, {1, 7, 1, 2048}}, {4, {1000, 1, 1, 2048}}, {4, {1, 7, 1, 1000}}, 1, 0}};
-    static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
     fixture *f = *state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int p = 0; p < 4; p++)
@@ -158,17 +138,6 @@ static bool offered(const d9_cudnn_choice *choices, int count, const d9_cudnn_ch
     return false;
 }
 
-/* Lists the choices for a convolution of f32 values, with or without permission to use tf32. */
-static int list_choices(fixture *f, d9_conv_description description, bool tf32, d9_cudnn_choice *choices) {
-    d9_cudnn_graph graph;
-    int count;
-    description.tf32 = tf32;
-    OK(d9_cudnn_graph_make(&context, &f->h200, &description, &graph));
-    OK(d9_cudnn_choices(&context, &f->h200, &graph, choices, CHOICES, &count));
-    d9_cudnn_graph_free(&graph);
-    return count;
-}
-
 /* For each pass of each convolution, tf32 must add engines, the first of which can be planned, and must not remove
  * any. */
 TEST(tf32_adds_tensor_cores) {
@@ -181,15 +150,14 @@ TEST(tf32_adds_tensor_cores) {
     OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
     const d9_extent extent = program_extent(config, 1024, 32);
     program_make(&context, config, &extent, "tf32", false, &program);
-    for (d9_node_id n = 0; n < program.train.node_count; n++) {
-        const d9_node *node = &program.train.nodes[n];
-        const d9_site site = {.program = &program, .graph = &program.train, .nodes = {node}, .node_count = 1};
-        if (!is_conv(node)) continue;
-        const d9_conv_geometry g = d9_conv_geometry_of(&site);
-        const d9_conv_description description = d9_conv_describe(&g);
+    d9_conv_description description;
+    const d9_node *node;
+    for (d9_node_id n = 0; (node = test_next_conv(&program, &program.train, &n, &description));) {
         assert_true(description.tf32);
-        const int few = list_choices(f, description, false, exact),
-                  many = list_choices(f, description, true, f->choices);
+        d9_cudnn_graph graph, graph_f32;
+        const int many = list_choices(f, &description, &graph, f->choices);
+        description.tf32 = false;
+        const int few = list_choices(f, &description, &graph_f32, exact);
         for (int i = 0; i < few; i++)
             if (!offered(f->choices, many, &exact[i])) fail_msg("%s: tf32 lacks a choice of f32", node->role);
         int added = 0, first = -1;
@@ -198,8 +166,9 @@ TEST(tf32_adds_tensor_cores) {
             if (added++ == 0) first = i;
         }
         if (added == 0) fail_msg("%s of %s: tf32 adds nothing", d9_op_name(node->op), node->role);
-        check_plan(f, &description, &f->choices[first]);
-        seen[g.pass]++;
+        check_plan(f, &graph, &f->choices[first], node->role);
+        d9_cudnn_graph_free(&graph), d9_cudnn_graph_free(&graph_f32);
+        seen[description.pass]++;
     }
     for (int p = 0; p < PASSES; p++) assert_true(seen[p] >= 7);
     d9_program_free(&context, &program), d9_config_free(&context, config);
@@ -232,9 +201,8 @@ typedef struct tally {
 /* Choices must be sorted: with tensor cores, without, with strict NaNs. */
 static void check_order(fixture *f, const d9_conv_description *description, const char *what, tally *seen) {
     d9_cudnn_graph graph;
-    int count, last = 0;
-    OK(d9_cudnn_graph_make(&context, &f->h200, description, &graph));
-    OK(d9_cudnn_choices(&context, &f->h200, &graph, f->choices, CHOICES, &count));
+    int last = 0;
+    const int count = list_choices(f, description, &graph, f->choices);
     for (int i = 0; i < count; i++) {
         const int64_t engine = f->choices[i].engine;
         const bool strict = has_note(f, &graph, engine, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP);
@@ -250,7 +218,7 @@ static void check_order(fixture *f, const d9_conv_description *description, cons
 }
 
 TEST(the_likeliest_choices_come_first) {
-    static const char *const precisions[] = {"fp16", "tf32"};
+    static const char *const with_tensor_cores[] = {"fp16", "tf32"};
     fixture *f = *state;
     d9_config *config;
     OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
@@ -258,17 +226,13 @@ TEST(the_likeliest_choices_come_first) {
     for (int p = 0; p < 2; p++) {
         d9_program program;
         tally seen = {0};
-        program_make(&context, config, &extent, precisions[p], false, &program);
-        for (d9_node_id n = 0; n < program.train.node_count; n++) {
-            const d9_node *node = &program.train.nodes[n];
-            const d9_site site = {.program = &program, .graph = &program.train, .nodes = {node}, .node_count = 1};
-            if (!is_conv(node)) continue;
-            const d9_conv_geometry g = d9_conv_geometry_of(&site);
-            const d9_conv_description description = d9_conv_describe(&g);
+        program_make(&context, config, &extent, with_tensor_cores[p], false, &program);
+        d9_conv_description description;
+        const d9_node *node;
+        for (d9_node_id n = 0; (node = test_next_conv(&program, &program.train, &n, &description));)
             check_order(f, &description, node->role, &seen);
-        }
-        print_message("%s: %d choices, %d without tensor cores, %d with strict NaNs\n", precisions[p], seen.choices,
-                      seen.plain, seen.strict);
+        print_message("%s: %d choices, %d without tensor cores, %d with strict NaNs\n", with_tensor_cores[p],
+                      seen.choices, seen.plain, seen.strict);
         assert_true(seen.plain > 0 && seen.strict > 0 && seen.choices > seen.plain + seen.strict);
         d9_program_free(&context, &program);
     }
@@ -314,14 +278,11 @@ TEST(properties_that_are_none_are_refused) {
     assert_null(properties), d9_context_clear(&context);
 }
 
-extern void __lsan_disable(void) __attribute__((weak)); /* only in the sanitized build */
-
 int main(void) {
     static fixture f;
     void *memory;
     const struct CMUnitTest first[] = {cmocka_unit_test(reading_ahead_opens_nothing)};
     d9_context_init(&context);
-    if (__lsan_disable) __lsan_disable(); /* cuDNN's memory cannot be traced after it unloads its libraries */
     if (cmocka_run_group_tests_name("cuda_backend_cudnn_files", first, NULL, NULL)) return 1;
     if (cudnnGetVersion() < 91100) return skipped("cudnn", "its library knows no device properties; that of 9.11 does");
     test_keep_compiler();

@@ -4,6 +4,7 @@
 #define D9_TESTS_CUDA_DEVICELESS_H
 
 #include "backends/cuda/cudnn.h"
+#include "tests/support/test.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -42,6 +43,27 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
     *target = (d9_cudnn_target){0};
     return d9_cudnn_properties(context, json, &target->properties);
 }
+
+/* Describes the first convolution from node *n on, and moves *n behind it. NULL: no convolution is left. */
+static inline const d9_node *test_next_conv(const d9_program *program, const d9_graph *graph, d9_node_id *n,
+                                            d9_conv_description *description) {
+    while (*n < graph->node_count) {
+        const d9_node *node = &graph->nodes[(*n)++];
+        if (node->op != D9_OP_CONV && node->op != D9_OP_CONV_BACKWARD_DATA && node->op != D9_OP_CONV_BACKWARD_WEIGHT)
+            continue;
+        const d9_site site = {.program = program, .graph = graph, .nodes = {node}, .node_count = 1};
+        const d9_conv_geometry g = d9_conv_geometry_of(&site);
+        assert_true(d9_conv_types_fit(&site, &g));
+        *description = d9_conv_describe(&g);
+        return node;
+    }
+    return NULL;
+}
+
+/* Disables leak detection: cuDNN opens and closes libraries that do not free their memory (72 KiB per graph with 9.19),
+ * which cannot be traced afterwards. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return 1; }
 
 /* Opens NVRTC, so that it stays open. cuDNN 9.19 otherwise opens and closes it for every list of choices: 9 ms each,
  * nine tenths of these tests' time. */

@@ -12,16 +12,15 @@
 
 #define D9_FAKE_DEVICE "CUDA model"
 
-enum { D9_FAKE_WAYS = 7 }; /* number of choices per convolution: see fake_cudnn.c */
+enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
     int64_t calls; /* of the runtime */
-    int64_t allocations, frees, writes, reads, memsets;
+    int64_t allocations, frees, writes, reads;
     int64_t waits; /* waits with queued work other than copies to the host */
     int64_t captures, instantiations, replays;
-    int64_t kernels;                       /* launched */
     int64_t convolutions, plans, surveyed; /* launched; built; requests for lists of choices */
-    int64_t runs[D9_FAKE_WAYS + 1];        /* convolutions by choice */
+    int64_t runs[D9_FAKE_CHOICES + 1];     /* convolutions by choice */
     int64_t on_zeros;                      /* inputs of convolutions that were all zero */
     int64_t read_ahead;                    /* finished calls of d9_cudnn_read_ahead */
     int64_t illegal;                       /* calls that are illegal during capture */
@@ -34,7 +33,7 @@ typedef struct d9_fake {
     /* settings, changed by tests */
     int64_t memory_bytes;
     int64_t held_bytes; /* of these, used by other processes */
-    int ways;           /* choices offered per convolution: D9_FAKE_WAYS, or only the first ones */
+    int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
     int64_t fail_at;    /* number of the call that fails, from 1; 0: none */
     int fail_with;      /* its cudaError_t */
     int devices, major, minor;

@@ -22,14 +22,14 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct way { /* a choice; its engine is its index in `ways` */
+typedef struct fake_choice { /* its engine is its index in `fake_choices` */
     int64_t workspace_bytes;
     double seconds;
-} way;
-static const way ways[] = {
+} fake_choice;
+static const fake_choice fake_choices[] = {
     {0}, {512 << 10, 50e-6}, {0}, {1 << 20, 20e-6}, {768 << 10, 1e-6}, {1 << 30, 5e-6}, {6 << 20, 30e-6}, {0, 90e-6}};
-enum { WAYS = sizeof ways / sizeof *ways - 1, REFUSED = 2, FAILING = 4 };
-_Static_assert(WAYS == (int)D9_FAKE_WAYS, "they are counted there");
+enum { CHOICES = sizeof fake_choices / sizeof *fake_choices - 1, REFUSED = 2, FAILING = 4 };
+_Static_assert(CHOICES == (int)D9_FAKE_CHOICES, "they are counted there");
 
 struct cudnnContext {
     cudaStream_t stream;
@@ -104,7 +104,7 @@ bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice) {
 d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                            d9_cudnn_choice *choices, int capacity, int *count) {
     (void)context, (void)target, (void)graph;
-    for (*count = 0; *count < d9_fake_get()->ways && *count < capacity; ++*count)
+    for (*count = 0; *count < d9_fake_get()->choices && *count < capacity; ++*count)
         choices[*count] = (d9_cudnn_choice){.engine = *count + 1};
     d9_fake_get()->counts.surveyed++;
     return D9_OK;
@@ -114,11 +114,11 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
                              const d9_cudnn_choice *choice, d9_cudnn_plan *plan, bool *built) {
     (void)context, (void)target, (void)graph;
     *plan = (d9_cudnn_plan){0};
-    *built = choice->engine > 0 && choice->engine <= WAYS && choice->engine != REFUSED;
+    *built = choice->engine > 0 && choice->engine <= CHOICES && choice->engine != REFUSED;
     if (!*built) return D9_OK;
     plan->plan = make();
     memcpy(plan->plan, &(char){(char)choice->engine}, 1);
-    plan->workspace_bytes = ways[choice->engine].workspace_bytes;
+    plan->workspace_bytes = fake_choices[choice->engine].workspace_bytes;
     d9_fake_get()->counts.plans++;
     return D9_OK;
 }
@@ -242,12 +242,12 @@ static bool aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_ARGUME
 d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn_graph *graph, d9_cudnn_plan *plan,
                        void *const data[D9_CONV_ARGUMENTS], void *workspace) {
     const char engine = *(const char *)plan->plan;
-    const way *way = &ways[(int)engine];
+    const fake_choice *choice = &fake_choices[(int)engine];
     work job = {.description = graph->description,
                 .workspace = workspace,
-                .workspace_bytes = way->workspace_bytes,
+                .workspace_bytes = choice->workspace_bytes,
                 .engine = engine,
-                .seconds = way->seconds};
+                .seconds = choice->seconds};
     memcpy(job.data, data, sizeof job.data);
     if (engine == FAILING) {
         cudaFree(&job); /* leaves a pending error, as a launch with an invalid grid does */

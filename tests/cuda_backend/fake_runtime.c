@@ -36,7 +36,7 @@ static void reset(void);
 #define FRESH                                                                                                          \
     {                                                                                                                  \
         .memory_bytes = 512 << 20, .devices = 1, .major = 9, .driver_version = 13000, .runtime_version = 13000,        \
-        .ways = D9_FAKE_WAYS, .forbid = d9_model_forbid, .reset = reset                                                \
+        .choices = D9_FAKE_CHOICES, .forbid = d9_model_forbid, .reset = reset                                          \
     }
 static const d9_fake fresh = FRESH;
 static d9_fake fake = FRESH;
@@ -130,12 +130,10 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 /* Runs the queued work; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
-    const size_t before = d9_model_launches();
     if (d9_model_list_size(the_stream.pending) == 0) return error;
     fake.counts.waits += d9_model_list_size(the_stream.pending) > the_stream.reads;
     the_stream.reads = 0;
     if (error == cudaSuccess) error = (cudaError_t)d9_model_list_run(the_stream.pending);
-    fake.counts.kernels += (int64_t)(d9_model_launches() - before);
     d9_model_list_clear(the_stream.pending);
     sticky = error;
     return answer(error);
@@ -211,7 +209,6 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     const move m = {to, NULL, bytes, value};
     BEGIN(begin);
     if (!block_of(to, bytes)) return answer(cudaErrorInvalidValue);
-    fake.counts.memsets++;
     return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
 }
 

@@ -5,8 +5,6 @@
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
 
-static d9_fake *fake;
-
 /* Three CUDA graphs are captured: a training step with and without the average's update, and an evaluation step. After
  * that each step is one graph launch. */
 static void check_recordings(const watch *w) {
@@ -22,8 +20,7 @@ static void check_recordings(const watch *w) {
 TEST(nobody_waits_within_an_epoch) {
     static watch w;
     int waited = 0;
-    fake->reset();
-    watch_run("fp16", "off", &w);
+    watch_run_afresh("fp16", "off", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     for (int64_t s = 2; s <= RUN_STEPS; s++) {
         const d9_fake_counts *before = &w.after[s - 1], *after = &w.after[s];
@@ -96,17 +93,22 @@ TEST(hard_images_are_chosen) {
     watch_nothing_left();
 }
 
+static const d9_backend *open_device(d9_device **device) {
+    const d9_backend *backend;
+    OK(d9_backend_find(&context, "cuda", &backend));
+    OK(backend->open(&context, &(d9_backend_options){.threads = 1}, device));
+    return backend;
+}
+
 TEST(the_order_is_the_host_s) {
     enum { SAMPLES = 1000, HEAD = 960 };
     static int32_t want[SAMPLES], got[HEAD];
     static d9_program program;
-    const d9_backend *backend;
     d9_device *device;
     fake->reset();
     program.extent.train_images = SAMPLES;
     program.buffer_bytes[D9_BUFFER_ORDER] = sizeof got;
-    OK(d9_backend_find(&context, "cuda", &backend));
-    OK(backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+    const d9_backend *backend = open_device(&device);
     OK(backend->allocate(&context, device, &program));
     for (int64_t epoch = 0; epoch < 3; epoch++) {
         OK(backend->order(&context, device, 11, epoch, SAMPLES));
@@ -177,8 +179,7 @@ TEST(what_is_missing_is_named) {
 TEST(every_call_may_fail) {
     static watch w;
     int64_t calls, failed = 0, tried = 0;
-    fake->reset();
-    watch_run("fp16", "off", &w);
+    watch_run_afresh("fp16", "off", &w);
     calls = fake->counts.calls;
     assert_true(calls > 100);
     for (int64_t n = 1; n <= calls; n += n < 40 ? 1 : 109) {
@@ -219,8 +220,7 @@ TEST(short_memory_is_refused_in_figures) {
     static const int64_t less[] = {256, 4096, 5000, 8192, 100000, 300000, 520000, 540000};
     enum { LESS = sizeof less / sizeof *less };
     int refused = 0;
-    fake->reset();
-    watch_run("fp16", "off", &w);
+    watch_run_afresh("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
     for (int part = 1; part < 7; part++) assert_true(is_refused(enough * part / 28)); /* no choice helps here */
     for (int i = 0; i < LESS; i++) refused += is_refused(enough - less[i]);
@@ -244,17 +244,13 @@ TEST(precisions_follow_the_device) {
                  {9, 0, "sm_90", " f32 tf32 bf16 fp16", D9_PRECISION_BF16},
                  {12, 0, "sm_120", " f32 tf32 bf16 fp16", D9_PRECISION_BF16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        d9_context context;
-        const d9_backend *backend;
         const d9_precision *precision;
         d9_device *device;
         d9_device_info info;
         fake->reset();
         fake->major = cases[i].major;
         fake->minor = cases[i].minor;
-        d9_context_init(&context);
-        OK(d9_backend_find(&context, "cuda", &backend));
-        OK(backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+        const d9_backend *backend = open_device(&device);
         backend->describe(device, &info);
         backend->close(&context, device);
         assert_string_equal(info.isa, cases[i].isa);
@@ -263,7 +259,7 @@ TEST(precisions_follow_the_device) {
         OK(d9_backend_precision(&context, backend, &info, "auto", &precision));
         assert_int_equal(d9_backend_precision(&context, backend, &info, "f64", &precision), D9_DEVICE);
         assert_words(context.message, "f64 cuda " D9_FAKE_DEVICE);
-        assert_words(context.message, cases[i].has);
+        assert_words(context.message, cases[i].has), d9_context_clear(&context);
         watch_nothing_left();
     }
 }
@@ -275,19 +271,17 @@ enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* MANY exceeds the ring buffer
 TEST(writes_are_taken_at_once) {
     static int32_t source[MANY], got[MANY];
     static d9_program program;
-    const d9_backend *backend;
     d9_device *device;
     fake->reset();
     program.buffer_bytes[D9_BUFFER_STATE] = SMALL * FEW * sizeof *source;
     program.buffer_bytes[D9_BUFFER_GRADIENT] = sizeof source;
-    OK(d9_backend_find(&context, "cuda", &backend));
-    OK(backend->open(&context, &(d9_backend_options){.threads = 1}, &device));
+    const d9_backend *backend = open_device(&device);
     OK(backend->allocate(&context, device, &program));
     const int64_t waits = fake->counts.waits;
     for (int32_t w = 0; w < SMALL; w++) {
         for (int32_t i = 0; i < FEW; i++) source[i] = w * FEW + i;
         OK(backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
-                                       FEW * sizeof *source));
+                          FEW * sizeof *source));
         if (w == 6) assert_int_equal(fake->counts.waits, waits); /* the first do not wait */
     }
     for (int32_t i = 0; i < MANY; i++) source[i] = 3 * i;
@@ -310,13 +304,4 @@ TEST(libraries_are_read_ahead) {
     fake->reset();
     fake->devices = 0;
     assert_ints(d9_backend_describe(&context, "cuda", 1, &info), D9_DEVICE, fake->counts.read_ahead, 1);
-}
-
-int main(void) {
-    fake = fake_find();
-    if (!fake) {
-        print_error("the module beside this program is not the fake\n");
-        return 1;
-    }
-    return test_run(NULL);
 }

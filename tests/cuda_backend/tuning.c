@@ -6,30 +6,25 @@
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
 
-static d9_fake *fake;
-
-static void set_cache(const char *folder) {
+/* Resets the fake and sets an empty cache of choices; returns its path. */
+static const char *fresh_cache(void) {
+    static char folder[RUN_PATH_BYTES];
+    run_folder_make(folder);
     if (setenv("XDG_CACHE_HOME", folder, 1) != 0) fail_msg("no environment");
-}
-
-static void cache_path(const char *folder, char path[RUN_PATH_BYTES]) {
-    snprintf(path, RUN_PATH_BYTES, "%.400s/dawn9/cuda-choices.tsv", folder);
+    fake->reset();
+    return run_path(folder, "dawn9/cuda-choices.tsv");
 }
 
 /* e3 is the fastest choice that can be built and run within the memory limit; workspaces of other choices are freed. */
 TEST(tuning_takes_the_fastest) {
     static watch off, on;
-    char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
-    set_cache(folder);
-    fake->reset();
+    const char *path = fresh_cache();
     watch_run("fp16", "off", &off);
     OK(off.status);
     const int convolutions = watch_count(off.plan, "e1");
     assert_true(convolutions >= 20);
-    assert_false(run_has(folder, "dawn9")); /* nothing was timed, so nothing is cached */
-    fake->reset();
-    watch_run("fp16", "on", &on);
+    assert_int_equal(access(path, F_OK), -1); /* nothing was timed, so nothing is cached */
+    watch_run_afresh("fp16", "on", &on);
     if (on.status != D9_OK) fail_msg("%s", on.message);
     assert_int_equal(watch_count(on.plan, "e3"), convolutions);
     const int64_t more = on.after[RUN_STEPS].used_bytes - off.after[RUN_STEPS].used_bytes;
@@ -37,49 +32,27 @@ TEST(tuning_takes_the_fastest) {
     watch_nothing_left();
 }
 
-static void write_text(const char *path, const char *text) {
-    d9_context context;
-    d9_context_init(&context);
-    OK(d9_file_write(&context, path, text, strlen(text)));
-}
-
-/* Sets an empty cache and resets the fake. */
-static void own_cache(char folder[RUN_PATH_BYTES], char path[RUN_PATH_BYTES]) {
-    run_folder_make(folder);
-    set_cache(folder);
-    cache_path(folder, path);
-    fake->reset();
-}
-
 TEST(what_was_chosen_is_remembered) {
     static watch w;
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
-    own_cache(folder, path);
+    const char *path = fresh_cache();
     watch_run("fp16", "auto", &w);
     const int64_t asked = fake->counts.surveyed;
     assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes are timed once */
-    fake->reset();
-    watch_run("fp16", "auto", &w);
+    watch_run_afresh("fp16", "auto", &w);
     assert_int_equal(fake->counts.surveyed, 0);
     assert_true(watch_count(w.plan, "e3") > asked);
-    fake->reset();
-    watch_run("bf16", "auto", &w); /* another type is timed separately */
+    watch_run_afresh("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.surveyed, asked);
-    fake->reset();
-    watch_run("f32", "auto", &w);
-    fake->reset();
-    watch_run("tf32", "auto", &w); /* so is permission to round */
+    watch_run_afresh("f32", "auto", &w);
+    watch_run_afresh("tf32", "auto", &w); /* so is permission to round */
     assert_int_equal(fake->counts.surveyed, asked);
-    fake->reset();
-    watch_run("fp16", "on", &w); /* timed again, once per shape */
+    watch_run_afresh("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.surveyed, asked);
-    write_text(path, "dawn9 choices 1\nhalf a line\n");
-    fake->reset();
-    watch_run("fp16", "auto", &w);
+    OK(d9_file_write(&context, path, "dawn9 choices 1\nhalf a line\n", 28));
+    watch_run_afresh("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
     assert_int_equal(fake->counts.surveyed, asked);
-    fake->reset();
-    watch_run("fp16", "auto", &w);
+    watch_run_afresh("fp16", "auto", &w);
     assert_string_equal(w.log, "");
     assert_int_equal(fake->counts.surveyed, 0);
     watch_nothing_left();
@@ -108,17 +81,10 @@ static void close_ground(ground *g) {
     d9_session_close(&g->session), d9_config_free(&g->context, g->config), watch_nothing_left();
 }
 
-static void fresh_cache(void) {
-    char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
-    set_cache(folder);
-}
-
 /* A choice that takes twice as long as the best so far gets a warm-up and one run; the others 24 more. */
 TEST(slow_choices_are_dropped) {
     static ground g;
     fresh_cache();
-    fake->reset();
     open_ground(&g, "fp16", "on", false);
     const d9_fake_counts *c = &fake->counts;
     assert_true(c->surveyed >= 10);
@@ -133,7 +99,6 @@ TEST(nothing_is_timed_on_zeros) {
     static ground g;
     for (int p = 0; p < 2; p++) {
         fresh_cache();
-        fake->reset();
         open_ground(&g, precisions[p], "auto", false);
         assert_true(fake->counts.convolutions > 1000);
         assert_int_equal(fake->counts.on_zeros, 0);
@@ -147,7 +112,6 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
     static const char *const tune[] = {"off", "on"};
     for (int i = 0; i < 2; i++) {
         fresh_cache();
-        fake->reset();
         fake->forbid("norm_resident", 912); /* cudaErrorInvalidClusterSize */
         watch_run("fp16", tune[i], &w[i]);
         if (w[i].status != D9_OK) fail_msg("tune %s: %s", tune[i], w[i].message);
@@ -162,12 +126,11 @@ TEST(a_norm_that_cannot_be_launched_takes_two_passes) {
 
 /* Replaces the choice of every norm in the cache; returns their number. */
 static int replace_norms(const char *path, const char *choice) {
-    d9_context context;
     uint8_t *bytes;
     size_t size;
     d9_text text;
     int count = 0;
-    d9_context_init(&context), d9_text_init(&context, &text);
+    d9_text_init(&context, &text);
     OK(d9_file_read(&context, path, &bytes, &size));
     for (const char *line = (const char *)bytes, *end; line < (const char *)bytes + size; line = end + 1) {
         end = strchr(line, '\n');
@@ -186,8 +149,7 @@ enum { NORMS = 7 }; /* forward and backward, with and without a pool and an addi
 
 TEST(the_choice_of_a_norm_is_remembered) {
     static watch first, w;
-    char folder[RUN_PATH_BYTES], path[RUN_PATH_BYTES];
-    own_cache(folder, path);
+    const char *path = fresh_cache();
     watch_run("fp16", "auto", &first);
     assert_non_null(strstr(first.plan, "one pass, "));
     assert_int_equal(replace_norms(path, "two passes"), NORMS);
@@ -208,25 +170,21 @@ static void assert_banned(const watch *w, const char *choice) {
 TEST(what_does_not_repeat_is_banned) {
     static watch w;
     fresh_cache();
-    fake->reset();
     fake->unsteady = 3;
     watch_run("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_banned(&w, "e3");
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
-    fake->reset();
-    watch_run("fp16", "auto", &w);
+    watch_run_afresh("fp16", "auto", &w);
     assert_int_equal(fake->counts.surveyed, 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
-    fake->reset();
-    watch_run("fp16", "on", &w); /* not asked again for shapes just timed */
+    watch_run_afresh("fp16", "on", &w); /* not asked again for shapes just timed */
     assert_true(fake->counts.surveyed > 0);
     assert_int_equal(fake->counts.runs[3], 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
-    fake->reset();
-    watch_run("bf16", "auto", &w); /* nothing is known for another type */
+    watch_run_afresh("bf16", "auto", &w); /* nothing is known for another type */
     assert_true(watch_count(w.plan, "e3") >= 20);
     watch_nothing_left();
 }
@@ -236,7 +194,6 @@ TEST(verify_bans_what_was_chosen_before) {
     static watch w;
     static ground g;
     fresh_cache();
-    fake->reset();
     watch_run("fp16", "auto", &w);
     fake->unsteady = 3;
     watch_run("fp16", "auto", &w);
@@ -260,8 +217,7 @@ TEST(verify_bans_what_was_chosen_before) {
 /* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */
 static void leave_room(int64_t more) {
     static watch w;
-    fake->reset();
-    watch_run("fp16", "off", &w);
+    watch_run_afresh("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
     fake->reset();
     fake->held_bytes = fake->memory_bytes - enough - more;
@@ -277,8 +233,7 @@ TEST(a_choice_made_for_want_of_room_is_not_kept) {
     assert_true(watch_count(w.plan, "e1") >= 20);
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(fake->counts.runs[7] > 0); /* the choices were timed */
-    fake->reset();
-    watch_run("fp16", "auto", &w);
+    watch_run_afresh("fp16", "auto", &w);
     assert_true(watch_count(w.plan, "e3") >= 20);
     watch_nothing_left();
 }
@@ -289,13 +244,12 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     d9_session session;
     fresh_cache();
     leave_room(-1000); /* e1 needs 512 KiB */
-    fake->ways = 6;
+    fake->choices = 6;
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, "GiB");
     watch_nothing_left();
-    fake->reset();
-    watch_run("fp16", "auto", &w);
+    watch_run_afresh("fp16", "auto", &w);
     leave_room(384 << 10);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
@@ -312,7 +266,6 @@ static int64_t train_planning_at(int64_t planned, float kept[BUFFERS][KEPT]) {
     static const d9_buffer buffers[BUFFERS] = {D9_BUFFER_STATE, D9_BUFFER_ACCUMULATORS, D9_BUFFER_ACCUMULATORS + 1};
     d9_plan *plan = NULL;
     fresh_cache();
-    fake->reset();
     open_ground(&g, "f32", "off", false); /* so that no shape is cached */
     test_ok(&g.context, d9_session_initialize(&g.session));
     g.session.device->options.tune = D9_TUNE_ON;
@@ -343,13 +296,4 @@ TEST(a_later_plan_moves_the_scratch_and_nothing_else) {
         assert_true(kept[0][b][0] != 0);
         assert_memory_equal(kept[0][b], kept[1][b], sizeof kept[0][b]);
     }
-}
-
-int main(void) {
-    fake = fake_find();
-    if (!fake) {
-        print_error("the module beside this program is not the fake\n");
-        return 1;
-    }
-    return test_run(NULL);
 }

@@ -17,8 +17,12 @@ typedef struct watch {
 
 /* A configuration for some epochs of tiny images, evaluated at the end. */
 d9_config *watch_config(d9_context *context, const char *precision, const char *tune);
+/* Set by main, which watch.c has. */
+extern d9_fake *fake;
+
 /* Trains once; fills *w, whose kernel_driver is an input. plan and params_sha256 are empty after a failure. */
 void watch_run(const char *precision, const char *tune, watch *w);
+void watch_run_afresh(const char *precision, const char *tune, watch *w); /* resets the fake first */
 /* Log handler; context->log_user is a watch. */
 void watch_log(void *user, d9_log_level level, const char *line);
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/formulas/rows.h"
 
 typedef struct d9_check {
     int64_t compared, failures;

@@ -1,9 +1,18 @@
-/* The table of checks as an array, and the check that launchers accept counts of 0. */
+/* The table of checks as an array, one run of a check, and the check that launchers accept counts of 0. */
 #include "tests/cuda_model/checks.h"
+#include "tests/cuda_model/model.h"
 
 #define ROW(name) {#name, d9_cuda_check_##name},
 const d9_cuda_check d9_cuda_checks[] = {D9_CUDA_CHECKS(ROW)};
 const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_checks);
+
+d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run) {
+    d9_check check = {.failures = 0};
+    d9_model_test(name);
+    run(&check);
+    d9_check_done(&check);
+    return check;
+}
 
 /* Counts of 0 must return 0 and access no array. */
 void d9_cuda_check_empty(d9_check *check) {

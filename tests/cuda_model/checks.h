@@ -14,16 +14,20 @@
     row(bias) row(bias_backward) row(concat) row(dropout)                                                              \
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
-    row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_settle)          \
+    row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_end_step)        \
     row(draw) row(gather) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
 /* clang-format on */
 
-#define D9_CUDA_CHECK_DECLARE(name) void d9_cuda_check_##name(d9_check *check);
+typedef void d9_cuda_check_function(d9_check *check);
+#define D9_CUDA_CHECK_DECLARE(name) d9_cuda_check_function d9_cuda_check_##name;
 D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)
 #undef D9_CUDA_CHECK_DECLARE
 
-typedef struct d9_cuda_check { const char *name; void (*run)(d9_check *check); } d9_cuda_check;
+typedef struct d9_cuda_check { const char *name; d9_cuda_check_function *run; } d9_cuda_check;
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
+
+/* Runs a check, whose launches count to the test `name`. */
+d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run);
 
 #endif

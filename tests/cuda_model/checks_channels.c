@@ -2,11 +2,6 @@
  * channels that are and are not a multiple of a run, unaligned arrays. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 static const struct {

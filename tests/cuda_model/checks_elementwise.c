@@ -1,10 +1,5 @@
 /* cast, add, scale, fill, copy, activations: whole runs, tails, and unaligned arrays. */
 #include "tests/cuda_model/checks.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 static const int64_t counts[] = {1, 7, 8, 65, 2051}; /* the last: more than a block of runs */
@@ -64,44 +59,36 @@ void d9_cuda_check_copy(d9_check *check) {
     }
 }
 
-static void scale_by(float factor, int64_t count, float *values) {
-    for (int64_t i = 0; i < count; i++) values[i] *= factor;
-}
-
 void d9_cuda_check_act_forward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
             float *values = d9_random(store, count, 5), *expected = d9_floats(count);
-            scale_by(4, count, values);
-            d9_cpu_act_forward(&cpu, d9_plain_in(values), (d9_kernel_act){activation, 0.3f}, count,
-                               d9_plain_out(expected));
-            d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(store, count, shift);
+            for (int64_t k = 0; k < count; k++) values[k] *= 4;
             const d9_kernel_act act = {activation, 0.3f};
+            d9_cpu_act_forward(&cpu, d9_plain_in(values), act, count, d9_plain_out(expected));
+            d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(store, count, shift);
             d9_check_launch(check, "act", d9_cuda_act_forward(NULL, d9_array_in(&x), act, count, d9_array_out(&y)));
             d9_check_array(check, "act", expected, &y, 1e-6);
             d9_check_done(check);
         }
 }
 
+/* In place, and with a separate output and only the reference unaligned. */
 void d9_cuda_check_act_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {
             const float *dy = d9_random(store, count, 6), *reference = d9_random(store, count, 7);
-            float *expected = d9_floats(count);
-            d9_cpu_act_backward(&cpu, d9_plain_in(dy), d9_plain_in(reference), (d9_kernel_act){activation, 0.3f}, count,
-                                d9_plain_out(expected));
-            d9_array g = d9_array_of(store, count, shift, dy), t = d9_array_of(store, count, shift, reference);
             const d9_kernel_act act = {activation, 0.3f};
-            d9_check_launch(check, "act_backward",
-                            d9_cuda_act_backward(NULL, d9_array_in(&g), d9_array_in(&t), act, count, d9_array_out(&t)));
-            d9_check_array(check, "act_backward", expected, &t, 1e-6);
-            /* with a separate output, and only the reference unaligned */
-            d9_array from = d9_array_of(store, count, 0, dy), by = d9_array_of(store, count, shift, reference),
-                     to = d9_array_new(store, count, 0);
-            d9_check_launch(
-                check, "act_backward",
-                d9_cuda_act_backward(NULL, d9_array_in(&from), d9_array_in(&by), act, count, d9_array_out(&to)));
-            d9_check_array(check, "act_backward", expected, &to, 1e-6);
+            float *expected = d9_floats(count);
+            d9_cpu_act_backward(&cpu, d9_plain_in(dy), d9_plain_in(reference), act, count, d9_plain_out(expected));
+            d9_array by = d9_array_of(store, count, shift, reference), to = d9_array_new(store, count, 0);
+            for (int in_place = 0; in_place < 2; in_place++) {
+                d9_array from = d9_array_of(store, count, in_place ? shift : 0, dy), *out = in_place ? &by : &to;
+                d9_check_launch(
+                    check, "act_backward",
+                    d9_cuda_act_backward(NULL, d9_array_in(&from), d9_array_in(&by), act, count, d9_array_out(out)));
+                d9_check_array(check, "act_backward", expected, out, 1e-6);
+            }
             d9_check_done(check);
         }
 }

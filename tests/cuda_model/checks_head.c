@@ -11,82 +11,48 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
     return i % 2 ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
-static double tolerance_of(int i) { return i % 2 ? 1e-6 : 0; }
 
-typedef struct operands {
-    float *a, *b, *expected;
-    d9_array x, y, out;
-} operands;
+typedef enum pass { LINEAR, BACKWARD_DATA, BACKWARD_WEIGHT } pass;
+static const char *const names[] = {"linear", "linear_backward_data", "linear_backward_weight"};
 
-static operands open_operands(d9_kernel_store store, int i, int64_t a, int64_t b, int64_t out,
-                              d9_kernel_store out_store) {
-    operands o;
-    const int shift = i % 3 == 2;
-    o.a = fill(store, a, 31, i);
-    o.b = fill(store, b, 32, i);
-    o.expected = d9_floats(out);
-    o.x = d9_array_of(store, a, shift, o.a);
-    o.y = d9_array_of(store, b, shift, o.b);
-    o.out = d9_array_new(out_store, out, shift);
-    return o;
+static void compute(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, const float *a, const float *b, float *y) {
+    void *scratch = d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
+    const d9_kernel_in left = d9_plain_in(a), right = d9_plain_in(b);
+    const d9_kernel_out out = d9_plain_out(y);
+    if (pass == LINEAR) d9_cpu_linear_forward(cpu, s, left, right, scratch, out);
+    if (pass == BACKWARD_DATA) d9_cpu_linear_backward_data(cpu, s, left, right, scratch, out);
+    if (pass == BACKWARD_WEIGHT) d9_cpu_linear_backward_weight(cpu, s, left, right, scratch, out);
 }
 
-static void close_operands(d9_check *check, const char *what, operands *o, double tolerance) {
-    d9_check_array(check, what, o->expected, &o->out, tolerance);
-    d9_check_done(check);
+static int launch(pass pass, const d9_kernel_linear *s, d9_kernel_in a, d9_kernel_in b, d9_kernel_out y) {
+    if (pass == LINEAR) return d9_cuda_linear_forward(NULL, s, a, b, y);
+    if (pass == BACKWARD_DATA) return d9_cuda_linear_backward_data(NULL, s, a, b, y);
+    return d9_cuda_linear_backward_weight(NULL, s, a, b, y);
 }
 
-static void *scratch_of(const d9_cpu *cpu, const d9_kernel_linear *s) {
-    return d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
-}
-
-void d9_cuda_check_linear_forward(d9_check *check) {
+static void check_pass(d9_check *check, pass pass) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             const d9_kernel_linear *s = &shapes[i];
-            const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
-            operands o = open_operands(store, i, s->samples * s->inputs, s->outputs * s->inputs,
-                                       s->samples * s->outputs, D9_KERNEL_F32);
-            d9_cpu_linear_forward(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s),
-                                  d9_plain_out(o.expected));
-            d9_check_launch(
-                check, "linear",
-                d9_cuda_linear_forward(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
-            close_operands(check, "linear", &o, tolerance_of(i));
+            const int64_t x = s->samples * s->inputs, w = s->outputs * s->inputs, y = s->samples * s->outputs;
+            const int64_t left = pass == LINEAR ? x : y, right = pass == BACKWARD_WEIGHT ? x : w;
+            const int64_t count = pass == LINEAR ? y : pass == BACKWARD_DATA ? x : w;
+            const int shift = i % 3 == 2;
+            const float *a = fill(store, left, 31, i), *b = fill(store, right, 32, i);
+            float *expected = d9_floats(count);
+            d9_array gpu_a = d9_array_of(store, left, shift, a), gpu_b = d9_array_of(store, right, shift, b);
+            d9_array out = d9_array_new(pass == BACKWARD_DATA ? store : D9_KERNEL_F32, count, shift);
+            compute(&cpu, pass, s, a, b, expected);
+            d9_check_launch(check, names[pass],
+                            launch(pass, s, d9_array_in(&gpu_a), d9_array_in(&gpu_b), d9_array_out(&out)));
+            d9_check_array(check, names[pass], expected, &out, i % 2 ? 1e-6 : 0);
+            d9_check_done(check);
         }
 }
 
-void d9_cuda_check_linear_backward_data(d9_check *check) {
-    const d9_cpu cpu = d9_plain_cpu();
-    for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            const d9_kernel_linear *s = &shapes[i];
-            const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
-            operands o =
-                open_operands(store, i, s->samples * s->outputs, s->outputs * s->inputs, s->samples * s->inputs, store);
-            d9_cpu_linear_backward_data(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s),
-                                        d9_plain_out(o.expected));
-            d9_check_launch(
-                check, "linear_backward_data",
-                d9_cuda_linear_backward_data(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y), d9_array_out(&o.out)));
-            close_operands(check, "linear_backward_data", &o, tolerance_of(i));
-        }
-}
-
-void d9_cuda_check_linear_backward_weight(d9_check *check) {
-    const d9_cpu cpu = d9_plain_cpu();
-    for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            const d9_kernel_linear *s = &shapes[i];
-            const d9_kernel_linear shape = {s->samples, s->inputs, s->outputs};
-            operands o = open_operands(store, i, s->samples * s->outputs, s->samples * s->inputs,
-                                       s->outputs * s->inputs, D9_KERNEL_F32);
-            d9_cpu_linear_backward_weight(&cpu, s, d9_plain_in(o.a), d9_plain_in(o.b), scratch_of(&cpu, s),
-                                          d9_plain_out(o.expected));
-            d9_check_launch(check, "linear_backward_weight",
-                            d9_cuda_linear_backward_weight(NULL, &shape, d9_array_in(&o.x), d9_array_in(&o.y),
-                                                           d9_array_out(&o.out)));
-            close_operands(check, "linear_backward_weight", &o, tolerance_of(i));
-        }
-}
+void d9_cuda_check_linear_forward(d9_check *check) { check_pass(check, LINEAR); }
+void d9_cuda_check_linear_backward_data(d9_check *check) { check_pass(check, BACKWARD_DATA); }
+void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, BACKWARD_WEIGHT); }
 
 /* Samples, classes, smoothing, row of losses.def (0: cross-entropy) and share of each case. */
 static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},

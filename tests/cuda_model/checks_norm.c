@@ -1,11 +1,6 @@
 /* Batch norm, compared with the CPU in f32, stage by stage. Values are rounded to the storage type between stages, so
  * fused kernels must give the bits of unfused ones, except for the last unit. */
 #include "tests/cuda_model/checks.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 static const d9_kernel_norm shapes[] = {
@@ -16,7 +11,6 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 /* Both sides of a case of one shape and storage type. */
 typedef struct site {
     d9_cpu cpu;
-    d9_kernel_norm cpu_norm;
     d9_kernel_norm norm;
     d9_kernel_store store;
     int64_t count, channels, statistics; /* N P C, C, G C */
@@ -27,8 +21,7 @@ typedef struct site {
 } site;
 
 static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int shift, float offset) {
-    site s = {.cpu = d9_plain_cpu(), .cpu_norm = *shape, .store = store};
-    s.norm = (d9_kernel_norm){shape->images, shape->pixels, shape->channels, shape->groups};
+    site s = {.cpu = d9_plain_cpu(), .norm = *shape, .store = store};
     s.count = shape->images * shape->pixels * shape->channels;
     s.channels = shape->channels;
     s.statistics = shape->groups * shape->channels;
@@ -61,40 +54,41 @@ static d9_kernel_norm_state gpu_state(const site *s) {
         1e-5,     0.1};
 }
 
-/* norm(x) on the CPU, not rounded yet. */
-static float *normalise(site *s) {
+/* norm(x) on the CPU, not rounded yet, in training or in evaluation. */
+static float *normalise(site *s, bool evaluates) {
     float *y = d9_floats(s->count);
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = cpu_state(s);
-    d9_cpu_norm_forward(&s->cpu, &s->cpu_norm, d9_plain_in(s->x), &state, &none, s->cpu_scratch, d9_plain_out(y));
+    (evaluates ? d9_cpu_norm_eval : d9_cpu_norm_forward)(&s->cpu, &s->norm, d9_plain_in(s->x), &state, &none,
+                                                         s->cpu_scratch, d9_plain_out(y));
     return y;
 }
 
-static void check_statistics(d9_check *check, site *s) {
-    d9_check_array(check, "mean", s->mean, &s->gpu_mean, 1e-6);
-    d9_check_array(check, "inv_std", s->inv_std, &s->gpu_inv_std, 2e-6);
-    d9_check_array(check, "running_mean", s->running[0], &s->gpu_running[0], 1e-6);
-    d9_check_array(check, "running_var", s->running[1], &s->gpu_running[1], 1e-6);
-}
-
-static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift,
-                          float offset) {
-    site s = open_site(shape, store, shift, offset);
-    float *expected = normalise(&s);
+/* norm(x) on the model, without activation and addition. */
+static void launch(d9_check *check, const site *s, const d9_array *y) {
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
-    const d9_kernel_norm_state state = gpu_state(&s);
-    d9_array y = d9_array_new(store, s.count, shift);
+    const d9_kernel_norm_state state = gpu_state(s);
     d9_check_launch(
         check, "norm_forward",
-        d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &none, s.scratch.data, d9_array_out(&y)));
-    check_statistics(check, &s);
+        d9_cuda_norm_forward(NULL, &s->norm, d9_array_in(&s->gpu_x), &state, &none, s->scratch.data, d9_array_out(y)));
+}
+
+static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift) {
+    site s = open_site(shape, store, shift, 0);
+    float *expected = normalise(&s, false);
+    d9_array y = d9_array_new(store, s.count, shift);
+    launch(check, &s, &y);
+    d9_check_array(check, "mean", s.mean, &s.gpu_mean, 1e-6);
+    d9_check_array(check, "inv_std", s.inv_std, &s.gpu_inv_std, 2e-6);
+    d9_check_array(check, "running_mean", s.running[0], &s.gpu_running[0], 1e-6);
+    d9_check_array(check, "running_var", s.running[1], &s.gpu_running[1], 1e-6);
     d9_check_array(check, "norm_forward", expected, &y, 2e-6);
     d9_check_done(check);
 }
 
 void d9_cuda_check_norm_forward(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) check_forward(check, &shapes[i], store, shift, 0);
+            for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) check_forward(check, &shapes[i], store, shift);
         }
 }
 
@@ -102,13 +96,8 @@ void d9_cuda_check_norm_forward(d9_check *check) {
 void d9_cuda_check_norm_shifted(d9_check *check) {
     const d9_kernel_norm shape = {4, 100, 8, 2};
     site s = open_site(&shape, D9_KERNEL_F32, 0, 600);
-    normalise(&s);
-    const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
-    const d9_kernel_norm_state state = gpu_state(&s);
     d9_array y = d9_array_new(D9_KERNEL_F32, s.count, 0);
-    d9_check_launch(
-        check, "norm_shifted",
-        d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &none, s.scratch.data, d9_array_out(&y)));
+    launch(check, &s, &y);
     for (int64_t g = 0; g < shape.groups; g++)
         for (int64_t c = 0; c < shape.channels; c++) { /* the variance in double, in two passes */
             double mean = 0, spread = 0;
@@ -147,29 +136,35 @@ static void stage(const site *s, int activation, const float *addend, bool adds_
     activate(s, activation, y, last);
 }
 
+/* One rounding unit of a stage may become several of the next: two at the largest magnitude. */
+static double tolerance_of(d9_kernel_store store) {
+    return store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
+}
+
 typedef struct epilogue_case {
     int activation;
-    bool keeps_y, adds_first;
+    bool keeps_y, adds_first, evaluates;
 } epilogue_case;
 
 static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store,
                            const epilogue_case *how) {
+    const char *name = how->evaluates ? "norm_eval" : "norm_epilogue";
     site s = open_site(shape, store, 0, 0);
-    float *expected = normalise(&s), *sum = d9_floats(s.count);
+    float *expected = normalise(&s, how->evaluates), *sum = d9_floats(s.count);
     const float *addend = d9_random(store, s.count, 16);
     stage(&s, how->activation, addend, how->adds_first, expected, sum);
     d9_array y = d9_array_new(store, s.count, 0), b = d9_array_of(store, s.count, 0, addend);
     d9_array out = d9_array_new(store, s.count, 0);
     const d9_kernel_epilogue epilogue = {{how->activation, 0.3f}, d9_array_in(&b), how->adds_first, d9_array_out(&out)};
-    const d9_kernel_norm_state state = gpu_state(&s);
+    d9_kernel_norm_state state = gpu_state(&s);
+    if (how->evaluates) state.mean = state.inv_std = NULL;
     const d9_kernel_out kept = {how->keeps_y ? y.data : NULL, store};
-    d9_check_launch(
-        check, "norm_epilogue",
-        d9_cuda_norm_forward(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
-    /* one rounding unit of a stage may become several of the next: two at the largest magnitude */
-    const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
-    if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance);
-    d9_check_array(check, "norm_epilogue last", sum, &out, tolerance);
+    d9_check_launch(check, name,
+                    (how->evaluates ? d9_cuda_norm_eval : d9_cuda_norm_forward)(
+                        NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, kept));
+    if (how->keeps_y) d9_check_array(check, "norm_epilogue y", expected, &y, tolerance_of(store));
+    d9_check_array(check, name, sum, &out, tolerance_of(store));
+    if (how->evaluates) d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
     d9_check_done(check);
 }
 
@@ -177,32 +172,13 @@ void d9_cuda_check_norm_epilogue(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 check_epilogue(check, &shapes[i], store,
-                               &(epilogue_case){activation, (activation & 1) == 0, ((activation + i) & 1) == 0});
+                               &(epilogue_case){activation, (activation & 1) == 0, ((activation + i) & 1) == 0, false});
         }
 }
 
 void d9_cuda_check_norm_eval(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
-            site s = open_site(&shapes[i], store, 0, 0);
-            float *expected = d9_floats(s.count), *sum = d9_floats(s.count);
-            const float *addend = d9_random(store, s.count, 17);
-            const d9_kernel_epilogue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
-            const d9_kernel_norm_state on_cpu = cpu_state(&s);
-            d9_cpu_norm_eval(&s.cpu, &s.cpu_norm, d9_plain_in(s.x), &on_cpu, &cpu_none, s.cpu_scratch,
-                             d9_plain_out(expected));
-            stage(&s, D9_ACT_CELU, addend, i & 1, expected, sum);
-            d9_array b = d9_array_of(store, s.count, 0, addend), out = d9_array_new(store, s.count, 0);
-            const d9_kernel_epilogue epilogue = {{D9_ACT_CELU, 0.3f}, d9_array_in(&b), i & 1, d9_array_out(&out)};
-            d9_kernel_norm_state state = gpu_state(&s);
-            state.mean = state.inv_std = NULL;
-            const d9_kernel_out dropped = {NULL, store};
-            d9_check_launch(
-                check, "norm_eval",
-                d9_cuda_norm_eval(NULL, &s.norm, d9_array_in(&s.gpu_x), &state, &epilogue, s.scratch.data, dropped));
-            const double tolerance = store == D9_KERNEL_F32 ? 4e-6 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
-            d9_check_array(check, "norm_eval", sum, &out, tolerance);
-            d9_check_array(check, "norm_eval running_mean", s.running[0], &s.gpu_running[0], 0);
-            d9_check_done(check);
+            check_epilogue(check, &shapes[i], store, &(epilogue_case){D9_ACT_CELU, false, i & 1, true});
         }
 }
 
@@ -215,7 +191,7 @@ typedef struct backward_case {
 
 static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
     site s = open_site(shape, how->store, how->shift, 0);
-    normalise(&s); /* computes mean and inv_std */
+    normalise(&s, false); /* computes mean and inv_std */
     float *dy = d9_random(how->store, s.count, 18), *dz = d9_floats(s.count);
     const float *reference = d9_random(how->store, s.count, 19);
     float *dx = d9_floats(s.count), *dscale = d9_floats(s.channels);
@@ -227,7 +203,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     d9_store_round(how->store, s.count, dz);
     const d9_cpu_prologue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_gradients wanted = {d9_plain_out(dx), dscale, dbias};
-    d9_cpu_norm_backward(&s.cpu, &s.cpu_norm, d9_plain_in(dz), &cpu_none, d9_plain_in(s.x), s.mean, s.inv_std, s.scale,
+    d9_cpu_norm_backward(&s.cpu, &s.norm, d9_plain_in(dz), &cpu_none, d9_plain_in(s.x), s.mean, s.inv_std, s.scale,
                          s.cpu_scratch, &wanted);
     d9_array g = d9_array_of(how->store, s.count, how->shift, dy),
              t = d9_array_of(how->store, s.count, how->shift, reference);

@@ -56,37 +56,6 @@ static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int shif
     return shift ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
 
-void d9_cuda_check_pool_forward(d9_check *check) {
-    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_kernel_window window = windows[i];
-            const float *values = fill(store, input_count(&windows[i]), 21, shift);
-            float *expected = d9_floats(output_count(&windows[i]));
-            find_maxima(&window, values, expected);
-            d9_array x = d9_array_of(store, input_count(&windows[i]), shift, values);
-            d9_array y = d9_array_new(store, output_count(&windows[i]), shift);
-            d9_check_launch(check, "pool", d9_cuda_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
-            d9_check_array(check, "pool", expected, &y, 0);
-            d9_check_done(check);
-        }
-}
-
-void d9_cuda_check_pool_backward(d9_check *check) {
-    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_kernel_window window = windows[i];
-            const float *values = fill(store, input_count(&windows[i]), 22, shift);
-            const float *dy = d9_random(store, output_count(&windows[i]), 23);
-            float *expected = d9_floats(input_count(&windows[i]));
-            give_to_maxima(&window, dy, values, expected);
-            d9_array x = d9_array_of(store, input_count(&windows[i]), shift, values);
-            d9_array g = d9_array_of(store, output_count(&windows[i]), shift, dy);
-            d9_array dx = d9_array_new(store, input_count(&windows[i]), shift);
-            d9_check_launch(check, "pool_backward",
-                            d9_cuda_pool_backward(NULL, &window, d9_array_in(&g), d9_array_in(&x), d9_array_out(&dx)));
-            d9_check_array(check, "pool_backward", expected, &dx, 0);
-            d9_check_done(check);
-        }
-}
-
 static void find_means(const d9_kernel_window *w, const float *x, float *y) {
     for (int64_t i = 0; i < output_count(w); i++) {
         double sum = 0;
@@ -104,40 +73,48 @@ static void give_shares(const d9_kernel_window *w, const float *dy, float *dx) {
     for (int64_t i = 0; i < input_count(w); i++) dx[i] = (float)(sums[i] / (w->kernel * w->kernel));
 }
 
-/* Integers are exact; sums of random numbers depend on their order. */
-static double mean_tolerance(int shift) { return shift ? 1e-6 : 0; }
+typedef enum pass { POOL, POOL_BACKWARD, MEAN_POOL, MEAN_POOL_BACKWARD } pass;
+static const char *const names[] = {"pool", "pool_backward", "mean_pool", "mean_pool_backward"};
 
-void d9_cuda_check_mean_pool_forward(d9_check *check) {
+/* The result of `pass` by loops. x: the pool's input, only read for the maximum; dy: the gradient. */
+static void compute(pass pass, const d9_kernel_window *w, const float *x, const float *dy, float *result) {
+    if (pass == POOL) find_maxima(w, x, result);
+    if (pass == POOL_BACKWARD) give_to_maxima(w, dy, x, result);
+    if (pass == MEAN_POOL) find_means(w, x, result);
+    if (pass == MEAN_POOL_BACKWARD) give_shares(w, dy, result);
+}
+
+static int launch(pass pass, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_in dy, d9_kernel_out result) {
+    if (pass == POOL) return d9_cuda_pool_forward(NULL, w, x, result);
+    if (pass == POOL_BACKWARD) return d9_cuda_pool_backward(NULL, w, dy, x, result);
+    if (pass == MEAN_POOL) return d9_cuda_mean_pool_forward(NULL, w, x, result);
+    return d9_cuda_mean_pool_backward(NULL, w, dy, result);
+}
+
+/* Every window, store and shift. Means of random numbers depend on the order of their sums. */
+static void check_pass(d9_check *check, pass pass) {
+    const bool mean = pass >= MEAN_POOL, backward = pass == POOL_BACKWARD || pass == MEAN_POOL_BACKWARD;
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_kernel_window window = windows[i];
-            if (window.pad) continue;
-            const float *values = fill(store, input_count(&window), 26, shift);
-            float *expected = d9_floats(output_count(&window));
-            find_means(&window, values, expected);
-            d9_array x = d9_array_of(store, input_count(&window), shift, values);
-            d9_array y = d9_array_new(store, output_count(&window), shift);
-            d9_check_launch(check, "mean_pool",
-                            d9_cuda_mean_pool_forward(NULL, &window, d9_array_in(&x), d9_array_out(&y)));
-            d9_check_array(check, "mean_pool", expected, &y, mean_tolerance(shift));
+            const d9_kernel_window *w = &windows[i];
+            if (mean && w->pad) continue;
+            const int64_t inputs = input_count(w), outputs = output_count(w);
+            const float *values = fill(store, inputs, 21, shift);
+            const float *gradient = mean ? fill(store, outputs, 23, shift) : d9_random(store, outputs, 22);
+            float *expected = d9_floats(backward ? inputs : outputs);
+            compute(pass, w, values, gradient, expected);
+            d9_array x = d9_array_of(store, inputs, shift, values), dy = d9_array_of(store, outputs, shift, gradient);
+            d9_array result = d9_array_new(store, backward ? inputs : outputs, shift);
+            d9_check_launch(check, names[pass],
+                            launch(pass, w, d9_array_in(&x), d9_array_in(&dy), d9_array_out(&result)));
+            d9_check_array(check, names[pass], expected, &result, mean && shift ? 1e-6 : 0);
             d9_check_done(check);
         }
 }
 
-void d9_cuda_check_mean_pool_backward(d9_check *check) {
-    for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
-            const d9_kernel_window window = windows[i];
-            if (window.pad) continue;
-            const float *values = fill(store, output_count(&window), 27, shift);
-            float *expected = d9_floats(input_count(&window));
-            give_shares(&window, values, expected);
-            d9_array dy = d9_array_of(store, output_count(&window), shift, values);
-            d9_array dx = d9_array_new(store, input_count(&window), shift);
-            d9_check_launch(check, "mean_pool_backward",
-                            d9_cuda_mean_pool_backward(NULL, &window, d9_array_in(&dy), d9_array_out(&dx)));
-            d9_check_array(check, "mean_pool_backward", expected, &dx, mean_tolerance(shift));
-            d9_check_done(check);
-        }
-}
+void d9_cuda_check_pool_forward(d9_check *check) { check_pass(check, POOL); }
+void d9_cuda_check_pool_backward(d9_check *check) { check_pass(check, POOL_BACKWARD); }
+void d9_cuda_check_mean_pool_forward(d9_check *check) { check_pass(check, MEAN_POOL); }
+void d9_cuda_check_mean_pool_backward(d9_check *check) { check_pass(check, MEAN_POOL_BACKWARD); }
 
 /* A NaN is the maximum of its windows and receives their gradient; of several NaNs in a window, the last one. */
 void d9_cuda_check_pool_nan(d9_check *check) {

@@ -2,11 +2,6 @@
  * bits must be the same. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
@@ -72,10 +67,12 @@ static void run_resident(d9_check *check, const d9_kernel_norm *norm, const resu
     const d9_kernel_epilogue epilogue = {.act = {D9_ACT_CELU, 0.3f}};
     const d9_cuda_prologue prologue = {.act = epilogue.act, .reference = in};
     const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[10]), r->array[11].data, r->array[12].data};
-    d9_cuda_residence forward, backward;
+    d9_cuda_norm_algorithm forward, backward;
     int found[2];
-    d9_check_launch(check, "repeated", d9_cuda_norm_ways(norm, D9_KERNEL_F32, false, false, &forward, 1, &found[0]));
-    d9_check_launch(check, "repeated", d9_cuda_norm_ways(norm, D9_KERNEL_F32, true, false, &backward, 1, &found[1]));
+    d9_check_launch(check, "repeated",
+                    d9_cuda_norm_algorithms(norm, D9_KERNEL_F32, false, false, &forward, 1, &found[0]));
+    d9_check_launch(check, "repeated",
+                    d9_cuda_norm_algorithms(norm, D9_KERNEL_F32, true, false, &backward, 1, &found[1]));
     if (!found[0] || !found[1] || forward.blocks < 2 || backward.blocks < 2)
         return d9_check_fail(check, "repeated: no clusters");
     d9_check_launch(check, "repeated",

@@ -2,11 +2,6 @@
  * only the order of sums differs. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/room.h"
-
-#define D9_REAL float
-#include "kernels/formulas/activation.h"
-#undef D9_REAL
-
 #include <string.h>
 
 /* images, height, width, channels, groups: of the norm */
@@ -16,9 +11,9 @@ static const struct shape {
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { MEAN, INV_STD, RUNNING_MEAN, RUNNING_VAR, STATISTICS };
 
-typedef struct way { /* outputs of one of the two algorithms */
+typedef struct outputs { /* outputs of one of the two algorithms */
     d9_array y, sum, pooled, statistics[STATISTICS], dx, dz, dscale, dbias;
-} way;
+} outputs;
 
 typedef struct site {
     d9_kernel_norm norm;
@@ -29,22 +24,22 @@ typedef struct site {
     int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
-    way apart, once;
+    outputs apart, once;
 } site;
 
 static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
     return d9_array_of(store, count, 0, d9_random(store, count, seed));
 }
 
-static way new_way(const site *s) {
+static outputs new_outputs(const site *s) {
     const int64_t statistics = s->norm.groups * s->norm.channels;
-    way w = {.y = d9_array_new(s->store, s->count, 0),
-             .sum = d9_array_new(s->store, s->count, 0),
-             .pooled = d9_array_new(s->store, s->count, 0),
-             .dx = d9_array_new(s->store, s->input_count, 0),
-             .dz = d9_array_new(s->store, s->count, 0),
-             .dscale = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0),
-             .dbias = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0)};
+    outputs w = {.y = d9_array_new(s->store, s->count, 0),
+                 .sum = d9_array_new(s->store, s->count, 0),
+                 .pooled = d9_array_new(s->store, s->count, 0),
+                 .dx = d9_array_new(s->store, s->input_count, 0),
+                 .dz = d9_array_new(s->store, s->count, 0),
+                 .dscale = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0),
+                 .dbias = d9_array_new(D9_KERNEL_F32, s->norm.channels, 0)};
     for (int i = 0; i < STATISTICS; i++) w.statistics[i] = new_random(D9_KERNEL_F32, statistics, 31 + (uint32_t)i);
     return w;
 }
@@ -69,12 +64,12 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
     s.dy = new_random(store, s.count, 25);
     s.reference = new_random(store, s.count, 26);
     s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
-    s.apart = new_way(&s);
-    s.once = new_way(&s);
+    s.apart = new_outputs(&s);
+    s.once = new_outputs(&s);
     return s;
 }
 
-static d9_kernel_norm_state state_of(const site *s, const way *w) {
+static d9_kernel_norm_state state_of(const site *s, const outputs *w) {
     return (d9_kernel_norm_state){.scale = s->scale,
                                   .bias = s->bias,
                                   .running_mean = w->statistics[RUNNING_MEAN].data,
@@ -85,7 +80,7 @@ static d9_kernel_norm_state state_of(const site *s, const way *w) {
                                   .momentum = 0.1};
 }
 
-static d9_kernel_epilogue epilogue_of(const site *s, const way *w) {
+static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
     d9_kernel_epilogue epilogue = {.act = s->act};
     if (!s->adds) return epilogue;
     epilogue.addend = d9_array_in(&s->addend);
@@ -116,20 +111,20 @@ static void forward_apart(d9_check *check, const site *s) {
                                          d9_array_out(&s->apart.y)));
 }
 
-static void forward_once(d9_check *check, const site *s, const d9_cuda_residence *residence) {
+static void forward_once(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
     const bool pools = s->window.kernel > 0;
     const d9_kernel_norm_state state = state_of(s, &s->once);
     const d9_kernel_epilogue epilogue = epilogue_of(s, &s->once);
     d9_check_launch(check, "norm_resident",
-                    d9_cuda_norm_resident(NULL, &s->norm, residence, pools ? &s->window : NULL, d9_array_in(&s->x),
+                    d9_cuda_norm_resident(NULL, &s->norm, algorithm, pools ? &s->window : NULL, d9_array_in(&s->x),
                                           d9_array_out(&s->once.pooled), &state, &epilogue, d9_array_out(&s->once.y)));
 }
 
-static void check_forward(d9_check *check, site *s, const d9_cuda_residence *residence) {
+static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
     static const char *const names[] = {"mean", "inv_std", "running_mean", "running_var"};
     const double stages = s->store == D9_KERNEL_F32 ? 4e-6 : s->store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     forward_apart(check, s);
-    forward_once(check, s, residence);
+    forward_once(check, s, algorithm);
     for (int i = 0; i < STATISTICS; i++)
         compare(check, names[i], &s->apart.statistics[i], &s->once.statistics[i], 2e-6);
     compare(check, "norm_resident", &s->apart.y, &s->once.y, s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
@@ -137,7 +132,7 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_residence *res
     if (s->window.kernel) compare(check, "norm_resident pooled", &s->apart.pooled, &s->once.pooled, 0);
 }
 
-static d9_cuda_prologue prologue_of(const site *s, const way *w) {
+static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
     d9_cuda_prologue prologue = {.act = s->act, .reference = d9_array_in(&s->reference)};
     if (s->wants_dz) prologue.dz = d9_array_out(&w->dz);
     if (s->adds) prologue.addend = d9_array_in(&s->addend);
@@ -145,7 +140,7 @@ static d9_cuda_prologue prologue_of(const site *s, const way *w) {
 }
 
 static void backward_apart(d9_check *check, const site *s) {
-    const way *w = &s->apart;
+    const outputs *w = &s->apart;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const bool pools = s->window.kernel > 0;
     const d9_kernel_in x = norm_input(check, s), between = d9_array_in(&w->sum);
@@ -158,19 +153,19 @@ static void backward_apart(d9_check *check, const site *s) {
                         d9_cuda_pool_backward(NULL, &s->window, between, d9_array_in(&s->x), d9_array_out(&w->dx)));
 }
 
-static void backward_once(d9_check *check, const site *s, const d9_cuda_residence *residence, uint32_t *tickets) {
-    const way *w = &s->once;
+static void backward_once(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm, uint32_t *tickets) {
+    const outputs *w = &s->once;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const d9_kernel_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_resident_backward",
-                    d9_cuda_norm_resident_backward(NULL, &s->norm, residence, s->window.kernel ? &s->window : NULL,
+                    d9_cuda_norm_resident_backward(NULL, &s->norm, algorithm, s->window.kernel ? &s->window : NULL,
                                                    d9_array_in(&s->dy), &prologue, d9_array_in(&s->x),
                                                    s->apart.statistics[MEAN].data, s->apart.statistics[INV_STD].data,
                                                    s->scale, s->scratch.data, tickets, &gradients));
 }
 
 /* Runs twice: the tickets must be reset, and another thread order must give the same bits. */
-static void check_backward(d9_check *check, site *s, const d9_cuda_residence *residence) {
+static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
     const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit in places */
     float *before = d9_floats(s->norm.channels);
     d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
@@ -179,7 +174,7 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_residence *re
     for (int turn = 0; turn < 2; turn++) {
         if (turn) memcpy(before, s->once.dbias.data, (size_t)s->once.dbias.bytes);
         memset(s->once.dbias.data, 0xff, (size_t)s->once.dbias.bytes);
-        backward_once(check, s, residence, tickets.data);
+        backward_once(check, s, algorithm, tickets.data);
         if (turn && memcmp(before, s->once.dbias.data, (size_t)s->once.dbias.bytes) != 0)
             d9_check_fail(check, "norm_resident_backward: dbias differs the second time");
         compare(check, "dbias", &s->apart.dbias, &s->once.dbias, 2e-6);
@@ -191,30 +186,31 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_residence *re
 
 /* ---- every shape with all algorithms of an H100 ---- */
 
-typedef void run_check(d9_check *check, site *s, const d9_cuda_residence *residence);
+typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
 
 static void check_all(d9_check *check, bool backward, run_check *run) {
     int tried = 0, clusters = 0, reread = 0;
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             const struct shape *shape = &shapes[i];
             const d9_kernel_norm norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups};
-            d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
+            d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
             int count;
-            d9_check_launch(check, "norm_ways",
-                            d9_cuda_norm_ways(&norm, store, backward, false, ways, D9_CUDA_NORM_WAYS, &count));
+            d9_check_launch(
+                check, "norm_algorithms",
+                d9_cuda_norm_algorithms(&norm, store, backward, false, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
             for (int k = (i + (int)store) % 3; k < count; k += backward ? 5 : 3) {
                 const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
-                const bool pools = variant % 2 && ways[k].keeps_x;
+                const bool pools = variant % 2 && algorithms[k].keeps_x;
                 site s = open_site(shape, store, activation, variant % 3 == 0, pools);
-                run(check, &s, &ways[k]);
+                run(check, &s, &algorithms[k]);
                 d9_check_done(check);
                 tried++;
-                clusters += ways[k].blocks > 1;
-                reread += !ways[k].keeps_x;
+                clusters += algorithms[k].blocks > 1;
+                reread += !algorithms[k].keeps_x;
             }
         }
     if (tried < 40 || clusters < 10 || (backward && reread < 3))
-        d9_check_fail(check, "%d ways, %d in clusters, %d read x twice", tried, clusters, reread);
+        d9_check_fail(check, "%d algorithms, %d in clusters, %d read x twice", tried, clusters, reread);
 }
 
 void d9_cuda_check_resident(d9_check *check) { check_all(check, false, check_forward); }
@@ -222,29 +218,35 @@ void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, c
 
 /* Algorithms for dawn94's sizes on an H100, batch 512 in ghost groups of 32, in half precision; and on other
  * devices. */
-static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward, const d9_cuda_residence *wanted) {
-    d9_cuda_residence way = {.runs = 0};
+static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward,
+                        const d9_cuda_norm_algorithm *wanted) {
+    d9_cuda_norm_algorithm algorithm = {.runs = 0};
     int count;
-    d9_check_launch(check, "norm_ways", d9_cuda_norm_ways(norm, D9_KERNEL_F16, backward, false, &way, 1, &count));
+    d9_check_launch(check, "norm_algorithms",
+                    d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, backward, false, &algorithm, 1, &count));
     check->compared++;
-    if (count != 1 || way.runs != wanted->runs || way.blocks != wanted->blocks || way.keeps_x != wanted->keeps_x)
-        d9_check_fail(check, "%lld pixels, backward %d: %d ways, %d x %d of %lld bytes, x kept %d",
-                      (long long)norm->pixels, backward, count, way.runs, way.blocks, (long long)way.block_bytes,
-                      way.keeps_x);
+    if (count != 1 || algorithm.runs != wanted->runs || algorithm.blocks != wanted->blocks ||
+        algorithm.keeps_x != wanted->keeps_x)
+        d9_check_fail(check, "%lld pixels, backward %d: %d algorithms, %d x %d of %lld bytes, x kept %d",
+                      (long long)norm->pixels, backward, count, algorithm.runs, algorithm.blocks,
+                      (long long)algorithm.block_bytes, algorithm.keeps_x);
 }
 
 /* Largest number of blocks per cluster among the algorithms, which must fit; -1: no algorithm. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
-    d9_cuda_residence ways[D9_CUDA_NORM_WAYS];
+    d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;
     d9_model_be(device);
-    d9_check_launch(check, "norm_ways",
-                    d9_cuda_norm_ways(norm, D9_KERNEL_F16, true, true, ways, D9_CUDA_NORM_WAYS, &count));
+    d9_check_launch(
+        check, "norm_algorithms",
+        d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, true, true, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
     for (int k = 0; k < count; k++) {
-        const int64_t rows = (norm->images / norm->groups * norm->pixels + ways[k].blocks - 1) / ways[k].blocks;
-        if (ways[k].blocks > most) most = ways[k].blocks;
-        if (ways[k].block_bytes < rows * ways[k].runs * (16 + 16 + 2)) d9_check_fail(check, "less than a block needs");
-        if (device && ways[k].block_bytes > device->shared_bytes)
+        const int64_t rows =
+            (norm->images / norm->groups * norm->pixels + algorithms[k].blocks - 1) / algorithms[k].blocks;
+        if (algorithms[k].blocks > most) most = algorithms[k].blocks;
+        if (algorithms[k].block_bytes < rows * algorithms[k].runs * (16 + 16 + 2))
+            d9_check_fail(check, "less than a block needs");
+        if (device && algorithms[k].block_bytes > device->shared_bytes)
             d9_check_fail(check, "more than the limit of a block");
     }
     d9_model_be(NULL);
@@ -255,7 +257,7 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
 void d9_cuda_check_resident_sizes(d9_check *check) {
     static const struct size {
         d9_kernel_norm norm;
-        d9_cuda_residence wanted[2];
+        d9_cuda_norm_algorithm wanted[2];
     } sizes[] = {{{512, 1024, 64, 16}, {{2, 8, 0, true}, {2, 8, 0, false}}},
                  {{512, 256, 128, 16}, {{4, 8, 0, true}, {2, 8, 0, true}}},
                  {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},

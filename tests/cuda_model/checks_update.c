@@ -167,7 +167,7 @@ typedef struct bad_place {
 
 void d9_cuda_check_guard_check(d9_check *check) {
     enum { COUNT = 2051 };
-    static const int64_t ends[] = {1, 640, 641, 2000};
+    static const int64_t from[] = {0, 500}, ends[][4] = {{1, 640, 641, 2000}, {501, 1140, 1141, 2500}};
     static const bad_place places[] = {{-1, 0, D9_CUDA_FINE}, {0, NAN, 0},   {1, INFINITY, 1}, {639, -INFINITY, 1},
                                        {640, NAN, 2},         {641, NAN, 3}, {1999, NAN, 3},   {2050, INFINITY, 3}};
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) D9_FOR_STORES(store) {
@@ -175,21 +175,19 @@ void d9_cuda_check_guard_check(d9_check *check) {
             if (places[p].at >= 0) g[places[p].at] = places[p].value;
             if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one must not hide it */
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
-            d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
-            d9_check_launch(check, "guard_check",
-                            d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 0, ends, 4, &guard));
-            expect(check, "guard_check", guard.bad, places[p].parameter);
-            guard.bad = D9_CUDA_FINE; /* also in the part from element 500 on */
-            static const int64_t later[] = {501, 1140, 1141, 2500};
-            d9_check_launch(check, "guard_check",
-                            d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, 500, later, 4, &guard));
-            expect(check, "guard_check", guard.bad, places[p].parameter);
+            for (int part = 0; part < 2; part++) { /* all gradients, or those from element 500 on */
+                d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
+                d9_check_launch(
+                    check, "guard_check",
+                    d9_cuda_guard_check(NULL, d9_array_in(&array), COUNT, from[part], ends[part], 4, &guard));
+                expect(check, "guard_check", guard.bad, places[p].parameter);
+            }
             d9_check_done(check);
         }
 }
 
 /* Two good steps, two bad ones, three good ones; the scale doubles after three. */
-void d9_cuda_check_guard_settle(d9_check *check) {
+void d9_cuda_check_guard_end_step(d9_check *check) {
     const d9_cuda_guard_rule rule = {.growth = 2, .backoff = 0.5f, .growth_every = 3};
     const bool bad[] = {false, false, true, true, false, false, false};
     const float scales[] = {1024, 1024, 512, 256, 256, 256, 512};
@@ -197,7 +195,7 @@ void d9_cuda_check_guard_settle(d9_check *check) {
     for (int64_t at = 0; at < 7; at++) {
         const int64_t number = at + 10;
         if (bad[at]) guard.bad = at == 2 ? 5 : 3;
-        d9_check_launch(check, "guard_settle", d9_cuda_guard_settle(NULL, &rule, &number, &guard));
+        d9_check_launch(check, "guard_end_step", d9_cuda_guard_end_step(NULL, &rule, &number, &guard));
         expect(check, "scale", (double)guard.scale, (double)scales[at]);
         expect(check, "inverse", (double)guard.inverse, 1 / (double)scales[at]);
         expect(check, "bad", guard.bad, D9_CUDA_FINE);
@@ -208,7 +206,7 @@ void d9_cuda_check_guard_settle(d9_check *check) {
     const d9_cuda_guard_rule fixed = {1, 1, 0};
     const int64_t late = 99;
     for (int at = 0; at < 4; at++)
-        d9_check_launch(check, "guard_settle", d9_cuda_guard_settle(NULL, &fixed, &late, &guard));
+        d9_check_launch(check, "guard_end_step", d9_cuda_guard_end_step(NULL, &fixed, &late, &guard));
     expect(check, "a static scale", (double)guard.scale, 512);
     expect(check, "first_step stays", (double)guard.first_step, 13);
 }

@@ -100,12 +100,12 @@ template <typename T> const T *d9_cluster_shared(const T *own, unsigned rank) {
 }
 void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors);
 int d9_model_clusters(unsigned cluster, size_t bytes);
-template <typename kernel_type, typename room_type> int d9_device_room(kernel_type, room_type *room) {
-    d9_model_room(&room->block_bytes, &room->cluster_blocks, &room->multiprocessors);
+template <typename kernel_type, typename limits_type> int d9_device_limits(kernel_type, limits_type *limits) {
+    d9_model_room(&limits->block_bytes, &limits->cluster_blocks, &limits->multiprocessors);
     return 0;
 }
-template <typename kernel_type, typename room_type>
-int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, const room_type &) {
+template <typename kernel_type, typename limits_type>
+int d9_device_clusters(kernel_type, unsigned, unsigned cluster, int64_t bytes, const limits_type &) {
     return d9_model_clusters(cluster, static_cast<size_t>(bytes));
 }
 

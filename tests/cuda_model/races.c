@@ -27,58 +27,28 @@ static void is_race(const char *name, int (*scenario)(void), const char *kernel,
     }
 }
 
-#define CLEAN(name)                is_clean(#name, d9_race_##name)
-#define RACE(name, kernel, reason) is_race(#name, d9_race_##name, kernel, reason)
+#define CLEAN(name)                is_clean(#name, d9_race_##name);
+#define RACE(name, kernel, reason) is_race(#name, d9_race_##name, kernel, reason);
+TEST(what_is_ordered_is_clean) { D9_ORDERED(CLEAN); }
+TEST(what_is_not_is_a_race) { D9_RACES(RACE); }
 
-static void what_is_ordered_is_clean(void **state) {
-    (void)state;
-    CLEAN(barrier);
-    CLEAN(neighbour_bytes);
-    CLEAN(all_read);
-    CLEAN(launches);
-    CLEAN(syncwarp);
-    CLEAN(cluster);
-    CLEAN(ticket);
-    CLEAN(atomics);
-}
-
-static void what_is_not_is_a_race(void **state) {
-    (void)state;
-    RACE(no_barrier, "barrier_kernel", " of turn, and nothing orders them");
-    RACE(no_second, "barrier_kernel", " of turn, ");
-    RACE(shuffle, "lanes_kernel", " of turn, ");
-    RACE(some_lanes, "lanes_kernel", " of turn, ");
-    RACE(same_word, "same_kernel", " writes what thread ");
-    RACE(same_value, "same_kernel", " has written, in global memory, ");
-    RACE(half_words, "halves_kernel", " has written, ");
-    RACE(read_first, "read_first_kernel", "in global memory");
-    RACE(no_cluster, "cluster_kernel", " of turn, ");
-    RACE(early_end, "cluster_kernel", " of turn, ");
-    RACE(ticket_unwritten, "ticket_kernel", "in global memory");
-    RACE(ticket_unread, "ticket_kernel", "in global memory");
-    RACE(plain_atomic, "atomics_kernel", " by an atomic");
-}
-
-static bool runs_clean(const d9_cuda_check *row, d9_check *check) {
-    *check = (d9_check){.failures = 0};
-    d9_model_test(row->name);
-    row->run(check);
-    d9_check_done(check);
-    return check->failures == 0 && check->compared > 0;
-}
-
-static void run_check(void **state) {
-    d9_check check;
+static void run_check(const char *name, d9_cuda_check_function *run) {
     d9_model_seed(0);
-    if (!runs_clean(*state, &check)) fail_msg("%lld failed: %s", (long long)check.failures, check.first);
+    const d9_check check = d9_cuda_check_run(name, run);
+    if (check.failures) fail_msg("%lld failed: %s", (long long)check.failures, check.first);
+    assert_true(check.compared > 0);
 }
+
+#define CHECK_TEST(name)                                                                                               \
+    TEST(name) { run_check(#name, d9_cuda_check_##name); }
+D9_CUDA_CHECKS(CHECK_TEST)
 
 /* True if the check `name` reports a race without the barrier or fence at `site`. */
 static bool notices(const char *name, const char *site) {
     d9_check check = {.failures = 0};
     d9_model_drop(site);
     for (int i = 0; i < d9_cuda_check_count; i++)
-        if (strcmp(d9_cuda_checks[i].name, name) == 0) runs_clean(&d9_cuda_checks[i], &check);
+        if (strcmp(d9_cuda_checks[i].name, name) == 0) check = d9_cuda_check_run(name, d9_cuda_checks[i].run);
     d9_model_drop(NULL);
     return check.failures > 0 && strstr(check.first, ": race: thread ");
 }
@@ -106,27 +76,5 @@ static void check_sites(next_site *site_at, int least) {
     assert_int_equal(matter, sites);
 }
 
-static void every_barrier_prevents_a_race(void **state) {
-    (void)state;
-    check_sites(d9_model_barrier_at, 5);
-}
-
-static void every_fence_prevents_a_race(void **state) {
-    (void)state;
-    check_sites(d9_model_fence_at, 2);
-}
-
-int main(void) {
-    enum { MOST = 64, BEFORE = 2, BEHIND = 2 };
-    struct CMUnitTest tests[MOST] = {cmocka_unit_test(what_is_ordered_is_clean),
-                                     cmocka_unit_test(what_is_not_is_a_race)};
-    const int count = d9_cuda_check_count;
-    if (BEFORE + count + BEHIND > MOST) return 1;
-    for (int i = 0; i < count; i++)
-        tests[BEFORE + i] = (struct CMUnitTest){.name = d9_cuda_checks[i].name,
-                                                .test_func = run_check,
-                                                .initial_state = (void *)(uintptr_t)&d9_cuda_checks[i]};
-    tests[BEFORE + count] = (struct CMUnitTest)cmocka_unit_test(every_barrier_prevents_a_race);
-    tests[BEFORE + count + 1] = (struct CMUnitTest)cmocka_unit_test(every_fence_prevents_a_race);
-    return _cmocka_run_group_tests("cuda_races", tests, (size_t)(BEFORE + count + BEHIND), NULL, NULL);
-}
+TEST(every_barrier_prevents_a_race) { check_sites(d9_model_barrier_at, 5); }
+TEST(every_fence_prevents_a_race) { check_sites(d9_model_fence_at, 2); }

@@ -52,8 +52,7 @@ static void set_up(void) {
     require_ok(d9_checkpoint_write(&session, path, &(d9_progress_state){2, &row, 1}));
     const fuzz_file *file = fuzz_find(&shared, path);
     own_size = file->size;
-    own = malloc(own_size);
-    fuzz_require(own != NULL, "the test has memory");
+    own = fuzz_own(own_size);
     memcpy(own, file->bytes, own_size);
 }
 
@@ -65,9 +64,8 @@ static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t siz
 static void go_round(d9_progress_state *progress) {
     require_ok(d9_checkpoint_write(&session, path, progress));
     const fuzz_file *file = fuzz_find(&shared, path);
-    uint8_t *first = malloc(file->size);
     const size_t size = file->size;
-    fuzz_require(first != NULL, "the test has memory");
+    uint8_t *first = fuzz_own(size);
     memcpy(first, file->bytes, size);
     require_ok(read_back(progress));
     require_ok(d9_checkpoint_write(&session, path, progress));

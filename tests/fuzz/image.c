@@ -47,8 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bench bench;
     d9_image image;
-    uint8_t *bytes = malloc(size ? size : 1); /* of exact size, for the address sanitizer */
-    fuzz_require(bytes != NULL, "the test has memory");
+    uint8_t *bytes = fuzz_own(size); /* of exact size, for the address sanitizer */
     if (size) memcpy(bytes, data, size);
     mend_checksums(bytes, size);
     fuzz_begin(&bench);

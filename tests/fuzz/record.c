@@ -80,8 +80,7 @@ static void try_compare(fuzz_bench *bench, bool json) {
     const char *const words[] = {"runs/a", "runs/b", "--json"};
     d9_cli cli = {.context = bench->context};
     bool help;
-    void *options = calloc(1, compare->options_size);
-    fuzz_require(options != NULL, "the test has memory");
+    void *options = fuzz_own(compare->options_size);
     d9_status status = d9_cli_parse(&cli, compare, json ? 3 : 2, words, options, &help);
     fuzz_require(status == D9_OK, "the words are understood");
     status = compare->run(&cli, options);

@@ -164,6 +164,15 @@ def update(form, rate, decay, w, g, v):
         v.mul_(MOMENTUM).add_(d)
         w.sub_(rate * (v if form == "plain" else d + MOMENTUM * v))
 
+def sgd(case, params):
+    """SGD in the form of the case, with its multiple of the learning rate for the biases of norms."""
+    velocity = {k: torch.zeros_like(t) for k, t in params.items()}
+    def step(grads, rate):
+        for k, g in grads.items():
+            much = case.get("bias_multiplier", 1) if k.endswith(".bias") and "norm" in k else 1
+            update(case["form"], rate * much, DECAY / much, params[k], g, velocity[k])
+    return step
+
 def run(case, seed, dtype):
     rng, n = np.random.default_rng(seed), case["batch"]
     u8 = torch.from_numpy(rng.integers(0, 256, (n, 3, case["side"], case["side"]), dtype=np.uint8))
@@ -172,7 +181,7 @@ def run(case, seed, dtype):
     net.forward(u8, False)                                # makes the parameters
     frozen = case.get("frozen", lambda name: False)
     learned = {k: t for k, t in net.p.items() if not frozen(k)}
-    velocity = {k: torch.zeros_like(t) for k, t in learned.items()}
+    optimize = case.get("optimizer", sgd)(case, learned)
     state = lambda: {**{k: t.detach() for k, t in net.p.items()}, **net.stat}
     slow = {k: t.clone() for k, t in state().items()}
     for k, t in net.p.items(): out["init/" + k] = t.detach().bfloat16()
@@ -182,10 +191,8 @@ def run(case, seed, dtype):
         out[f"step{step + 1}/loss"], out[f"step{step + 1}/logits"] = loss, logits
         grads = dict(zip(learned, torch.autograd.grad(loss.sum(), list(learned.values()))))
         with torch.no_grad():
-            for k, g in grads.items():
-                if step == 0: out["grad/" + k] = g
-                much = case.get("bias_multiplier", 1) if k.endswith(".bias") and "norm" in k else 1
-                update(case["form"], case["rates"][step] * much, DECAY / much, net.p[k], g / n, velocity[k])
+            if step == 0: out.update({"grad/" + k: g for k, g in grads.items()})
+            optimize({k: g / n for k, g in grads.items()}, case["rates"][step])
             decay, every, power = case.get("slow", (0, STEPS + 1, 0))
             if (step + 1) % every == 0:
                 ratio = decay ** every * ((step + 1) / STEPS) ** power
@@ -203,21 +210,22 @@ def run(case, seed, dtype):
     return out
 
 def describe(name, case, **found):
+    train = case.get("train") or (f"weight_decay: {DECAY}, momentum: {MOMENTUM}, momentum_form: {case['form']}" +
+                                  (f", bias_lr_multiplier: {case['bias_multiplier']}" if "bias_multiplier" in case else ""))
     config = "\n".join([
         "data: {dataset: synthetic}",
         f"model: {case['model']}",
-        f"train: {{epochs: 1, batch_size: {case['batch']}, weight_decay: {DECAY}, momentum: {MOMENTUM}, "
-        f"momentum_form: {case['form']}, " + (f"bias_lr_multiplier: {case['bias_multiplier']}, " if "bias_multiplier" in case else "") +
-        "lr: {knots: [0], values: [0.1]}}",
-        f"tricks: {{{case.get('tricks', '')}flip_tta: {{}}}}"]) + "\n"
+        f"train: {{epochs: 1, batch_size: {case['batch']}, {train}, lr: {{knots: [0], values: [0.1]}}}}",
+        f"tricks: {{{case.get('tricks', '')}flip_tta: {{}}{case.get('more_tricks', '')}}}"]) + "\n"
     settings = dict(name=name, steps=STEPS, lr=case["rates"], bn_eps=case.get("bn_eps", 1e-5), bn_momentum=case.get("bn_momentum", 0.1), **found)
     return {"dawn9.config": config, "dawn9.classes": json.dumps(CLASSES), "dawn9.image_size": json.dumps([case["side"]] * 2),
             "dawn9.mean": json.dumps(MEAN), "dawn9.std": json.dumps(STD), "case": json.dumps(settings)}
 
-if __name__ == "__main__":
+def write_cases(cases):
+    """Writes the files of the cases, or of the one that --only names, with a seed on which float32 agrees."""
     ap = argparse.ArgumentParser(); ap.add_argument("--out", required=True); ap.add_argument("--only", default="")
     a = ap.parse_args(); os.makedirs(a.out, exist_ok=True); torch.use_deterministic_algorithms(True)
-    for name, case in CASES.items():
+    for name, case in cases.items():
         if a.only and name != a.only: continue
         best = None
         for seed in range(1, 21):   # a seed on which float32 agrees, without near-ties of a ReLU or a pool: see generate.py
@@ -229,3 +237,5 @@ if __name__ == "__main__":
         save(f"{a.out}/{name}.safetensors", {k: (v.float() if v.dtype == torch.float64 else v) for k, v in t.items()},
              describe(name, case, seed=seed, float32_relative_error=err))
         print(f"{name:18s} seed {seed} fp32 error {err:.1e} loss", [round(float(t[f'step{s}/loss'].mean()), 4) for s in range(1, STEPS + 1)])
+
+if __name__ == "__main__": write_cases(CASES)

@@ -9,19 +9,17 @@ decay is strong, and epsilon large, so that a mistake in either is noticed.
 Run:  /usr/bin/python3 generate_optimizers.py --out DIR [--only NAME]
 Needs python3-torch and python3-numpy (Debian packages).
 """
-import argparse, json, os
-import numpy as np, torch, torch.nn.functional as F
-from generate import save
-from generate_networks import CLASSES, MEAN, STD, Net, resnet, vgg
+import torch
+from generate_networks import resnet, vgg, write_cases
 
-STEPS, PEAK, MOMENTUM, BETA2, EPSILON, DECAY, BIASES = 3, 0.1, 0.8, 0.97, 1e-3, 0.2, 4.0
+PEAK, MOMENTUM, BETA2, EPSILON, DECAY, BIASES = 0.1, 0.8, 0.97, 1e-3, 0.2, 4.0
 VGG = dict(build=vgg, model="{name: vgg, channels: [4, 6], hidden: 10, dropout: [0.25, 0.25, 0.5]}", batch=8, side=15)
 RESNET = dict(build=resnet(18, "cifar", 2), model="{name: resnet, depth: 18, width: 2, stem: cifar}", batch=8, side=15)
 ADAM = f"momentum: {MOMENTUM}, beta2: {BETA2}, epsilon: {EPSILON!r}, weight_decay: {DECAY}, bias_lr_multiplier: {BIASES}"
 
 def moments(kind):
     """An optimizer of torch.optim over weights and biases."""
-    def make(params):
+    def make(case, params):
         groups = [dict(params=[t for k, t in params.items() if k.endswith("bias") == bias], times=BIASES if bias else 1,
                        weight_decay=DECAY / BIASES if bias else DECAY) for bias in (False, True)]
         optimizer = kind(groups, betas=(MOMENTUM, BETA2), eps=EPSILON)
@@ -42,7 +40,7 @@ def orthogonal(x, steps):
     return wide if len(x) <= x.shape[1] else wide.t()
 
 MUON = dict(rate=0.24, momentum=0.6, iterations=3)       # as published; so are gradients: of the summed loss
-def muon(params):
+def muon(case, params):
     filters = {k: t for k, t in params.items() if t.dim() == 4}
     rest = [t for k, t in params.items() if k not in filters]
     sgd = torch.optim.SGD(rest, lr=1, momentum=0.85, nesterov=True, weight_decay=DECAY)
@@ -52,61 +50,16 @@ def muon(params):
         for k, t in params.items(): t.grad = None if k in filters else grads[k]
         sgd.step()
         for k, t in filters.items():
-            g, n = grads[k] * VGG["batch"], len(t)
+            g, n = grads[k] * case["batch"], len(t)
             kept[k].mul_(MUON["momentum"]).add_(g)
             moved = orthogonal((g + MUON["momentum"] * kept[k]).reshape(n, -1), MUON["iterations"])
             t.mul_(n ** 0.5 / t.norm()).sub_(rate * MUON["rate"] / PEAK * moved.reshape(t.shape))
     return step
 
 CASES = {
-    "adam": dict(VGG, optimizer=moments(torch.optim.Adam), train=f"optimizer: adam, {ADAM}", tricks="", rates=[0.01, 0.02, 0.03]),
-    "adamw": dict(RESNET, optimizer=moments(torch.optim.AdamW), train=f"optimizer: adamw, {ADAM}", tricks="", rates=[0.01, 0.02, 0.03]),
-    "muon": dict(RESNET, optimizer=muon, train=f"momentum: 0.85, momentum_form: torch, weight_decay: {DECAY}", tricks=", muon: {}", rates=[0.1, 0.05, 0.02]),
+    "adam": dict(VGG, optimizer=moments(torch.optim.Adam), train=f"optimizer: adam, {ADAM}", rates=[0.01, 0.02, 0.03]),
+    "adamw": dict(RESNET, optimizer=moments(torch.optim.AdamW), train=f"optimizer: adamw, {ADAM}", rates=[0.01, 0.02, 0.03]),
+    "muon": dict(RESNET, optimizer=muon, train=f"momentum: 0.85, momentum_form: torch, weight_decay: {DECAY}", more_tricks=", muon: {}", rates=[0.1, 0.05, 0.02]),
 }
 
-def run(case, seed, dtype):
-    rng, n = np.random.default_rng(seed), case["batch"]
-    u8 = torch.from_numpy(rng.integers(0, 256, (n, 3, case["side"], case["side"]), dtype=np.uint8))
-    labels = torch.from_numpy(rng.integers(0, len(CLASSES), n))
-    net, out = Net(case, dtype, torch.Generator().manual_seed(seed)), {"images": u8, "labels": labels}
-    net.forward(u8, False)                                # makes the parameters
-    for k, t in net.p.items(): out["init/" + k] = t.detach().bfloat16()
-    step = case["optimizer"](net.p)
-    for s in range(STEPS):
-        logits = net.forward(u8, True, s)
-        loss = F.cross_entropy(logits, labels, reduction="none")
-        out[f"step{s + 1}/loss"], out[f"step{s + 1}/logits"] = loss, logits
-        grads = dict(zip(net.p, torch.autograd.grad(loss.sum(), list(net.p.values()))))
-        if s == 0: out.update({"grad/" + k: g.clone() for k, g in grads.items()})
-        with torch.no_grad(): step({k: g / n for k, g in grads.items()}, case["rates"][s])
-    with torch.no_grad():
-        for k, t in (*net.p.items(), *net.stat.items()): out["final/" + k] = t.clone()
-        out["eval/logits"] = net.forward(u8, False)
-        out["eval/logits_tta"] = (out["eval/logits"] + net.forward(u8.flip(3), False)) / 2
-    return out
-
-def describe(name, case, **found):
-    config = "\n".join([
-        "data: {dataset: synthetic}",
-        f"model: {case['model']}",
-        f"train: {{epochs: 1, batch_size: {case['batch']}, {case['train']}, lr: {{knots: [0], values: [{PEAK}]}}}}",
-        f"tricks: {{flip_tta: {{}}{case['tricks']}}}"]) + "\n"
-    settings = dict(name=name, steps=STEPS, lr=case["rates"], bn_eps=1e-5, bn_momentum=0.1, **found)
-    return {"dawn9.config": config, "dawn9.classes": json.dumps(CLASSES), "dawn9.image_size": json.dumps([case["side"]] * 2),
-            "dawn9.mean": json.dumps(MEAN), "dawn9.std": json.dumps(STD), "case": json.dumps(settings)}
-
-if __name__ == "__main__":
-    ap = argparse.ArgumentParser(); ap.add_argument("--out", required=True); ap.add_argument("--only", default="")
-    a = ap.parse_args(); os.makedirs(a.out, exist_ok=True); torch.use_deterministic_algorithms(True)
-    for name, case in CASES.items():
-        if a.only and name != a.only: continue
-        best = None
-        for seed in range(1, 21):   # a seed on which float32 agrees: see generate_networks.py
-            t, u = run(case, seed, torch.float64), run(case, seed, torch.float32)
-            err = max(float((u[k].double() - t[k]).norm() / t[k].norm().clamp_min(1e-12)) for k in t if k.startswith(("final/", "grad/", "step", "eval/")))
-            if best is None or err < best[0]: best = (err, seed, t)
-            if err < 2e-5: break
-        err, seed, t = best
-        save(f"{a.out}/{name}.safetensors", {k: (v.float() if v.dtype == torch.float64 else v) for k, v in t.items()},
-             describe(name, case, seed=seed, float32_relative_error=err))
-        print(f"{name:18s} seed {seed} fp32 error {err:.1e} loss", [round(float(t[f'step{s}/loss'].mean()), 4) for s in range(1, STEPS + 1)])
+if __name__ == "__main__": write_cases(CASES)

@@ -18,7 +18,13 @@ static bool fails(planted *p, each_call kind) {
 }
 
 static void *allocate(void *user, size_t alignment, size_t bytes) {
-    return fails(user, CALL_allocate) ? NULL : base_of(user)->allocate(NULL, alignment, bytes);
+    if (fails(user, CALL_allocate)) return NULL;
+    ((planted *)user)->live++;
+    return base_of(user)->allocate(NULL, alignment, bytes);
+}
+static void release(void *user, void *pointer) {
+    ((planted *)user)->live--;
+    base_of(user)->release(NULL, pointer);
 }
 #define FAILING(name, parameters, ...)                                                                                 \
     static int fail_##name parameters { return fails(user, CALL_##name) ? -1 : base_of(user)->name(NULL, __VA_ARGS__); }
@@ -43,6 +49,7 @@ d9_system planted_system(planted *p, const d9_system *base) {
     p->base = base;
     system.user = p;
     system.allocate = allocate;
+    system.release = release;
     system.open = fail_open;
     system.read = fail_read;
     system.write = fail_write;

@@ -32,6 +32,7 @@ typedef struct planted {
     each_call kind;
     int64_t victim; /* number of the failing call, from 1; 0: none */
     bool met;
+    int64_t live; /* allocations not yet released */
     const d9_system *base;
 } planted;
 

@@ -73,6 +73,12 @@ d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type typ
     return id;
 }
 
+d9_value_id op_with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content) {
+    const d9_value_id id = op_input(c, name, D9_BUFFER_SCRATCH, type, shape, 0, 1);
+    memcpy(c->content[id], content, (size_t)op_count(c, id) * sizeof *content);
+    return id;
+}
+
 void op_node(op_case *c, const d9_node *node) {
     d9_node copy = *node;
     if (!*copy.role) snprintf(copy.role, sizeof copy.role, "%.60s", c->name);

@@ -34,6 +34,8 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
 /* Adds a value with contents: uniform in [low, high], or integers in that range. */
 d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
                      double high);
+/* Adds a value of scratch memory with these contents. */
+d9_value_id op_with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content);
 d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape);
 void op_node(op_case *c, const d9_node *node); /* a node without a role gets the case's name as its role */
 void op_case_free(op_case *c);

@@ -37,6 +37,15 @@ void program_make(d9_context *context, const d9_config *config, const d9_extent 
     test_ok(context, d9_program_build(context, config, extent, d9_precision_find(precision), &options, program));
 }
 
+built program_built(d9_config *config, int64_t images, int64_t side, const char *precision) {
+    built b = {.config = config};
+    const d9_extent extent = program_extent(config, images, side);
+    program_make(&context, config, &extent, precision, false, &b.program);
+    return b;
+}
+
+void program_drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
+
 /* True if the text contains "name: NETWORK"; a longer name that only begins so does not count. */
 static bool names_network(const char *text, const char *network) {
     char words[D9_NAME_SIZE + 8];

@@ -16,6 +16,14 @@ d9_extent program_extent(const d9_config *config, int64_t images,
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program);
 
+/* The program of a configuration, for so many RGB images of this side. The configuration is freed with it. */
+typedef struct built {
+    d9_config *config;
+    d9_program program;
+} built;
+built program_built(d9_config *config, int64_t images, int64_t side, const char *precision);
+void program_drop(built *b);
+
 /* Fails unless the table has each network of models.def. `first` is the text of the table's first row, which contains
  * "name: NETWORK"; `stride` is the size of a row in bytes. */
 void program_check_networks(const char *const *first, size_t rows, size_t stride);

@@ -1,10 +1,12 @@
 /* Training runs for tests: see runs.h. */
+#include "core/listing.h"
 #include "exchange/model.h"
+#include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
-#include "verify/verify.h"
 #include <dirent.h>
+#include <jansson.h>
 
 static void fill(const d9_result *result, run_report *report) {
     assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
@@ -97,27 +99,72 @@ bool run_has(const char *folder, const char *name) {
     return access(path_in(folder, name, path), F_OK) == 0;
 }
 
-/* Counts files whose names have this ending; removes them if `removing`. */
-static int visit(const char *folder, const char *ending, bool removing) {
+int run_folder_count(const char *folder, const char *ending) {
     DIR *directory = opendir(folder);
     int count = 0;
-    char path[RUN_PATH_BYTES];
     if (!directory) return 0;
     for (struct dirent *entry; (entry = readdir(directory));) {
-        size_t length = strlen(entry->d_name), tail = strlen(ending);
-        if (entry->d_name[0] == '.' || length < tail || strcmp(entry->d_name + length - tail, ending) != 0) continue;
-        count++;
-        if (removing) unlink(path_in(folder, entry->d_name, path));
+        const size_t length = strlen(entry->d_name), tail = strlen(ending);
+        count += entry->d_name[0] != '.' && length >= tail && strcmp(entry->d_name + length - tail, ending) == 0;
     }
     closedir(directory);
     return count;
 }
 
-int run_folder_count(const char *folder, const char *ending) { return visit(folder, ending, false); }
-
 void run_folder_remove(const char *folder) {
-    visit(folder, "", true);
-    if (rmdir(folder) != 0) fail_msg("%s cannot be removed", folder);
+    d9_context own;
+    d9_context_init(&own);
+    d9_folder_remove(&own, folder);
+    if (access(folder, F_OK) == 0) fail_msg("%s cannot be removed", folder);
+}
+
+void run_check_files(const char *folder, const char *what) {
+    static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"},
+                             *const objects[] = {"result.json", "submission.json"},
+                             *const lines[] = {"events.jsonl", "epochs.tsv"};
+    if (run_folder_count(folder, ".partial")) fail_msg("%s: a partial file was left", what);
+    for (int i = 0; i < 3; i++) {
+        d9_safetensors *file;
+        if (!run_has(folder, tensors[i])) continue;
+        OK(d9_safetensors_read(&context, run_path(folder, tensors[i]), &file));
+        d9_safetensors_free(&context, file);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!run_has(folder, objects[i])) continue;
+        json_t *json = json_load_file(run_path(folder, objects[i]), 0, NULL);
+        if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
+        json_decref(json);
+    }
+    for (int i = 0; i < 2; i++) {
+        uint8_t *bytes;
+        size_t size;
+        if (!run_has(folder, lines[i])) continue;
+        OK(d9_file_read(&context, run_path(folder, lines[i]), &bytes, &size));
+        if (size && bytes[size - 1] != '\n') fail_msg("%s: %s ends within a line", what, lines[i]);
+        d9_release(&context, bytes);
+    }
+    if (run_has(folder, "config.yaml")) {
+        d9_config *config;
+        OK(d9_config_load(&context, run_path(folder, "config.yaml"), NULL, &config));
+        d9_config_free(&context, config);
+    }
+}
+
+int run_folder_set_up(void **state) {
+    static char folder[RUN_PATH_BYTES];
+    context.system = run_system();
+    run_folder_make(folder);
+    *state = folder;
+    return 0;
+}
+
+int run_folder_tear_down(void **state) {
+    run_folder_remove(*state);
+    return 0;
+}
+
+void run_write(const char *folder, const char *name, const void *bytes, size_t size) {
+    OK(d9_file_write(&context, run_path(folder, name), bytes, size));
 }
 
 static d9_config *config_of(d9_context *context, const char *backend, const char *precision, int threads,
@@ -188,32 +235,44 @@ void run_check_resume(const d9_config *config, const int64_t *stops) {
     for (; *stops; stops++) check_stop(config, *stops, &whole);
 }
 
-typedef struct tally {
-    int rows, failed, rules;
-} tally;
+static void keep_row(void *user, const d9_verify_row *row) {
+    run_verified *v = user;
+    assert_true(v->count < RUN_MAX_ROWS);
+    v->rows[v->count++] = *row;
+    v->failed += !row->passed && !row->skipped;
+    v->skipped += row->skipped;
+}
 
-static void count_row(void *user, const d9_verify_row *row) {
-    tally *t = user;
-    t->rows++;
-    t->rules += strcmp(row->group, "rule by rule") == 0;
-    if (row->passed || row->skipped) return;
-    t->failed++;
-    print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error,
-                row->limit, row->sensitivity, row->note);
+void run_verify(run_verified *v, const d9_verify_options *options) {
+    d9_context_clear(&context);
+    v->count = v->failed = v->skipped = 0;
+    v->status = d9_verify(&context, options, keep_row, v);
+}
+
+const d9_verify_row *run_verified_row(const run_verified *v, const char *group) {
+    for (int i = 0; i < v->count; i++)
+        if (strcmp(v->rows[i].group, group) == 0) return &v->rows[i];
+    fail_msg("no row for %s", group);
+    return NULL;
 }
 
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases) {
-    d9_context context;
-    tally t = {0};
-    d9_context_init(&context);
-    const d9_verify_options options = {.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases),
-                                       .backend = backend,
-                                       .precision = precision,
-                                       .threads = 2};
-    const d9_status status = d9_verify(&context, &options, count_row, &t);
-    if (status != D9_OK) fail_msg("%s", context.message);
-    assert_ints(t.failed, 0, t.rules, training_cases);
-    assert_true(t.rows >= 6 * training_cases);
+    static run_verified v;
+    int rules = 0;
+    run_verify(&v, &(d9_verify_options){.cases = run_path(D9_SOURCE_DIR "/tests/golden/cases", cases),
+                                        .backend = backend,
+                                        .precision = precision,
+                                        .threads = 2});
+    for (int i = 0; i < v.count; i++) {
+        const d9_verify_row *row = &v.rows[i];
+        rules += strcmp(row->group, "rule by rule") == 0;
+        if (!row->passed && !row->skipped)
+            print_error("%s, %s: error %.2e, limit %.2e, sensitivity %.2e (%s)\n", row->name, row->group, row->error,
+                        row->limit, row->sensitivity, row->note);
+    }
+    OK(v.status);
+    assert_ints(v.failed, 0, rules, training_cases);
+    assert_true(v.count >= 6 * training_cases);
 }
 
 static void print_failure(void *user, const d9_verify_row *row) {
@@ -222,6 +281,20 @@ static void print_failure(void *user, const d9_verify_row *row) {
     if (!row->passed)
         print_error("%s at %s: error %.2e, limit %.2e, cosine %.7f (%s)\n", row->name, row->group, row->error,
                     row->limit, row->cosine, row->note);
+}
+
+void run_steps(d9_session *session, int64_t from, int64_t until) {
+    for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
+        if (step % session->program.steps_per_epoch == 0)
+            test_ok(session->context, d9_session_begin_epoch(session, step));
+        test_ok(session->context, d9_session_step(session, step));
+    }
+}
+
+double run_distance(const double *a, const double *b, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
+    return most;
 }
 
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session) {
@@ -332,13 +405,13 @@ static void test_own_kernels_on_any_threads(void **state) {
     run_folder_remove(folder), d9_config_free(&context, one), d9_config_free(&context, two);
 }
 
-const char *run_missing(d9_context *context, const char *backend, const char *precision) {
+const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level) {
     const d9_backend *found;
     d9_device *device;
     d9_device_info info;
     const d9_precision *chosen;
     if (d9_backend_find(context, backend, &found) != D9_OK) return backend;
-    if (found->open(context, &(d9_backend_options){.threads = 1}, &device) != D9_OK) return backend;
+    if (found->open(context, &(d9_backend_options){.threads = 1, .cpu_level = level}, &device) != D9_OK) return backend;
     found->describe(device, &info);
     found->close(context, device);
     return d9_backend_precision(context, found, &info, precision, &chosen) == D9_OK ? NULL : precision;
@@ -351,7 +424,7 @@ int run_backend_main(const char *backend, const char *precision) {
                                        cmocka_unit_test_prestate(test_wide_on_one_and_two_threads, &b)},
                             own[] = {cmocka_unit_test_prestate(test_own_kernels_on_any_threads, &b)};
     d9_context_init(&context);
-    const char *missing = run_missing(&context, backend, precision);
+    const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) return skipped(missing, context.message);
     int failed = cmocka_run_group_tests_name(backend, tests, NULL, NULL);
     if (strcmp(backend, "cpu") == 0) failed += cmocka_run_group_tests_name("own kernels", own, NULL, NULL);

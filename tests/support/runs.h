@@ -5,6 +5,7 @@
 #include "core/system.h"
 #include "tests/support/programs.h"
 #include "train/trainer.h"
+#include "verify/verify.h"
 
 enum { RUN_MAX_EPOCHS = 64 };
 
@@ -36,8 +37,15 @@ enum { RUN_PATH_BYTES = 512 };
 void run_folder_make(char folder[RUN_PATH_BYTES]);
 const char *run_path(const char *folder, const char *name); /* remains for the next 63 calls */
 bool run_has(const char *folder, const char *name);
-int run_folder_count(const char *folder, const char *ending); /* files with this ending; "": all files */
+int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
 void run_folder_remove(const char *folder);
+/* Fails unless every file of a run that is in the folder is complete, and no partial file was left. */
+void run_check_files(const char *folder, const char *what);
+/* Writes a file; a failure fails the test. */
+void run_write(const char *folder, const char *name, const void *bytes, size_t size);
+/* Fixture: *state is the path of a temporary folder, removed after the test; `context` writes without syncing. */
+int run_folder_set_up(void **state);
+int run_folder_tear_down(void **state);
 
 /* Some epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
  * `more`: more lines of YAML, or "". */
@@ -57,9 +65,24 @@ void run_check_seeds(const d9_config *config);
 /* Stops after each of `stops` steps (0 ends the list) and resumes. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
+/* Calls d9_verify in `context`, and keeps its status and rows. */
+enum { RUN_MAX_ROWS = 160 };
+typedef struct run_verified {
+    d9_status status;
+    d9_verify_row rows[RUN_MAX_ROWS];
+    int count, failed, skipped; /* failed: neither passed nor skipped */
+} run_verified;
+void run_verify(run_verified *v, const d9_verify_options *options);
+const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* the first; fails if there is none */
+
 /* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). All rows must pass, and each training case
  * must have a rule by rule row. */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
+
+/* Trains from step `from` to before step `until`. */
+void run_steps(d9_session *session, int64_t from, int64_t until);
+/* The largest difference of two arrays. */
+double run_distance(const double *a, const double *b, int64_t count);
 
 /* Opens a training session at its first step, with all values kept. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
@@ -68,9 +91,9 @@ void run_open_ready(d9_context *context, const d9_config *config, d9_session *se
  * the state is NaN, so both sides compute NaN, and rules must fail. tf32 is compared with f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
-/* NULL if this machine has the backend and the precision; otherwise which of them is missing, with the reason in
- * context->message. */
-const char *run_missing(d9_context *context, const char *backend, const char *precision);
+/* NULL if this machine has the backend, the precision and the CPU level (NULL: any); otherwise which of them is
+ * missing, with the reason in context->message. */
+const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level);
 
 /* main for programs that check seeds and resuming on a backend; skips if it is unavailable. */
 int run_backend_main(const char *backend, const char *precision);

@@ -12,19 +12,22 @@ static const char yaml[] =
     "precision: f32\n"
     "threads: 1\n"
     "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
-    "data: {dataset: synthetic, synthetic_train: 96, synthetic_test: 60}\n"
+    "data: {dataset: synthetic, synthetic_train: 96, synthetic_test: 60, image_size: 16}\n"
     "train: {epochs: 2, batch_size: 24, lr: {knots: [0, 1, end], values: [0, 0.4, 0]}}\n"
     "tricks: {crop: {pad: 4}, flip: {}, ghost_batchnorm: {group_size: 12}, ema: {every: 2}, flip_tta: {}}\n";
-enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 32 * 32 * 3 };
+enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 16 * 16 * 3 };
+
+static char folder[RUN_PATH_BYTES]; /* of the test */
 
 static int set_up(void **state) {
     static dawn9_context *context;
     assert_int_equal(dawn9_open(&context), DAWN9_OK);
+    run_folder_make(folder);
     *state = context;
     return 0;
 }
 static int tear_down(void **state) {
-    dawn9_close(*state);
+    dawn9_close(*state), run_folder_remove(folder);
     return 0;
 }
 
@@ -90,7 +93,7 @@ TEST_WITH(dawn9_context *context, configurations, set_up, tear_down) {
 /* The synthetic data set's test images. */
 static d9_dataset *test_images(d9_context *context) {
     d9_dataset *dataset;
-    const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST};
+    const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST, .image_size = 16};
     d9_context_init(context);
     test_ok(context, d9_dataset_load(context, &options, &dataset));
     return dataset;
@@ -131,14 +134,12 @@ static void check_predictions(dawn9_context *context, dawn9_model *model, double
 }
 
 TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up, tear_down) {
-    char folder[RUN_PATH_BYTES];
     watched seen = {0};
     dawn9_result result;
     dawn9_evaluation evaluation;
     dawn9_model *model, *opened;
     int32_t first[TEST], second[TEST];
     dawn9_config *config = parse(context, NULL);
-    run_folder_make(folder);
     const char *path = run_path(folder, "saved.safetensors");
     const dawn9_train_options options = {.progress = watch, .user = &seen};
     ok(context, dawn9_train(context, config, &options, &result, &model));
@@ -159,7 +160,7 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     ok(context, dawn9_model_save(model, path));
     refused(context, dawn9_model_save(model, folder), DAWN9_OUTPUT, folder);
     ok(context, dawn9_model_open(context, path, NULL, &opened));
-    assert_ints(dawn9_model_height(opened), 32, dawn9_model_width(opened), 32, dawn9_model_classes(opened), CLASSES);
+    assert_ints(dawn9_model_height(opened), 16, dawn9_model_width(opened), 16, dawn9_model_classes(opened), CLASSES);
     assert_non_null(dawn9_model_class_name(opened, 0));
     assert_null(dawn9_model_class_name(opened, -1));
     assert_null(dawn9_model_class_name(opened, CLASSES));
@@ -176,16 +177,14 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     d9_dataset_free(&inner, dataset);
     check_predictions(context, opened, result.accuracy_tta, second);
     assert_memory_equal(first, second, sizeof first);
-    dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL), run_folder_remove(folder);
+    dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
 
 TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
-    char folder[RUN_PATH_BYTES];
     watched seen = {.stop_at = 5};
     dawn9_result whole, resumed;
     dawn9_model *model;
     dawn9_config *config = parse(context, NULL);
-    run_folder_make(folder);
     ok(context, dawn9_train(context, config, NULL, &whole, NULL));
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
     refused(context, dawn9_train(context, config, &options, &resumed, &model), DAWN9_STOPPED, "6 8");
@@ -198,19 +197,17 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     seen = (watched){.stop_at = 1};
     options = (dawn9_train_options){.progress = watch, .user = &seen};
     refused(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "2 8");
-    dawn9_config_free(config), run_folder_remove(folder);
+    dawn9_config_free(config);
 }
 
 /* With keep: best, the model is that of the best epoch, also without a folder and for a run that trained further. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
-    char folder[RUN_PATH_BYTES];
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result;
     dawn9_evaluation best, resumed;
     dawn9_model *model;
     dawn9_config *config = parse(context, (const char *const[]){"keep=best", "data.validation=24", "train.epochs=8",
                                                                 "train.lr={knots: [0, end], values: [0.4, 2]}", NULL});
-    run_folder_make(folder);
     ok(context, dawn9_train(context, config, NULL, &result, &model));
     ok(context, dawn9_evaluate(model, &best));
     assert_true(best.accuracy_tta > result.accuracy_tta && 0 < result.best_epoch && result.best_epoch < result.epochs);
@@ -232,7 +229,7 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     test_ok(&inner, d9_file_read(&inner, run_path(folder, "model.safetensors"), &others, &other_size));
     assert_int_equal(size, other_size);
     assert_memory_equal(bytes, others, size);
-    d9_release(&inner, bytes), d9_release(&inner, others), dawn9_config_free(config), run_folder_remove(folder);
+    d9_release(&inner, bytes), d9_release(&inner, others), dawn9_config_free(config);
 }
 
 TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
@@ -246,8 +243,6 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
     ok(context, dawn9_train(context, config, NULL, NULL, &model));
     dawn9_config_free(config);
-    char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
     const char *path = run_path(folder, "m.safetensors");
     ok(context, dawn9_model_save(model, path));
     dawn9_model_free(model);
@@ -258,8 +253,8 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     refused(context, dawn9_predict(model, NULL, 0, NULL, NULL), DAWN9_USAGE, "");
     dawn9_model_free(model);
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
-    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "32x32");
-    dawn9_model_free(model), run_folder_remove(folder);
+    refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
+    dawn9_model_free(model);
 }
 
 /* Each context has its own message. */

@@ -1,5 +1,7 @@
 /* Configurations: edits on the command line, inheritance, and lack of memory. */
 #include "config_testing.h"
+#include "tests/support/each_call.h"
+#include "tests/support/runs.h"
 
 static double celu_alpha(const d9_config *config) {
     d9_text text;
@@ -74,21 +76,16 @@ TEST(test_refuses_edits, reset) {
     assert_refused("{}", EDIT(WITHOUT, "cellu"), "--without cellu celu");
 }
 
-static char folder[256];
+static char folder[RUN_PATH_BYTES];
 
 static int make_folder(void **state) {
-    reset(state);
-    snprintf(folder, sizeof folder, "%s/test-config.XXXXXX", D9_BINARY_DIR);
-    if (!mkdtemp(folder) || chdir(folder) != 0) return -1;
-    return d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
+    (void)state, run_folder_make(folder);
+    return chdir(folder) == 0 && d9_directory_make(&context, "sub") == D9_OK ? 0 : -1;
 }
 
 static int remove_folder(void **state) {
-    (void)state;
-    static const char *const names[] = {"a.yaml", "b.yaml", "sub/c.yaml", "sub/a.yaml"};
-    for (int i = 0; i < COUNT(names); i++) unlink(names[i]);
-    rmdir("sub");
-    return chdir(D9_SOURCE_DIR) || rmdir(folder);
+    (void)state, run_folder_remove(folder);
+    return chdir(D9_SOURCE_DIR);
 }
 
 static void put(const char *path, const char *yaml) { OK(d9_file_write(&context, path, yaml, strlen(yaml))); }
@@ -97,7 +94,7 @@ static void assert_not_loaded(const char *path, const char *words) {
     d9_config *config;
     d9_context_clear(&context);
     assert_refusal(d9_config_load(&context, path, NULL, &config), D9_USAGE, words);
-    assert_null(config), d9_context_clear(&context);
+    assert_null(config);
 }
 
 TEST(test_inheritance, make_folder, remove_folder) {
@@ -151,36 +148,19 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("b.yaml", "b.yaml:1:1 7");
 }
 
-static int allocations_left;
-static int64_t live;
-
-static void *scarce_allocate(void *user, size_t alignment, size_t bytes) {
-    if (allocations_left-- <= 0) return NULL;
-    live++;
-    return d9_system_default()->allocate(user, alignment, bytes);
-}
-static void counted_release(void *user, void *pointer) {
-    live--;
-    d9_system_default()->release(user, pointer);
-}
-
 TEST(test_out_of_memory, reset) {
-    d9_system system = *d9_system_default();
-    system.allocate = scarce_allocate;
-    system.release = counted_release;
+    planted p = {.kind = CALL_allocate};
+    const d9_system system = planted_system(&p, d9_system_default());
     context.system = &system;
-    d9_status status = D9_DEVICE;
-    int most = 0;
-    for (; status != D9_OK && most < 1000; most++) {
+    do {
         d9_config *config;
         d9_context_clear(&context);
-        allocations_left = most;
-        status =
+        p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
+        const d9_status status =
             d9_config_load(&context, "configs/ladder/13-ten-epochs.yaml", EDIT(SET, "tricks.ema.every=3"), &config);
-        assert_true(status == D9_OK || status == D9_DEVICE);
+        assert_int_equal(status, p.met ? D9_DEVICE : D9_OK);
         d9_config_free(&context, config);
-        assert_int_equal(live, 0);
-    }
-    OK(status);
-    assert_true(most > 10);
+        assert_int_equal(p.live, 0);
+    } while (p.met);
+    assert_true(p.victim > 10);
 }

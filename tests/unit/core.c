@@ -3,8 +3,8 @@
 #include "core/hash.h"
 #include "core/system.h"
 #include "core/text.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 
@@ -71,7 +71,7 @@ static int faulty_truncate(void *user, int file, int64_t size) {
 typedef struct bench {
     d9_system system;
     faults faults;
-    char folder[256];
+    char folder[RUN_PATH_BYTES];
 } bench;
 
 static int open_bench(void **state) {
@@ -89,42 +89,20 @@ static int open_bench(void **state) {
     bench->system.close = faulty_close;
     bench->system.rename = faulty_rename;
     context.system = &bench->system;
-    snprintf(bench->folder, sizeof bench->folder, "%s/test-core.XXXXXX", D9_BINARY_DIR);
+    run_folder_make(bench->folder);
     *state = bench;
-    return mkdtemp(bench->folder) ? 0 : -1;
-}
-
-/* Number of entries of a folder; `remove_them` removes it with its contents. */
-static int entries(const char *folder, bool remove_them) {
-    DIR *stream = opendir(folder);
-    assert_non_null(stream);
-    int count = 0;
-    for (struct dirent *entry; (entry = readdir(stream));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        count++;
-        if (!remove_them) continue;
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (unlink(path) != 0) entries(path, true);
-    }
-    closedir(stream);
-    if (remove_them) rmdir(folder);
-    return count;
+    return 0;
 }
 
 static int close_bench(void **state) {
     bench *bench = *state;
     int64_t live = bench->faults.live;
-    entries(bench->folder, true);
+    run_folder_remove(bench->folder);
     free(bench);
     return live == 0 ? 0 : -1; /* a leak fails the test */
 }
 
-static const char *in(bench *bench, const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", bench->folder, name);
-    return path;
-}
+static const char *in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
 
 static void assert_file(const char *path, const char *expected) {
     uint8_t *bytes;
@@ -315,7 +293,7 @@ TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
     OK(d9_file_check_writable(&context, path)); /* an existing file is kept */
     OK(d9_file_check_writable(&context, NULL));
     assert_file(path, "hello world");
-    assert_ints(d9_file_check_writable(&context, in(bench, "b.txt")), D9_OK, entries(bench->folder, false), 1);
+    assert_ints(d9_file_check_writable(&context, in(bench, "b.txt")), D9_OK, run_folder_count(bench->folder, ""), 1);
     assert_int_equal(d9_file_check_writable(&context, in(bench, "none/b.txt")), D9_OUTPUT);
 }
 
@@ -331,9 +309,7 @@ TEST(test_file_without_a_size, open_bench, close_bench) {
 TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
-    char path[512];
-    const char *const special[] = {path, "/dev/zero", "/dev/null"};
-    snprintf(path, sizeof path, "%s", in(bench, "pipe"));
+    const char *path = in(bench, "pipe"), *const special[] = {path, "/dev/zero", "/dev/null"};
     assert_int_equal(mkfifo(path, 0600), 0);
     for (int i = 0; i < 3; i++) {
         d9_context_clear(&context);
@@ -341,16 +317,16 @@ TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
         assert_null(bytes);
     }
     d9_context_clear(&context);
-    snprintf(path, sizeof path, "%s", in(bench, "large"));
+    path = in(bench, "large");
     OK(d9_file_write(&context, path, "123", 3));
-    OK(d9_file_read_most(&context, path, 3, &bytes, &size));
+    OK(d9_file_read_limited(&context, path, 3, &bytes, &size));
     d9_release(&context, bytes);
-    assert_refusal(d9_file_read_most(&context, path, 2, &bytes, &size), D9_DATA, path);
-    assert_int_equal(truncate(path, D9_TEXT_MOST + 1), 0); /* a sparse file */
+    assert_refusal(d9_file_read_limited(&context, path, 2, &bytes, &size), D9_DATA, path);
+    assert_int_equal(truncate(path, D9_TEXT_MAX_BYTES + 1), 0); /* a sparse file */
     d9_context_clear(&context);
     assert_int_equal(d9_file_read(&context, path, &bytes, &size), D9_DATA);
     d9_context_clear(&context); /* a file that reports size 0 is limited while it is read */
-    assert_int_equal(d9_file_read_most(&context, "/proc/self/status", 100, &bytes, &size), D9_DATA);
+    assert_int_equal(d9_file_read_limited(&context, "/proc/self/status", 100, &bytes, &size), D9_DATA);
     assert_null(bytes);
 }
 
@@ -368,14 +344,14 @@ TEST_WITH(bench *bench, test_file_write_leaves_nothing_behind, open_bench, close
         if (fails && fault > 0) assert_words(context.message, path);
         bench->faults.allocations_left = -1;
         assert_file(path, fails ? "old" : "the new one");
-        assert_int_equal(entries(bench->folder, false), 1);
+        assert_int_equal(run_folder_count(bench->folder, ""), 1);
     }
 }
 
 TEST_WITH(bench *bench, test_file_append, open_bench, close_bench) {
     const char *path = in(bench, "events");
     bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
-    assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, entries(bench->folder, false), 0);
+    assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, run_folder_count(bench->folder, ""), 0);
     bench->faults.disk_bytes_left = -1;
     OK(d9_file_append(&context, path, "one\n", 4));
     OK(d9_file_append(&context, path, "two\n", 4));
@@ -396,7 +372,7 @@ TEST_WITH(bench *bench, test_file_refusals, open_bench, close_bench) {
     assert_refusal(d9_file_write(&context, bench->folder, "x", 1), D9_OUTPUT, bench->folder);
     assert_refusal(d9_file_write(&context, "/dev/null", "x", 1), D9_OUTPUT, "/dev/null");
     assert_int_equal(d9_file_write(&context, in(bench, "no/such/folder"), "x", 1), D9_OUTPUT);
-    assert_int_equal(entries(bench->folder, false), 0);
+    assert_int_equal(run_folder_count(bench->folder, ""), 0);
 }
 
 TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {

@@ -141,26 +141,26 @@ static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int cap
 }
 
 /* Every algorithm must agree with the reference, with few channels and with enough for Winograd. */
-TEST(every_way_convolves_alike) {
-    enum { WAYS = 24 };
+TEST(every_convolution_algorithm_agrees) {
+    enum { ALGORITHMS = 24 };
     fixture *f = *state;
     static const d9_op ops[] = {D9_OP_CONV, D9_OP_CONV_BACKWARD_DATA, D9_OP_CONV_BACKWARD_WEIGHT};
     int across = 0, blocked = 0, winograd = 0, own = 0, amx = 0;
     for (int i = 0; i < 24; i++) {
         op_case c;
-        d9_choice_time rows[WAYS];
+        d9_choice_time rows[ALGORITHMS];
         const d9_type type = i & 1 ? D9_BF16 : D9_F32;
         if (type == D9_BF16 && !f->bf16) continue;
         make_conv(&c, &context, ops[i / 8], type, i & 4 ? 64 : 27, i & 2 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
-        const int count = list_algorithms(f, &c, rows, WAYS);
+        const int count = list_algorithms(f, &c, rows, ALGORITHMS);
         for (int r = 0; r < count; r++) {
             char text[256];
-            const char *way = strchr(rows[r].choice, ' ') + 1;
-            const bool transformed = strncmp(way, "winograd", 8) == 0;
+            const char *name = strchr(rows[r].choice, ' ') + 1;
+            const bool transformed = strncmp(name, "winograd", 8) == 0;
             snprintf(text, sizeof text, "%.31s\tconv\t%.95s\n", c.name, rows[r].choice);
             const d9_backend_options options = {.threads = 2, .force_plan = text};
-            across += *way == 'x' && way[1] != '1';
-            blocked += strncmp(way, "blocked", 7) == 0;
+            across += *name == 'x' && name[1] != '1';
+            blocked += strncmp(name, "blocked", 7) == 0;
             winograd += strncmp(rows[r].choice, "onednn winograd", 15) == 0;
             own += strncmp(rows[r].choice, "own ", 4) == 0;
             amx += strcmp(rows[r].choice, "own amx") == 0;

@@ -132,6 +132,18 @@ static void store_inputs(conv_case *c, d9_kernel_store store) {
     }
 }
 
+static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width, int64_t inputs, int64_t outputs,
+                                  int kernel, int stride, int pad) {
+    return (d9_cpu_conv_shape){.images = images,
+                               .height = height,
+                               .width = width,
+                               .inputs = inputs,
+                               .outputs = outputs,
+                               .kernel = kernel,
+                               .stride = stride,
+                               .pad = pad};
+}
+
 static void set_outputs(d9_cpu_conv_shape *s) {
     s->out_height = (s->height + 2 * s->pad - s->kernel) / s->stride + 1;
     s->out_width = (s->width + 2 * s->pad - s->kernel) / s->stride + 1;
@@ -386,7 +398,8 @@ static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape)
 static const int64_t some_sizes[] = {1, 2, 4, 5, 8, 9, 17, 0},
                      many_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 0};
 
-/* Combines every height with every width, cycling through channels, padding and images. */
+/* Combines every height with every width, cycling through channels, padding and images. Of `some_sizes`, windows other
+ * than 3x3 take two combinations of five, which still meet every padding, number of images and pair of channels. */
 static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, int window, int stride) {
     static const int64_t channels[] = {1, 3, 16, 27, 32, 64, 65};
     int compared = 0, turn = window + stride;
@@ -394,14 +407,9 @@ static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, i
         for (size_t w = 0; sizes[w]; w++, turn++) {
             const int pad = turn % (window < 4 ? 3 : 4);
             if (sizes[h] + 2 * pad < window || sizes[w] + 2 * pad < window) continue;
-            compared += check_case(kernel, (d9_cpu_conv_shape){.images = turn % 2 ? 7 : 1,
-                                                               .height = sizes[h],
-                                                               .width = sizes[w],
-                                                               .inputs = channels[turn % 7],
-                                                               .outputs = channels[turn / 7 % 7],
-                                                               .kernel = window,
-                                                               .stride = stride,
-                                                               .pad = pad});
+            if (sizes == some_sizes && window != 3 && turn % 5 > 1) continue;
+            compared += check_case(kernel, shape_of(turn % 2 ? 4 : 1, sizes[h], sizes[w], channels[turn % 7],
+                                                    channels[turn / 7 % 7], window, stride, pad));
         }
     return compared;
 }
@@ -409,13 +417,9 @@ static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, i
 /* The state is the list of sizes. */
 TEST(every_kernel_is_right) {
     static const int windows[] = {1, 2, 3, 5, 7};
-    static const d9_cpu_conv_shape large[] = {
-        {.images = 3, .height = 17, .width = 18, .inputs = 32, .outputs = 48, .kernel = 3, .stride = 1, .pad = 1},
-        {.images = 41, .height = 32, .width = 32, .inputs = 3, .outputs = 10, .kernel = 3, .stride = 1, .pad = 1},
-        {.images = 70, .height = 16, .width = 15, .inputs = 33, .outputs = 18, .kernel = 3, .stride = 1, .pad = 1},
-        {.images = 5, .height = 5, .width = 6, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 1, .pad = 1},
-        {.images = 37, .height = 16, .width = 17, .inputs = 33, .outputs = 70, .kernel = 3, .stride = 2, .pad = 1},
-        {.images = 5, .height = 7, .width = 8, .inputs = 600, .outputs = 300, .kernel = 3, .stride = 2, .pad = 1}};
+    const d9_cpu_conv_shape large[] = {shape_of(3, 17, 18, 32, 48, 3, 1, 1),  shape_of(41, 32, 32, 3, 10, 3, 1, 1),
+                                       shape_of(70, 16, 15, 33, 18, 3, 1, 1), shape_of(5, 5, 6, 600, 300, 3, 1, 1),
+                                       shape_of(37, 16, 17, 33, 70, 3, 2, 1), shape_of(5, 7, 8, 600, 300, 3, 2, 1)};
     for (int k = 0; d9_cpu_conv_kernels[k]; k++) {
         int compared = 0;
         for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
@@ -431,15 +435,7 @@ TEST(every_kernel_is_right) {
 TEST(no_cache_is_too_small) {
     const d9_cpu tiny = {.loops = d9_cpu_loops_find(NULL), .threads = 2, .cache_bytes = {4 << 10, 1 << 10, 64 << 10}};
     for (int i = 0; i < 6; i++) {
-        conv_case c = new_case((d9_cpu_conv_shape){.images = 2,
-                                                   .height = 9,
-                                                   .width = 11,
-                                                   .inputs = 17,
-                                                   .outputs = 18,
-                                                   .kernel = 3,
-                                                   .stride = 1 + i % 2,
-                                                   .pad = 1},
-                               false);
+        conv_case c = new_case(shape_of(2, 9, 11, 17, 18, 3, 1 + i % 2, 1), false);
         store_inputs(&c, D9_KERNEL_F32);
         c.shape.pass = (d9_cpu_conv_pass)(i / 2);
         for (int k = 0; d9_cpu_conv_kernels[k]; k++) {
@@ -494,15 +490,7 @@ static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p,
 
 static void check_no_numbers(const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, d9_kernel_store store,
                              int64_t outputs) {
-    conv_case c = new_case((d9_cpu_conv_shape){.images = 2,
-                                               .height = 21,
-                                               .width = 18,
-                                               .inputs = 5,
-                                               .outputs = outputs,
-                                               .kernel = 3,
-                                               .stride = 1,
-                                               .pad = 1},
-                           false);
+    conv_case c = new_case(shape_of(2, 21, 18, 5, outputs, 3, 1, 1), false);
     store_inputs(&c, store);
     spoil(&c);
     guarded y = run(&c, kernel, cpu);

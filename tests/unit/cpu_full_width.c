@@ -5,10 +5,8 @@
 #include "tests/support/test.h"
 
 static void check(const char *backend, const char *precision, bool poisoned) {
-    d9_context context;
-    d9_context_init(&context);
     char yaml[1024];
-    const char *missing = run_missing(&context, backend, precision);
+    const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);
     snprintf(yaml, sizeof yaml,
              "base: %s/configs/dawn94.yaml\nbackend: %s\nprecision: %s\ntrain: {batch_size: 16}\n"

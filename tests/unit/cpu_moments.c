@@ -17,9 +17,17 @@ typedef struct bench { /* arrays of a shape */
     uint32_t seed;
 } bench;
 
+/* Every array of a bench, freed by `destroy`. */
+static void *owned[64];
+static int owned_count;
+
+static void *own(void *made) {
+    assert_true(made && owned_count < (int)(sizeof owned / sizeof *owned));
+    return owned[owned_count++] = made;
+}
+
 static float *floats(int64_t count) {
-    float *made = aligned_alloc(64, (size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made);
-    assert_non_null(made);
+    float *made = own(aligned_alloc(64, (size_t)((count + 2 * GUARD + 15) / 16 * 16) * sizeof *made));
     memset(made, 0xff, (size_t)(count + GUARD) * sizeof *made); /* NaN, for elements not written and for the guards */
     return made;
 }
@@ -28,11 +36,7 @@ static void assert_guarded(const float *a, int64_t count) {
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 
-static double *doubles(int64_t count) {
-    double *made = calloc((size_t)count, sizeof *made);
-    assert_non_null(made);
-    return made;
-}
+static double *doubles(int64_t count) { return own(calloc((size_t)count, sizeof(double))); }
 
 static float *random_floats(bench *b, int64_t count, float low, float high) {
     float *made = floats(count);
@@ -71,14 +75,8 @@ static void make(bench *b, d9_cpu_moments shape) {
     b->scratch = floats(d9_cpu_moments_scratch_bytes(&b->shape) / 4);
 }
 
-static void destroy(bench *b) {
-    float *const f[] = {b->x,          b->w, b->dy,   b->scale, b->bias,   b->running,
-                        b->statistics, b->y, b->conv, b->dw,    b->dscale, b->dbias};
-    double *const d[] = {b->want_conv,  b->want_y,          b->xh,          b->want_dw, b->want_dscale,
-                         b->want_dbias, b->want_statistics, b->want_running};
-    for (size_t i = 0; i < sizeof f / sizeof *f; i++) free(f[i]);
-    for (size_t i = 0; i < sizeof d / sizeof *d; i++) free(d[i]);
-    free(b->scratch);
+static void destroy(void) {
+    while (owned_count) free(owned[--owned_count]);
 }
 
 /* Iterates over the products of output `at` of pixel (i, p), with indices into x and w. */
@@ -172,56 +170,30 @@ static void check(bench *b, const d9_cpu *cpu, const float *running) {
     assert_guarded(b->scratch, d9_cpu_moments_scratch_bytes(&b->shape) / 4);
 }
 
-static const d9_cpu_moments shapes[] = {
-    {{.images = 6,
-      .height = 9,
-      .width = 9,
-      .inputs = 3,
-      .out_height = 9,
-      .out_width = 9,
-      .outputs = 64,
-      .kernel = 3,
-      .stride = 1,
-      .pad = 1},
-     2},
-    {{.images = 7,
-      .height = 8,
-      .width = 11,
-      .inputs = 27,
-      .out_height = 8,
-      .out_width = 11,
-      .outputs = 65,
-      .kernel = 1,
-      .stride = 1},
-     1},
-    {{.images = 4,
-      .height = 7,
-      .width = 5,
-      .inputs = 1,
-      .out_height = 3,
-      .out_width = 2,
-      .outputs = 5,
-      .kernel = 3,
-      .stride = 2},
-     4},
-    {{.images = 2,
-      .height = 4,
-      .width = 4,
-      .inputs = 6,
-      .out_height = 5,
-      .out_width = 5,
-      .outputs = 16,
-      .kernel = 2,
-      .stride = 1,
-      .pad = 1},
-     1},
-};
+enum { SHAPES = 4 };
+static d9_cpu_moments shape_at(int row) {
+    static const struct {
+        int64_t images, height, width, inputs, outputs;
+        int kernel, stride, pad;
+        int64_t groups;
+    } rows[SHAPES] = {{6, 9, 9, 3, 64, 3, 1, 1, 2},
+                      {7, 8, 11, 27, 65, 1, 1, 0, 1},
+                      {4, 7, 5, 1, 5, 3, 2, 0, 4},
+                      {2, 4, 4, 6, 16, 2, 1, 1, 1}};
+    d9_cpu_moments m = {.groups = rows[row].groups};
+    m.conv.images = rows[row].images, m.conv.height = rows[row].height, m.conv.width = rows[row].width;
+    m.conv.inputs = rows[row].inputs, m.conv.outputs = rows[row].outputs;
+    m.conv.kernel = rows[row].kernel, m.conv.stride = rows[row].stride, m.conv.pad = rows[row].pad;
+    m.conv.out_height = (m.conv.height + 2 * m.conv.pad - m.conv.kernel) / m.conv.stride + 1;
+    m.conv.out_width = (m.conv.width + 2 * m.conv.pad - m.conv.kernel) / m.conv.stride + 1;
+    return m;
+}
 
 TEST(test_equal_to_the_chain) {
     int levels = 0;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (int i = 0; i < SHAPES; i++) {
         bench b;
-        make(&b, shapes[i]);
+        make(&b, shape_at(i));
         assert_true(d9_cpu_moments_fits(&b.shape));
         compute(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
         float *running = floats(2 * b.gc);
@@ -232,7 +204,7 @@ TEST(test_equal_to_the_chain) {
             check(&b, &cpu, running);
             levels++;
         }
-        free(running), destroy(&b);
+        destroy();
     }
     assert_true(levels > 0);
 }
@@ -240,7 +212,7 @@ TEST(test_equal_to_the_chain) {
 /* Evaluation uses the running statistics averaged over the groups. */
 TEST(test_evaluation) {
     bench b;
-    make(&b, shapes[0]);
+    make(&b, shape_at(0));
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 2};
     const d9_kernel_act act = {D9_ACT_RELU, 0};
     const d9_kernel_norm_state norm = {
@@ -259,31 +231,24 @@ TEST(test_evaluation) {
                 b.want_y[(i * pixels + p) * s->outputs + o] = z > 0 ? z : 0;
             }
     close_to(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
-    destroy(&b);
+    destroy();
 }
 
 /* Bits must not depend on the number of threads. */
 TEST(test_threads) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
-    float *y = NULL, *dw = NULL;
+    bench one = {0}, b;
     for (int threads = 1; threads <= 3; threads++) {
-        bench b;
-        make(&b, shapes[1]);
+        make(&b, shape_at(1));
+        if (threads == 1) one = b;
         const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
         const d9_kernel_norm_state state = {
             b.scale, b.bias, b.running, b.running + b.gc, b.statistics, b.statistics + b.gc, 1e-5, 0.25};
         d9_cpu_moments_forward(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, NULL, b.y);
         d9_cpu_moments_backward(&cpu, &b.shape, b.dy, act, b.y, b.x, b.w, state.mean, state.inv_std, b.scale, b.scratch,
                                 &(d9_cpu_moments_gradients){b.dw, NULL, NULL});
-        if (threads == 1) {
-            y = floats(b.y_count);
-            dw = floats(b.w_count);
-            memcpy(y, b.y, (size_t)b.y_count * sizeof *y);
-            memcpy(dw, b.dw, (size_t)b.w_count * sizeof *dw);
-        }
-        assert_memory_equal(y, b.y, (size_t)b.y_count * sizeof *y);
-        assert_memory_equal(dw, b.dw, (size_t)b.w_count * sizeof *dw);
-        destroy(&b);
+        assert_memory_equal(one.y, b.y, (size_t)b.y_count * sizeof *b.y);
+        assert_memory_equal(one.dw, b.dw, (size_t)b.w_count * sizeof *b.dw);
     }
-    free(y), free(dw);
+    destroy();
 }

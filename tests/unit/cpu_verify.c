@@ -5,9 +5,7 @@
 
 /* Skips the running test unless backend and precision are available. */
 static void need(const char *backend, const char *precision) {
-    d9_context context;
-    d9_context_init(&context);
-    const char *missing = run_missing(&context, backend, precision);
+    const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) skip_for(missing, context.message);
 }
 

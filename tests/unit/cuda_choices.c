@@ -17,9 +17,8 @@ static d9_cuda_choices *open_file(const char *path) {
     return choices;
 }
 
-TEST(what_is_added_comes_back) {
-    char folder[RUN_PATH_BYTES], key[32];
-    run_folder_make(folder);
+TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_folder_tear_down) {
+    char key[32];
     const char *path = run_path(folder, "choices");
     d9_cuda_choices *first = open_file(path), *second = open_file(path);
     for (int i = 0; i < 100; i++) {
@@ -42,12 +41,11 @@ TEST(what_is_added_comes_back) {
     assert_string_equal(d9_cuda_choices_find(first, "key 1", true), "e2");
     d9_cuda_choices_close(&context, first);
     assert_int_equal(warnings, 0);
-    run_folder_remove(folder);
 }
 
 #define HEADER "dawn9 choices 1\n"
 
-TEST(a_damaged_file_is_not_believed) {
+TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up, run_folder_tear_down) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 2\n",
                                         "dawn9 choices 1",
@@ -62,8 +60,6 @@ TEST(a_damaged_file_is_not_believed) {
                                         HEADER "a\te1\nb\te\x01\n",
                                         HEADER "a\te1\nb\t0123456789012345678901234567890123456789012345678901234567890"
                                                "123456789012345678901234567890123456789\n"};
-    char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
     const char *path = run_path(folder, "choices");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         warnings = 0;
@@ -76,20 +72,18 @@ TEST(a_damaged_file_is_not_believed) {
     OK(d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
     d9_cuda_choices *choices = open_file(path);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
-    d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
+    d9_cuda_choices_close(&context, choices);
 }
 
 /* A folder that cannot be made, or a file that is not a cache: the run continues without an error. */
-TEST(what_cannot_be_kept_is_no_failure) {
-    char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
+TEST_WITH(const char *folder, what_cannot_be_kept_is_no_failure, run_folder_set_up, run_folder_tear_down) {
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
     d9_cuda_choices *choices = open_file(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
     d9_cuda_choices_save(&context, choices);
     OK(context.status);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
-    d9_cuda_choices_close(&context, choices), run_folder_remove(folder);
+    d9_cuda_choices_close(&context, choices);
 }
 
 int main(void) {

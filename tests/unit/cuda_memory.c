@@ -7,11 +7,9 @@
 static const double gib = 1.0 / (1 << 30);
 
 static double needed(const char *precision, int64_t batch) {
-    d9_context context;
     d9_config *config;
     d9_program program;
     int64_t bytes = 0, largest = 0;
-    d9_context_init(&context);
     OK(d9_config_load(&context, D9_SOURCE_DIR "/configs/dawn94.yaml", NULL, &config));
     d9_extent extent = program_extent(config, 50000, 32);
     extent.eval_images = 10000;

@@ -1,75 +1,40 @@
 /* Data sources: reading, and the error for each kind of damaged input. Files are made in a temporary folder; CIFAR-10
  * is not needed. */
-#include <sys/stat.h>
 #include "core/system.h"
 #include "data/dataset.h"
-#include "core/listing.h"
 #include "data/preview.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/session.h"
 
-enum { PATH_SIZE = 1024, SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
+enum { SIDE = 32, PIXELS = SIDE * SIDE, BATCH_IMAGES = 10000, RECORD = 3073 };
 
-typedef struct fixture {
-    char folder[256];
-} fixture;
-
-static int set_up(void **state) {
-    fixture *f = calloc(1, sizeof *f);
-    const char *base = getenv("TMPDIR");
-    assert_non_null(f);
-    snprintf(f->folder, sizeof f->folder, "%s/dawn9-data-XXXXXX", base && *base ? base : "/tmp");
-    assert_non_null(mkdtemp(f->folder));
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture *f = *state;
-    d9_folder_remove(&context, f->folder), free(f);
-    return 0;
-}
-
-static void make_folder(fixture *f, const char *name) {
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/%s", f->folder, name);
-    OK(d9_directory_make(&context, path));
-}
-
-static void write_file(fixture *f, const char *name, const void *bytes, size_t size) {
-    char path[2 * PATH_SIZE];
-    snprintf(path, sizeof path, "%s/%s", f->folder, name);
-    OK(d9_file_write(&context, path, bytes, size));
+static void make_folder(const char *folder, const char *name) {
+    OK(d9_directory_make(&context, run_path(folder, name)));
 }
 
 /* Writes an image of one colour, which identifies it in the data set. */
-static void write_picture(fixture *f, const char *name, int width, int height, uint8_t value) {
-    char path[PATH_SIZE];
+static void write_picture(const char *folder, const char *name, int width, int height, uint8_t value) {
     uint8_t *pixels = malloc((size_t)(3 * width * height));
     assert_non_null(pixels);
     memset(pixels, value, (size_t)(3 * width * height));
-    snprintf(path, sizeof path, "%s/%s", f->folder, name);
-    OK(d9_png_write(&context, path, pixels, width, height));
+    OK(d9_png_write(&context, run_path(folder, name), pixels, width, height));
     free(pixels);
 }
 
-static d9_dataset *load(fixture *f, d9_dataset_options options) {
+static d9_dataset *load(const char *folder, d9_dataset_options options) {
     d9_dataset *dataset;
-    if (!options.path) options.path = f->folder;
-    const d9_status status = d9_dataset_load(&context, &options, &dataset);
-    if (status != D9_OK) fail_msg("%s", context.message);
+    if (!options.path) options.path = folder;
+    OK(d9_dataset_load(&context, &options, &dataset));
     return dataset;
 }
 
 /* Loading must fail with this status and a message with these words. */
-static void refused(fixture *f, d9_dataset_options options, d9_status expected, const char *words) {
+static void refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
     d9_dataset *dataset;
-    if (!options.path) options.path = f->folder;
+    if (!options.path) options.path = folder;
     d9_context_clear(&context);
-    const d9_status status = d9_dataset_load(&context, &options, &dataset);
-    assert_int_equal(status, expected);
+    assert_int_equal(d9_dataset_load(&context, &options, &dataset), expected);
     assert_null(dataset);
     assert_words(context.message, words);
 }
@@ -94,16 +59,12 @@ static uint8_t *make_records(int count, int label_bytes, int classes) {
 }
 
 /* Makes the six files as links to one. */
-static void link_cifar10(fixture *f, const uint8_t *bytes) {
-    char first[PATH_SIZE], other[PATH_SIZE];
+static void link_cifar10(const char *folder, const uint8_t *bytes) {
     int count;
     const d9_dataset_file *file = d9_dataset_files("cifar10", &count);
-    write_file(f, file[0].name, bytes, (size_t)file[0].size);
-    snprintf(first, sizeof first, "%s/%s", f->folder, file[0].name);
-    for (int i = 1; i < count; i++) {
-        snprintf(other, sizeof other, "%s/%s", f->folder, file[i].name);
-        assert_int_equal(link(first, other), 0);
-    }
+    run_write(folder, file[0].name, bytes, (size_t)file[0].size);
+    for (int i = 1; i < count; i++)
+        assert_int_equal(link(run_path(folder, file[0].name), run_path(folder, file[i].name)), 0);
 }
 
 static void check_pixels(const d9_split *split, int64_t image, int record) {
@@ -113,11 +74,11 @@ static void check_pixels(const d9_split *split, int64_t image, int record) {
     }
 }
 
-TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear_down) {
+TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
-    link_cifar10(f, bytes);
-    d9_dataset *dataset = load(f, options);
+    link_cifar10(folder, bytes);
+    d9_dataset *dataset = load(folder, options);
     assert_ints(dataset->train.count, 50000, dataset->test.count, 10000, dataset->classes, 10);
     assert_string_equal(dataset->class_names[9], "truck");
     assert_true(dataset->mean[0] == 125.31 && dataset->std[2] == 66.70);
@@ -127,9 +88,9 @@ TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear
     for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
     OK(d9_dataset_verify(&context, dataset)); /* no checksums were requested */
     d9_dataset_free(&context, dataset);
-    dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
+    dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
     d9_dataset_free(&context, dataset); /* while checksums are still computed */
-    dataset = load(f, (d9_dataset_options){.name = "cifar10", .check = true});
+    dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
     assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
     assert_words(context.message, "data_batch_1.bin");
     assert_words(context.message, "aadd24acce27... dawn9 cifar10");
@@ -138,75 +99,74 @@ TEST_WITH(fixture *f, cifar10_is_read_and_broken_files_are_refused, set_up, tear
     OK(d9_dataset_verify(&context, dataset));
     d9_dataset_free(&context, dataset);
     bytes[(size_t)17 * RECORD] = 11;
-    write_file(f, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD);
-    refused(f, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
-    write_file(f, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
-    refused(f, options, D9_DATA, "data_batch_3.bin 4 30730000");
+    run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD);
+    refused(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
+    run_write(folder, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
+    refused(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
     bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
     assert_non_null(bytes);
     bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
-    write_file(f, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
-    refused(f, options, D9_DATA, "data_batch_3.bin 30730001 10000");
+    run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
+    refused(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
     free(bytes);
 }
 
-TEST_WITH(fixture *f, cifar100_takes_the_fine_label, set_up, tear_down) {
+TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "cifar100"};
     uint8_t *bytes = make_records(50000, 2, 100);
-    write_file(f, "train.bin", bytes, (size_t)50000 * 3074);
-    write_file(f, "test.bin", bytes, (size_t)10000 * 3074);
-    d9_dataset *dataset = load(f, options);
+    run_write(folder, "train.bin", bytes, (size_t)50000 * 3074);
+    run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
+    d9_dataset *dataset = load(folder, options);
     assert_ints(dataset->classes, 100, dataset->train.labels[47], 47);
     check_pixels(&dataset->train, 40123, 40123);
     d9_dataset_free(&context, dataset);
     bytes[(size_t)3 * 3074] = 20;
-    write_file(f, "test.bin", bytes, (size_t)10000 * 3074);
-    refused(f, options, D9_DATA, "test.bin 3 20 0 19");
+    run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
+    refused(folder, options, D9_DATA, "test.bin 3 20 0 19");
     free(bytes);
 }
 
-TEST_WITH(fixture *f, missing_files_say_where_and_how, set_up, tear_down) {
-    char cache[PATH_SIZE], folder[PATH_SIZE];
-    refused(f, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
-    refused(f, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
+TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up, run_folder_tear_down) {
+    char found[RUN_PATH_BYTES];
+    refused(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
+    refused(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
 
     /* search order: $DAWN9_DATA, its subfolder, the cache folder */
-    snprintf(cache, sizeof cache, "%s/cache", f->folder);
-    setenv("XDG_CACHE_HOME", cache, 1), setenv("DAWN9_DATA", f->folder, 1);
-    make_folder(f, "cache/dawn9/cifar10");
-    d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
-    assert_string_equal(folder, f->folder);
-    write_file(f, "cache/dawn9/cifar10/test_batch.bin", "x", 1);
-    d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
-    assert_non_null(strstr(folder, "cache/dawn9/cifar10"));
-    make_folder(f, "cifar10");
-    write_file(f, "cifar10/data_batch_1.bin", "x", 1);
-    d9_dataset_folder("cifar10", NULL, folder, sizeof folder);
-    assert_null(strstr(folder, "cache"));
-    d9_dataset_folder("cifar10", "elsewhere", folder, sizeof folder);
-    assert_string_equal(folder, "elsewhere");
+    setenv("XDG_CACHE_HOME", run_path(folder, "cache"), 1), setenv("DAWN9_DATA", folder, 1);
+    make_folder(folder, "cache/dawn9/cifar10");
+    d9_dataset_folder("cifar10", NULL, found, sizeof found);
+    assert_string_equal(found, folder);
+    run_write(folder, "cache/dawn9/cifar10/test_batch.bin", "x", 1);
+    d9_dataset_folder("cifar10", NULL, found, sizeof found);
+    assert_non_null(strstr(found, "cache/dawn9/cifar10"));
+    make_folder(folder, "cifar10");
+    run_write(folder, "cifar10/data_batch_1.bin", "x", 1);
+    d9_dataset_folder("cifar10", NULL, found, sizeof found);
+    assert_null(strstr(found, "cache"));
+    d9_dataset_folder("cifar10", "elsewhere", found, sizeof found);
+    assert_string_equal(found, "elsewhere");
     unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
 
-static void fill_classes(fixture *f, const char *root, int images) {
+static void fill_classes(const char *folder, const char *root, int images) {
     static const char *const classes[] = {"ant", "bee", "cow"};
     for (int class = 0; class < 3; class ++) {
         char name[128];
         snprintf(name, sizeof name, "%s%s", root, classes[class]);
-        make_folder(f, name);
+        make_folder(folder, name);
         for (int i = 0; i < images; i++) {
             snprintf(name, sizeof name, "%s%s/%02d.PNG", root, classes[class], i);
-            write_picture(f, name, 10 + 7 * i, 40 - i, (uint8_t)(80 * class + i));
+            write_picture(folder, name, 10 + 7 * i, 40 - i, (uint8_t)(80 * class + i));
         }
     }
 }
 
-TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
-    fill_classes(f, "", 12);
-    write_file(f, "bee/notes.txt", "x", 1);
-    d9_dataset *a = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *b = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *c = load(f, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
+TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up, run_folder_tear_down) {
+    fill_classes(folder, "", 12);
+    run_write(folder, "bee/notes.txt", "x", 1);
+    d9_dataset *a = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *b = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *c = load(folder, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
     assert_ints(a->train.count, 30, a->test.count, 6);
     assert_string_equal(a->class_names[1], "bee");
     assert_int_equal(c->width, 8);
@@ -235,9 +195,9 @@ TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
 }
 
 /* Each class has a test image, however small it is. */
-TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
-    fill_classes(f, "", 2);
-    d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
+TEST_WITH(const char *folder, small_classes_are_split_too, run_folder_set_up, run_folder_tear_down) {
+    fill_classes(folder, "", 2);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &dataset->test : &dataset->train;
@@ -246,65 +206,63 @@ TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
     d9_dataset_free(&context, dataset);
 }
 
-TEST_WITH(fixture *f, folder_split_by_hand_is_kept, set_up, tear_down) {
-    fill_classes(f, "train/", 4);
-    refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "train/ test/");
-    fill_classes(f, "test/", 1);
-    d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
+TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up, run_folder_tear_down) {
+    fill_classes(folder, "train/", 4);
+    refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train/ test/");
+    fill_classes(folder, "test/", 1);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
     d9_dataset_free(&context, dataset);
-    make_folder(f, "test/dog");
-    write_picture(f, "test/dog/1.png", 4, 4, 1);
-    refused(f, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
+    make_folder(folder, "test/dog");
+    write_picture(folder, "test/dog/1.png", 4, 4, 1);
+    refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
 }
 
-TEST(classes_count_the_less_the_more_images_they_have, set_up, tear_down) {
+TEST(classes_count_the_less_the_more_images_they_have) {
     int32_t labels[] = {0, 2, 0, 0, 2, 0};
     const d9_dataset dataset = {.classes = 4, .train = {.count = 6, .labels = labels}};
     double weights[4];
-    d9_dataset_balance(&dataset, weights);
+    d9_dataset_class_weights(&dataset, weights);
     assert_true(weights[0] == 6.0 / 8 && weights[1] == 0 && weights[2] == 6.0 / 4 && weights[3] == 0);
 }
 
-TEST_WITH(fixture *f, broken_folders_are_refused, set_up, tear_down) {
+TEST_WITH(const char *folder, broken_folders_are_refused, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "folder"};
-    refused(f, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder");
-    make_folder(f, "ant");
-    refused(f, options, D9_DATA, "/ant");
-    write_picture(f, "ant/1.png", 3, 5, 9);
-    refused(f, options, D9_DATA, "1 2");
-    make_folder(f, "bee");
-    write_picture(f, "bee/1.png", 3, 5, 9);
-    refused(f, options, D9_DATA, "/ant 1 2");
-    write_picture(f, "ant/2.png", 3, 5, 9);
-    write_file(f, "bee/2.jpg", "not an image", 12);
-    refused(f, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
+    refused(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder");
+    make_folder(folder, "ant");
+    refused(folder, options, D9_DATA, "/ant");
+    write_picture(folder, "ant/1.png", 3, 5, 9);
+    refused(folder, options, D9_DATA, "1 2");
+    make_folder(folder, "bee");
+    write_picture(folder, "bee/1.png", 3, 5, 9);
+    refused(folder, options, D9_DATA, "/ant 1 2");
+    write_picture(folder, "ant/2.png", 3, 5, 9);
+    run_write(folder, "bee/2.jpg", "not an image", 12);
+    refused(folder, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
 
     /* The first half of a PNG. */
     uint8_t *bytes;
     size_t size;
-    char path[PATH_SIZE];
-    write_picture(f, "bee/2.jpg", 200, 100, 9);
-    snprintf(path, sizeof path, "%s/bee/2.jpg", f->folder);
-    OK(d9_file_read(&context, path, &bytes, &size));
-    write_file(f, "bee/2.jpg", bytes, size / 2);
+    write_picture(folder, "bee/2.jpg", 200, 100, 9);
+    OK(d9_file_read(&context, run_path(folder, "bee/2.jpg"), &bytes, &size));
+    run_write(folder, "bee/2.jpg", bytes, size / 2);
     d9_release(&context, bytes);
-    refused(f, options, D9_DATA, "bee/2.jpg");
-    write_picture(f, "bee/2.jpg", 200, 100, 9);
-    make_folder(f, "bee/wings");
-    refused(f, options, D9_DATA, "bee/wings");
+    refused(folder, options, D9_DATA, "bee/2.jpg");
+    write_picture(folder, "bee/2.jpg", 200, 100, 9);
+    make_folder(folder, "bee/wings");
+    refused(folder, options, D9_DATA, "bee/wings");
 }
 
 /* All damaged images are named; with skip_damaged, the rest loads as if they did not exist. */
-TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
+TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, run_folder_tear_down) {
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
-    fill_classes(f, "train/", 3);
-    fill_classes(f, "test/", 2);
-    d9_dataset *whole = load(f, options);
-    write_file(f, "train/ant/00.PNG", "not an image", 12);
-    write_file(f, "train/bee/01.PNG", "", 0);
-    write_file(f, "test/cow/00.PNG", "no", 2);
-    d9_dataset *rest = load(f, options);
+    fill_classes(folder, "train/", 3);
+    fill_classes(folder, "test/", 2);
+    d9_dataset *whole = load(folder, options);
+    run_write(folder, "train/ant/00.PNG", "not an image", 12);
+    run_write(folder, "train/bee/01.PNG", "", 0);
+    run_write(folder, "test/cow/00.PNG", "no", 2);
+    d9_dataset *rest = load(folder, options);
     assert_ints(rest->train.count, whole->train.count - 2, rest->test.count, whole->test.count - 1);
     for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* each image has one colour, 80 class + picture */
         const uint8_t colour = whole->train.images[i * PIXELS * 3];
@@ -313,100 +271,97 @@ TEST_WITH(fixture *f, damaged_pictures_are_left_out, set_up, tear_down) {
     }
     d9_dataset_free(&context, rest), d9_dataset_free(&context, whole);
     options.skip_damaged = false;
-    refused(f, options, D9_DATA, "3 --skip-damaged");
+    refused(folder, options, D9_DATA, "3 --skip-damaged");
 }
 
 /* Writes a file as numpy.save does: the header ends with a newline at a multiple of 64 bytes. */
-static void write_npy(fixture *f, const char *name, const char *head, const void *numbers, size_t size) {
+static void write_npy(const char *folder, const char *name, const char *head, const void *numbers, size_t size) {
     uint8_t bytes[8192] = "\x93NUMPY\x01\x00\x76\x00";
     memset(bytes + 10, ' ', 118);
     memcpy(bytes + 10, head, strlen(head));
     bytes[127] = '\n';
     assert_true(size + 128 <= sizeof bytes);
     memcpy(bytes + 128, numbers, size);
-    write_file(f, name, bytes, size + 128);
+    run_write(folder, name, bytes, size + 128);
 }
 
 enum { ARRAY_SIDE = 5, ARRAY_IMAGES = 12 };
 #define NPY(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': (" shape "), }"
 
 /* Twelve images in which neighbouring bytes differ, and labels 0, 1, 2, 0, ... as int64. */
-static void write_arrays(fixture *f, const char *prefix, uint8_t *images) {
+static void write_arrays(const char *folder, const char *prefix, uint8_t *images) {
     char name[64];
     int64_t labels[ARRAY_IMAGES];
     for (int i = 0; i < ARRAY_IMAGES * 75; i++) images[i] = (uint8_t)(i * 7);
     for (int i = 0; i < ARRAY_IMAGES; i++) labels[i] = i % 3;
     snprintf(name, sizeof name, "%simages.npy", prefix);
-    write_npy(f, name, NPY("|u1", "12, 5, 5, 3"), images, ARRAY_IMAGES * 75);
+    write_npy(folder, name, NPY("|u1", "12, 5, 5, 3"), images, ARRAY_IMAGES * 75);
     snprintf(name, sizeof name, "%slabels.npy", prefix);
-    write_npy(f, name, NPY("<i8", "12,"), labels, sizeof labels);
+    write_npy(folder, name, NPY("<i8", "12,"), labels, sizeof labels);
 }
 
 static const d9_dataset_options array_options = {.name = "arrays", .image_size = ARRAY_SIDE};
 
-TEST_WITH(fixture *f, arrays_are_read, set_up, tear_down) {
+TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
-    write_arrays(f, "", images);
-    d9_dataset *part = load(f, array_options); /* without a test set: a sixth */
+    write_arrays(folder, "", images);
+    d9_dataset *part = load(folder, array_options); /* without a test set: a sixth */
     assert_ints(part->train.count, 10, part->test.count, 2);
     d9_dataset_free(&context, part);
     d9_dataset_options tuned = array_options; /* validation images are not test images */
     tuned.validation = 3;
-    d9_dataset *set_aside = load(f, tuned);
-    part = load(f, array_options);
+    d9_dataset *set_aside = load(folder, tuned);
+    part = load(folder, array_options);
     assert_true(set_aside->train.count == 7 && set_aside->test.count == 3);
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 2; j++)
             assert_memory_not_equal(set_aside->test.images + i * 75, part->test.images + j * 75, 75);
     d9_dataset_free(&context, set_aside), d9_dataset_free(&context, part);
-    write_arrays(f, "test_", images);
-    d9_dataset *whole = load(f, array_options);
+    write_arrays(folder, "test_", images);
+    d9_dataset *whole = load(folder, array_options);
     assert_true(whole->train.count == 12 && whole->test.count == 12 && whole->classes == 3);
     assert_true(whole->height == 5 && whole->width == 5 && whole->channels == 3);
     assert_memory_equal(whole->train.images, images, sizeof images);
     for (int i = 0; i < ARRAY_IMAGES; i++) assert_int_equal(whole->train.labels[i], i % 3);
     assert_string_equal(whole->class_names[2], "2");
     d9_dataset_free(&context, whole);
-    write_npy(f, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey images, labels of one byte */
-    write_npy(f, "labels.npy", NPY("|u1", "3,"), grey, sizeof grey);
-    d9_dataset *drawn = load(f, array_options);
+    write_npy(folder, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey images, labels of one byte */
+    write_npy(folder, "labels.npy", NPY("|u1", "3,"), grey, sizeof grey);
+    d9_dataset *drawn = load(folder, array_options);
     assert_int_equal(drawn->train.count, 3);
     for (int i = 0; i < 3 * 75; i++) assert_int_equal(drawn->train.images[i], images[i / 3]);
     assert_true(drawn->train.labels[0] == 1 && drawn->train.labels[2] == 0);
     d9_dataset_free(&context, drawn);
 }
 
-TEST_WITH(fixture *f, broken_arrays_are_refused, set_up, tear_down) {
+TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75];
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
-    uint8_t zeros[ARRAY_IMAGES] = {0};
-    refused(f, array_options, D9_DATA, "images.npy");
-    write_arrays(f, "", images);
-    refused(f, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
-    write_npy(f, "labels.npy", NPY("<i2", "12,"), negative, sizeof negative);
-    refused(f, array_options, D9_DATA, "labels.npy 3 -1 0 65535");
-    write_npy(f, "labels.npy", NPY("<i8", "12,"), lowest, sizeof lowest);
-    refused(f, array_options, D9_DATA, "labels.npy 0 -9223372036854775808");
-    write_npy(f, "labels.npy", NPY("<u8", "12,"), lowest, sizeof lowest);
-    refused(f, array_options, D9_DATA, "labels.npy 0 9223372036854775808");
-    write_npy(f, "labels.npy", NPY("<i8", "12,"), lowest, sizeof lowest - 8);
-    refused(f, array_options, D9_DATA, "labels.npy 88 96");
-    write_npy(f, "labels.npy", NPY(">i2", "12,"), negative, sizeof negative);
-    refused(f, array_options, D9_DATA, "labels.npy <i8");
-    write_npy(f, "labels.npy", NPY("<U1", "12,"), lowest, 48);
-    refused(f, array_options, D9_DATA, "labels.npy");
-    write_npy(f, "labels.npy", NPY("|O", "12,"), lowest, 48);
-    refused(f, array_options, D9_DATA, "labels.npy");
-    write_npy(f, "labels.npy", NPY("<i2", "11,"), negative, sizeof negative - 2);
-    refused(f, array_options, D9_DATA, "labels.npy 11 12");
-    write_npy(f, "labels.npy", NPY("<f4", "6,"), negative, sizeof negative);
-    refused(f, array_options, D9_DATA, "labels.npy");
-    write_npy(f, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
-    refused(f, array_options, D9_DATA, "labels.npy");
-    zeros[3] = 2;
-    write_npy(f, "labels.npy", NPY("|u1", "12,"), zeros, sizeof zeros);
-    refused(f, array_options, D9_DATA, "1 2");
+    const uint8_t zeros[ARRAY_IMAGES] = {0}, gap[ARRAY_IMAGES] = {[3] = 2};
+    refused(folder, array_options, D9_DATA, "images.npy");
+    write_arrays(folder, "", images);
+    refused(folder, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
+    const struct {
+        const char *head;
+        const void *labels;
+        size_t size;
+        const char *words;
+    } bad[] = {{NPY("<i2", "12,"), negative, sizeof negative, "labels.npy 3 -1 0 65535"},
+               {NPY("<i8", "12,"), lowest, sizeof lowest, "labels.npy 0 -9223372036854775808"},
+               {NPY("<u8", "12,"), lowest, sizeof lowest, "labels.npy 0 9223372036854775808"},
+               {NPY("<i8", "12,"), lowest, sizeof lowest - 8, "labels.npy 88 96"},
+               {NPY(">i2", "12,"), negative, sizeof negative, "labels.npy <i8"},
+               {NPY("<U1", "12,"), lowest, 48, "labels.npy"},
+               {NPY("|O", "12,"), lowest, 48, "labels.npy"},
+               {NPY("<i2", "11,"), negative, sizeof negative - 2, "labels.npy 11 12"},
+               {NPY("<f4", "6,"), negative, sizeof negative, "labels.npy"},
+               {NPY("|u1", "12,"), zeros, sizeof zeros, "labels.npy"},
+               {NPY("|u1", "12,"), gap, sizeof gap, "1 2"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_npy(folder, "labels.npy", bad[i].head, bad[i].labels, bad[i].size);
+        refused(folder, array_options, D9_DATA, bad[i].words);
+    }
     static const struct {
         const char *head, *words;
     } wrong[] = {
@@ -424,31 +379,31 @@ TEST_WITH(fixture *f, broken_arrays_are_refused, set_up, tear_down) {
         {"{}", ""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        write_npy(f, "images.npy", wrong[i].head, images, sizeof images);
-        refused(f, array_options, D9_DATA, "images.npy");
+        write_npy(folder, "images.npy", wrong[i].head, images, sizeof images);
+        refused(folder, array_options, D9_DATA, "images.npy");
         assert_words(context.message, wrong[i].words);
     }
-    write_file(f, "images.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
-    refused(f, array_options, D9_DATA, "images.npy");
-    write_file(f, "images.npy", "PK not numpy", 12);
-    refused(f, array_options, D9_DATA, "images.npy");
-    write_file(f, "images.npy", "", 0);
-    refused(f, array_options, D9_DATA, "images.npy");
+    run_write(folder, "images.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
+    refused(folder, array_options, D9_DATA, "images.npy");
+    run_write(folder, "images.npy", "PK not numpy", 12);
+    refused(folder, array_options, D9_DATA, "images.npy");
+    run_write(folder, "images.npy", "", 0);
+    refused(folder, array_options, D9_DATA, "images.npy");
 }
 
 /* The only image of class 2 is in the test set for some seeds, and in the training set for others. */
-TEST_WITH(fixture *f, a_class_keeps_an_image_to_train_on, set_up, tear_down) {
+TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
     int trained = 0, others = 0;
-    write_arrays(f, "", images);
-    write_npy(f, "labels.npy", NPY("|u1", "12,"), labels, sizeof labels);
+    write_arrays(folder, "", images);
+    write_npy(folder, "labels.npy", NPY("|u1", "12,"), labels, sizeof labels);
     d9_dataset_options options = array_options;
-    options.path = f->folder;
+    options.path = folder;
     for (options.seed = 0; options.seed < 20; options.seed++) {
         d9_dataset *dataset;
         d9_context_clear(&context);
         if (d9_dataset_load(&context, &options, &dataset) != D9_OK) {
-            refused(f, options, D9_DATA, "2");
+            refused(folder, options, D9_DATA, "2");
             others++;
             continue;
         }
@@ -459,22 +414,22 @@ TEST_WITH(fixture *f, a_class_keeps_an_image_to_train_on, set_up, tear_down) {
     assert_int_equal(trained + others, 20);
 }
 
-TEST_WITH(fixture *f, synthetic_is_a_function_of_its_seed, set_up, tear_down) {
-    d9_dataset *a = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3});
-    d9_dataset *b = load(f, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
-    d9_dataset *c = load(f, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
+TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_set_up, run_folder_tear_down) {
+    d9_dataset *a = load(folder, (d9_dataset_options){.name = "synthetic", .seed = 3});
+    d9_dataset *b = load(folder, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
+    d9_dataset *c = load(folder, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
     assert_ints(a->train.count, 2048, a->test.count, 512);
     assert_memory_equal(a->train.images, b->train.images, 100 * PIXELS * 3);
     assert_memory_not_equal(a->train.images, c->train.images, PIXELS * 3);
     assert_memory_not_equal(a->train.images, a->test.images, PIXELS * 3);
     for (int channel = 0; channel < 3; channel++)
         assert_true(a->mean[channel] > 110 && a->mean[channel] < 146 && a->std[channel] > 40 && a->std[channel] < 80);
-    refused(f, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
+    refused(folder, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
 /* With normalize: unit, pixels are divided by 255, instead of using published or measured statistics. */
-TEST(pixels_are_left_in_0_to_1_where_asked, set_up, tear_down) {
+TEST(pixels_are_left_in_0_to_1_where_asked) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic, normalize: unit}\n");
     d9_dataset *dataset;
     double table[3 * 256];
@@ -491,11 +446,11 @@ static bool holds_image(const d9_split *split, const uint8_t *image) {
     return false;
 }
 
-TEST_WITH(fixture *f, validation_replaces_the_test_set, set_up, tear_down) {
+TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options all = {.name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
     d9_dataset_options cut = all;
     cut.validation = 60;
-    d9_dataset *whole = load(f, all), *split = load(f, cut), *again = load(f, cut);
+    d9_dataset *whole = load(folder, all), *split = load(folder, cut), *again = load(folder, cut);
     assert_ints(split->train.count, 140, split->test.count, 60);
     for (int64_t i = 0, kept = 0, held_out = 0; i < 200; i++) { /* in order, with their labels, each exactly once */
         const uint8_t *image = whole->train.images + i * PIXELS * 3;
@@ -510,7 +465,7 @@ TEST_WITH(fixture *f, validation_replaces_the_test_set, set_up, tear_down) {
     assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3,
                             60 * PIXELS * 3); /* drawn at random */
     cut.validation = 200;
-    refused(f, cut, D9_USAGE, "data.validation 200 0 199");
+    refused(folder, cut, D9_USAGE, "data.validation 200 0 199");
     d9_dataset_free(&context, whole), d9_dataset_free(&context, split), d9_dataset_free(&context, again);
 }
 
@@ -519,7 +474,7 @@ static uint64_t order_key(int32_t sample) {
     return d9_philox_pair(d9_philox4x32_10(1, (uint32_t)sample, 0, D9_STREAM_ORDER, 0));
 }
 
-TEST(order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
+TEST(order_is_a_permutation_of_its_own_each_epoch) {
     enum { COUNT = 50000 };
     static int32_t first[COUNT], second[COUNT], other[COUNT];
     static bool seen[COUNT];
@@ -544,13 +499,12 @@ TEST(order_is_a_permutation_of_its_own_each_epoch, set_up, tear_down) {
     assert_int_equal(other[0], 0);
 }
 
-TEST_WITH(fixture *f, sheet_shows_bytes_reals_and_filters_alike, set_up, tear_down) {
+TEST_WITH(const char *folder, sheet_shows_bytes_reals_and_filters_alike, run_folder_set_up, run_folder_tear_down) {
     const double mean[3] = {125.31, 122.95, 113.87}, std[3] = {62.99, 62.09, 66.70};
     uint8_t bytes[2 * 2 * 3];
     float reals[12];
     const double filter[12] = {-2, 0, 2};
     d9_sheet sheet;
-    char path[PATH_SIZE];
     for (int i = 0; i < 12; i++) {
         bytes[i] = (uint8_t)(20 * i);
         reals[i] = (float)((bytes[i] - mean[i % 3]) / std[i % 3]);
@@ -573,10 +527,8 @@ TEST_WITH(fixture *f, sheet_shows_bytes_reals_and_filters_alike, set_up, tear_do
     reals[0] = NAN;
     d9_sheet_put_reals(&sheet, 0, 1, reals, mean, std);
     assert_int_equal(sheet.pixels[(22 + 8) * 3 + 1], 0);
-    snprintf(path, sizeof path, "%s/sheet.png", f->folder);
-    OK(d9_sheet_write(&context, &sheet, path));
-    snprintf(path, sizeof path, "%s/no/such/folder/sheet.png", f->folder);
-    assert_int_equal(d9_sheet_write(&context, &sheet, path), D9_OUTPUT);
+    OK(d9_sheet_write(&context, &sheet, run_path(folder, "sheet.png")));
+    assert_int_equal(d9_sheet_write(&context, &sheet, run_path(folder, "no/such/folder/sheet.png")), D9_OUTPUT);
     d9_sheet_free(&context, &sheet);
 }
 

@@ -30,25 +30,29 @@ TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear
     d9_config_free(&context, carried), d9_description_free(&context, description), d9_session_close(&session);
 }
 
-static void check_description(run_bench *b, const d9_metadata *rows, int count, const char *words) {
+enum { ROWS = 5 };
+static const d9_metadata good[ROWS] = {{"dawn9.config", "{}"},
+                                       {"dawn9.classes", "[\"a\"]"},
+                                       {"dawn9.image_size", "[8, 9]"},
+                                       {"dawn9.mean", "[0.5]"},
+                                       {"dawn9.std", "[1]"}};
+
+/* Reads a description of these rows, with one of them replaced; `words` of the error, or NULL if it is accepted. */
+static void check_description(run_bench *b, int row, d9_metadata replaced, const char *words) {
     const float one = 1;
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
     d9_description *description;
+    d9_metadata rows[ROWS];
     const char *path = run_path(b->folder, "odd.safetensors");
-    OK(d9_safetensors_write(&context, path, &tensor, 1, rows, count));
-    const d9_status status = d9_description_read(&context, path, &description);
-    assert_int_equal(status, words ? D9_DATA : D9_OK);
+    memcpy(rows, good, sizeof good);
+    rows[row] = replaced;
+    OK(d9_safetensors_write(&context, path, &tensor, 1, rows, ROWS));
+    assert_int_equal(d9_description_read(&context, path, &description), words ? D9_DATA : D9_OK);
     if (words) assert_words(context.message, words);
     d9_description_free(&context, description), d9_context_clear(&context);
 }
 
 TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
-    const d9_metadata good[] = {{"dawn9.config", "{}"},
-                                {"dawn9.classes", "[\"a\"]"},
-                                {"dawn9.image_size", "[8, 9]"},
-                                {"dawn9.mean", "[0.5]"},
-                                {"dawn9.std", "[1]"}};
-    enum { GOOD = sizeof good / sizeof *good };
     const struct {
         int row;
         const char *value, *words;
@@ -67,18 +71,9 @@ TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_b
         {4, "[1, 1]", "dawn9.std"},
         {4, "[0]", "dawn9.std"},
     };
-    OK(d9_directory_make(&context, b->folder));
-    check_description(b, good, GOOD, NULL);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        d9_metadata rows[GOOD];
-        memcpy(rows, good, sizeof good);
-        rows[wrong[i].row].value = wrong[i].value;
-        check_description(b, rows, GOOD, wrong[i].words);
-    }
-    for (int missing = 0; missing < GOOD; missing++) {
-        d9_metadata rows[GOOD];
-        memcpy(rows, good, sizeof good);
-        rows[missing].key = "other";
-        check_description(b, rows, GOOD, good[missing].key);
-    }
+    check_description(b, 0, good[0], NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_description(b, wrong[i].row, (d9_metadata){good[wrong[i].row].key, wrong[i].value}, wrong[i].words);
+    for (int missing = 0; missing < ROWS; missing++)
+        check_description(b, missing, (d9_metadata){"other", good[missing].value}, good[missing].key);
 }

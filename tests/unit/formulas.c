@@ -339,11 +339,11 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
 }
 
 TEST(jitter_adds_and_then_multiplies) {
-    const int32_t quarter = d9_augment_spread(UINT32_C(0xffffff00), 0, 0.25f), /* the largest word: u = 1 - 2^-23 */
-        half = d9_augment_spread(0, 1, 0.5f), middle = d9_augment_spread(UINT32_C(0x80000000), 1, 0.5f);
+    const int32_t quarter = d9_augment_uniform(UINT32_C(0xffffff00), 0, 0.25f), /* the largest word: u = 1 - 2^-23 */
+        half = d9_augment_uniform(0, 1, 0.5f), middle = d9_augment_uniform(UINT32_C(0x80000000), 1, 0.5f);
     NEAR((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
     assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);
-    assert_true(d9_augment_jitter(3, d9_augment_spread(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
+    assert_true(d9_augment_jitter(3, d9_augment_uniform(0, 0, 0.25f), half) == 1.375f); /* (3 - 1/4) / 2 */
 }
 
 TEST(alternating_mirror_turns_over) {
@@ -369,7 +369,7 @@ TEST(shares_of_mixup_are_beta) {
         const double a = alphas[i], variance = 1 / (4 * (2 * a + 1)), fourth = 3 / (16 * (2 * a + 1) * (2 * a + 3));
         double sum = 0, squares = 0, fourths = 0;
         for (int64_t s = 0; s < DRAWS; s++) {
-            const double share = d9_mix_share(11, s, a), d = share - 0.5;
+            const double share = d9_mix_weight(11, s, a), d = share - 0.5;
             assert_true(share >= 0 && share <= 1);
             sum += d;
             squares += d * d;
@@ -378,5 +378,6 @@ TEST(shares_of_mixup_are_beta) {
         assert_true(fabs(sum / DRAWS) < 5 * sqrt(variance / DRAWS) && fabs(squares / DRAWS / variance - 1) < 0.015);
         assert_true(fabs(fourths / DRAWS / fourth - 1) < 0.03);
     }
-    assert_true(d9_mix_share(11, 3, 1) != d9_mix_share(11, 4, 1) && d9_mix_share(12, 3, 1) != d9_mix_share(11, 3, 1));
+    assert_true(d9_mix_weight(11, 3, 1) != d9_mix_weight(11, 4, 1) &&
+                d9_mix_weight(12, 3, 1) != d9_mix_weight(11, 3, 1));
 }

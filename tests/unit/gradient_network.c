@@ -21,7 +21,7 @@ static const struct row {
     int tensors;                /* number of tensors with a gradient */
 } rows[] = {
     /* convolutions, norm biases, head; scales and whitening are frozen */
-    {"name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5", NULL, 32, 12, 8 + 8 + 1},
+    {"name: resnet9, channels: [4, 6, 8, 8], logits_scale: 0.5", NULL, 16, 12, 8 + 8 + 1},
     /* dropout, hidden linear layer, biases; the pools before and after the activation */
     {"name: vgg, channels: [3, 4], hidden: 6, init: default", SMOOTH, 8, 12, 12},
     {"name: vgg, channels: [3, 4], hidden: 6", SMOOTH ", pool_before_activation: {position: before_act}", 8, 12, 12},

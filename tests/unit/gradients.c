@@ -3,7 +3,7 @@
 #include "core/system.h"
 #include "graph/op.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/graphs.h"
+#include "tests/support/rival.h"
 #include "tests/support/test.h"
 
 enum { MANY = 1 << 17 };
@@ -43,13 +43,6 @@ static void check_gradient(op_case *forward, d9_value_id x, const double *gradie
     op_close(&live);
 }
 
-static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content_of) {
-    d9_value_id id = op_input(c, name, D9_BUFFER_SCRATCH, type, shape, 0, 1);
-    for (int64_t i = 0; i < op_count(c, id); i++)
-        c->content[id][i] = content_of ? content_of[i] : random_unit((uint32_t)i);
-    return id;
-}
-
 /* Builds a backward node with the forward case's values and dy = r. `wanted` outputs have the shapes of the forward
  * inputs `of`. Runs it and checks each output by finite differences. */
 static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, int kept_count, const int *of,
@@ -71,7 +64,9 @@ static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, 
         char name[16];
         snprintf(name, sizeof name, "in%d", i);
         if (kept[i] != D9_NONE) op_read(&first, kept[i], many_a);
-        backward.inputs[i] = with_content(&c, name, like->type, like->shape, kept[i] == D9_NONE ? NULL : many_a);
+        for (int64_t k = 0; kept[i] == D9_NONE && k < d9_shape_count(&like->shape); k++)
+            many_a[k] = random_unit((uint32_t)k);
+        backward.inputs[i] = op_with_content(&c, name, like->type, like->shape, many_a);
     }
     op_close(&first);
     for (int o = 0; o < wanted; o++) {
@@ -145,14 +140,6 @@ TEST(gradients_are_derivatives) {
             fail_msg("the gradient of %s is not checked", d9_op_name((d9_op)op));
 }
 
-static void run_once(op_case *c, double *doubles) {
-    op_live live;
-    op_open(&live, c, &d9_backend_reference, NULL);
-    op_step(&live, 0);
-    op_read(&live, c->graph->nodes[0].outputs[0], doubles);
-    op_close(&live);
-}
-
 /* The loss's gradient is that of the sum of losses. */
 TEST(loss_gradient_is_of_the_sum) {
     for (int i = 0; i < op_spec_count(); i++) {
@@ -161,7 +148,7 @@ TEST(loss_gradient_is_of_the_sum) {
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         double *logits = c.content[c.graph->nodes[0].inputs[0]];
         int64_t classes = c.graph->values[c.graph->nodes[0].inputs[0]].shape.d[1];
-        run_once(&c, many_a);
+        rival_run(&c, &d9_backend_reference, NULL, c.graph->nodes[0].outputs[0], many_a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
             const double kept = logits[k], h = 1e-5;
             logits[k] = kept + h;

@@ -3,9 +3,8 @@
 #include "exchange/model.h"
 #include "graph/edit.h"
 #include "graph/op.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
 
 enum { BATCH = 8 };
 
@@ -26,13 +25,6 @@ static void open_session(const d9_config *config, d9_session *session) {
     OK(d9_session_initialize(session));
 }
 
-static void run_steps(d9_session *session, int64_t from, int64_t until) {
-    for (int64_t step = from; step < until; step += d9_program_batches(&session->program, step)) {
-        if (step % session->program.steps_per_epoch == 0) OK(d9_session_begin_epoch(session, step));
-        OK(d9_session_step(session, step));
-    }
-}
-
 static const d9_value *value_of(const d9_graph *graph, const char *name) {
     const d9_value_id id = d9_graph_find_value(graph, name);
     if (id == D9_NONE) fail_msg("there is no %s", name);
@@ -47,11 +39,9 @@ static void read_integers(d9_session *session, const d9_value *value, int32_t *g
 static const char plain[] = "hard_examples: {share: 0.5, widths: [2, 3, 4], every: 3}, crop: {pad: 2}";
 
 TEST(test_two_networks_in_one_list) {
-    d9_program program;
-    d9_config *config = configure("auto", plain);
-    const d9_extent extent = program_extent(config, 32, 16);
-    program_make(&context, config, &extent, "f32", false, &program);
-    const d9_graph *train = &program.train, *eval = &program.eval;
+    built b = program_built(configure("auto", plain), 32, 16, "f32");
+    const d9_program *program = &b.program;
+    const d9_graph *train = &program->train, *eval = &program->eval;
     program_check_graph(train);
     assert_int_equal(value_of(train, "proxy.look.image")->shape.d[0], BATCH);
     assert_int_equal(value_of(train, "proxy.look.ranked")->shape.d[0], BATCH);
@@ -70,9 +60,9 @@ TEST(test_two_networks_in_one_list) {
     const d9_node *own = &train->nodes[program_find(train, D9_OP_UPDATE, "update.weights")],
                   *small = &train->nodes[program_find(train, D9_OP_UPDATE, "update.proxy.weights")];
     for (int64_t s = 0; s < 12; s++)
-        assert_true(program.table[own->as.update.rate.table].values[s] == 0.1 / (BATCH / 2) &&
-                    program.table[small->as.update.rate.table].values[s] == 0.1 / (BATCH / 2));
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+        assert_true(program->table[own->as.update.rate.table].values[s] == 0.1 / (BATCH / 2) &&
+                    program->table[small->as.update.rate.table].values[s] == 0.1 / (BATCH / 2));
+    program_drop(&b);
 }
 
 /* The network trains on the images with the largest losses, and on their labels. */
@@ -123,12 +113,6 @@ static double *network_after(const char *backend, const char *tricks, int64_t st
     return all;
 }
 
-static double distance(const double *a, const double *b, int64_t count) {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
-    return most;
-}
-
 /* If no image is left out, only their order changes. */
 TEST(test_none_left_out) {
     int64_t count;
@@ -136,7 +120,7 @@ TEST(test_none_left_out) {
            *ranked =
                network_after("reference", "hard_examples: {share: 1, widths: [2, 3, 4]}, crop: {pad: 2}", 3, &count),
            *half = network_after("reference", plain, 3, &count);
-    assert_true(count > 1000 && distance(all, ranked, count) < 1e-5 && distance(all, half, count) > 1e-3);
+    assert_true(count > 1000 && run_distance(all, ranked, count) < 1e-5 && run_distance(all, half, count) > 1e-3);
     free(all), free(ranked), free(half);
 }
 
@@ -149,7 +133,7 @@ TEST(test_backends_agree) {
         int64_t count;
         double *reference = network_after("reference", tricks[t], 4, &count),
                *cpu = network_after("cpu", tricks[t], 4, &count);
-        assert_true(distance(reference, cpu, count) < 2e-4);
+        assert_true(run_distance(reference, cpu, count) < 2e-4);
         free(reference), free(cpu);
     }
 }
@@ -168,7 +152,7 @@ TEST(test_the_small_one_learns_in_its_time) {
         OK(d9_session_read_value(&session, weight, before));
         run_steps(&session, step, step + 1);
         OK(d9_session_read_value(&session, weight, after));
-        assert_int_equal(distance(before, after, count) > 0, step % 3 == 0);
+        assert_int_equal(run_distance(before, after, count) > 0, step % 3 == 0);
     }
     free(before), free(after), d9_session_close(&session), d9_config_free(&context, config);
 }
@@ -180,104 +164,89 @@ TEST(test_rates_for_an_image) {
         "hard_examples: {widths: [2, 3, 4]}, batch_schedule: {from: [0], batches: [2]}"};
     double rates[3];
     for (int t = 0; t < 3; t++) {
-        d9_program program;
         d9_config *config = configure("auto", tricks[t]);
         config->train.batch_size = 5;
         config->train.decoupled = true;
-        const d9_extent extent = program_extent(config, 32, 16);
-        program_make(&context, config, &extent, "f32", false, &program);
-        const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
-        rates[t] = d9_coefficient_at(&program, &node->as.update.rate, 4);
-        assert_int_equal(d9_program_images(&program, 4), t == 1 ? 3 : 5);
+        built b = program_built(config, 32, 16, "f32");
+        const d9_node *node = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.biases")];
+        rates[t] = d9_coefficient_at(&b.program, &node->as.update.rate, 4);
+        assert_int_equal(d9_program_images(&b.program, 4), t == 1 ? 3 : 5);
         assert_true(rates[0] > 0 && fabs(rates[t] / rates[0] - 1) < 1e-12);
-        d9_program_free(&context, &program), d9_config_free(&context, config);
+        program_drop(&b);
     }
 }
 
 /* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
 TEST(test_lessons_are_counted) {
-    d9_program program;
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
-    const d9_extent extent = program_extent(config, 32, 16);
     config->train.optimizer = D9_OPTIMIZER_ADAM;
-    program_make(&context, config, &extent, "f32", false, &program);
-    const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.proxy.weights")];
+    built b = program_built(config, 32, 16, "f32");
+    const d9_node *node = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.proxy.weights")];
     for (int lesson = 0; lesson < 4; lesson++) {
-        const double held = d9_coefficient_at(&program, &node->as.update.correction[0], 3 * lesson);
+        const double held = d9_coefficient_at(&b.program, &node->as.update.correction[0], 3 * lesson);
         assert_true(fabs(held - (1 - pow(1 - node->as.update.numbers[0], lesson + 1))) < 1e-12);
     }
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    program_drop(&b);
     config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}, muon: {renormalise_every: 4}");
-    program_make(&context, config, &extent, "f32", false, &program);
-    node =
-        &program.train.nodes[program_find(&program.train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
+    b = program_built(config, 32, 16, "f32");
+    const d9_graph *train = &b.program.train;
+    node = &train->nodes[program_find(train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
     for (int64_t s = 0; s < 12; s++) /* updates four or more steps after the previous such update */
-        assert_true(d9_coefficient_at(&program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+        assert_true(d9_coefficient_at(&b.program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
+    program_drop(&b);
 }
 
 /* A freeze of more layers than the small network has must not affect that network. */
 TEST(test_a_refused_trick_leaves_no_trace) {
-    d9_program program;
-    d9_config *config =
-        configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}");
-    const d9_extent extent = program_extent(config, 32, 16);
-    program_make(&context, config, &extent, "f32", false, &program);
-    assert_int_equal(value_of(&program.train, "proxy.group1.conv1.weight")->frozen_group, 0);
-    assert_ints(value_of(&program.train, "layer1.conv.weight")->frozen_group, 1, program.phase_count, 1);
-    const d9_node *node =
-        &program.phase[0].list.nodes[program_find(&program.phase[0].list, D9_OP_UPDATE, "update.proxy.weights")];
-    assert_int_equal(node->when.until, 0);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    built b = program_built(
+        configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}"),
+        32, 16, "f32");
+    const d9_graph *train = &b.program.train, *list = &b.program.phase[0].list;
+    assert_int_equal(value_of(train, "proxy.group1.conv1.weight")->frozen_group, 0);
+    assert_ints(value_of(train, "layer1.conv.weight")->frozen_group, 1, b.program.phase_count, 1);
+    assert_int_equal(list->nodes[program_find(list, D9_OP_UPDATE, "update.proxy.weights")].when.until, 0);
+    program_drop(&b);
 }
 
-static double all_operations(const char *settings, const char *tricks) {
-    char yaml[512];
-    d9_program program;
-    snprintf(yaml, sizeof yaml,
-             "model: {name: resnet9, channels: [4, 6, 8, 10]}\ntrain: {epochs: 3, %s}\ntricks: {%s}\n", settings,
-             tricks);
-    d9_config *config = program_config(&context, yaml);
-    const d9_extent extent = program_extent(config, 32, 16);
-    program_make(&context, config, &extent, "f32", false, &program);
-    const double operations = d9_train_operations(&program, 0);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+static double all_operations(int batch, const char *tricks) {
+    d9_config *config = configure("auto", tricks);
+    config->train.batch_size = batch;
+    built b = program_built(config, 32, 16, "f32");
+    const double operations = d9_train_operations(&b.program, 0);
+    program_drop(&b);
     return operations;
 }
 
 /* Steps of two batches have as many operations as steps with a batch twice as large. */
 TEST(test_operations_of_larger_steps) {
-    const double large = all_operations("batch_size: 16", "hard_examples: {widths: [2, 3, 4], every: 1}"),
-                 twice = all_operations("batch_size: 8", "hard_examples: {widths: [2, 3, 4], every: 2}, "
-                                                         "batch_schedule: {from: [0], batches: [2]}");
+    const double large = all_operations(16, "hard_examples: {widths: [2, 3, 4], every: 1}"),
+                 twice = all_operations(8, "hard_examples: {widths: [2, 3, 4], every: 2}, "
+                                           "batch_schedule: {from: [0], batches: [2]}");
     assert_true(large > 0 && fabs(twice / large - 1) < 1e-12);
 }
 
 /* All images are ranked in each step; the network trains on half of them, and so does the small network in every third
  * step. */
 TEST(test_operations) {
-    d9_program program, whole;
-    d9_config *config = configure("auto", plain), *without = configure("auto", "crop: {pad: 2}");
-    const d9_extent extent = program_extent(config, 32, 16);
-    program_make(&context, config, &extent, "f32", false, &program);
-    program_make(&context, without, &extent, "f32", false, &whole);
+    built with = program_built(configure("auto", plain), 32, 16, "f32"),
+          without = program_built(configure("auto", "crop: {pad: 2}"), 32, 16, "f32");
+    const d9_graph *train = &with.program.train, *whole = &without.program.train;
     double own = 0, look = 0, lesson = 0;
-    for (d9_node_id n = 0; n < program.train.node_count; n++) {
-        const double operations = d9_graph_operations(&program.train, n, n + 1);
-        const char *role = program.train.nodes[n].role;
+    for (d9_node_id n = 0; n < train->node_count; n++) {
+        const double operations = d9_graph_operations(train, n, n + 1);
+        const char *role = train->nodes[n].role;
         *(strncmp(role, "proxy.look.", 11) == 0 ? &look
           : strncmp(role, "proxy.", 6) == 0     ? &lesson
                                                 : &own) += operations;
     }
-    assert_true(fabs(own / d9_graph_operations(&whole.train, 0, whole.train.node_count) - 0.5) < 1e-12);
+    assert_true(fabs(own / d9_graph_operations(whole, 0, whole->node_count) - 0.5) < 1e-12);
     assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* no gradient of the images */
     const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after each step */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;
-        assert_true(fabs(d9_train_operations(&program, done) / left - 1) < 1e-12);
+        assert_true(fabs(d9_train_operations(&with.program, done) / left - 1) < 1e-12);
     }
-    d9_program_free(&context, &program), d9_program_free(&context, &whole), d9_config_free(&context, config);
-    d9_config_free(&context, without);
+    program_drop(&with), program_drop(&without);
 }
 
 static int occurrences(const uint8_t *bytes, size_t size, const char *word) {
@@ -315,14 +284,12 @@ TEST(test_what_does_not_fit) {
 
 /* freeze splits weights, filters and biases into 17 groups each; the first bias has its own. Two networks. */
 TEST(test_there_is_room_for_all_groups) {
-    d9_program program;
     d9_config *config = program_config(
         &context, "model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"
                   "train: {epochs: 20, batch_size: 8, lr: {knots: [0], values: [0.1]}}\n"
                   "tricks: {hard_examples: {}, muon: {}, whitening_bias: {}, freeze: {until: [0.05, 0.1, 0.15, 0.2, "
                   "0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8]}}\n");
-    const d9_extent extent = program_extent(config, 32, 16);
-    program_make(&context, config, &extent, "f32", false, &program);
-    assert_int_equal(program.groups.count, 2 * (3 * 17 + 1));
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    built b = program_built(config, 32, 16, "f32");
+    assert_int_equal(b.program.groups.count, 2 * (3 * 17 + 1));
+    program_drop(&b);
 }

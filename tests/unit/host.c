@@ -3,6 +3,7 @@
 #include "backends/host/host.h"
 #include "backends/host/shapes.h"
 #include "core/system.h"
+#include "tests/support/each_call.h"
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
@@ -106,50 +107,37 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
     }
 #define FUSED_RULE(fits, runs)                                                                                         \
     { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }
-static const d9_rule plain_rules[] = {FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE, {.name = NULL}};
-static const d9_rule writing_rules[] = {FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE, {.name = NULL}};
-static const d9_rule asking_rules[] = {
-    {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale},
-    ADD_RULE,
-    {.name = NULL}};
-static const d9_rule sparing_rules[] = {
-    {.name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale},
-    {.name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .recomputes = recomputes_all, .run = run_add},
-    {.name = NULL}};
-static const d9_rule *const asking_tables[] = {asking_rules, NULL}, *const sparing_tables[] = {sparing_rules, NULL};
-static const d9_host_kind asking_kind = {
-    .rules = asking_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
-static const d9_host_kind sparing_kind = {
-    .rules = sparing_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
-static const d9_rule *const plain_tables[] = {plain_rules, NULL}, *const writing_tables[] = {writing_rules, NULL};
-static const d9_host_kind plain_kind = {
-    .rules = plain_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
-static const d9_host_kind writing_kind = {
-    .rules = writing_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};
+#define ASKING_RULE                                                                                                    \
+    { .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale }
+#define SPARING_RULE                                                                                                   \
+    { .name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .recomputes = recomputes_all, .run = run_add }
 
-static d9_status open_plain(d9_context *context, const d9_backend_options *options, d9_device **device) {
-    return d9_host_open(context, &plain_kind, options, device);
-}
-static d9_status open_writing(d9_context *context, const d9_backend_options *options, d9_device **device) {
-    return d9_host_open(context, &writing_kind, options, device);
-}
-
-static d9_status open_asking(d9_context *context, const d9_backend_options *options, d9_device **device) {
-    return d9_host_open(context, &asking_kind, options, device);
-}
-static d9_status open_sparing(d9_context *context, const d9_backend_options *options, d9_device **device) {
-    return d9_host_open(context, &sparing_kind, options, device);
-}
-
-#define TABLE(open_function)                                                                                           \
-    {                                                                                                                  \
-        .name = "toy", .open = open_function, .close = d9_host_close, .describe = d9_host_describe,                    \
-        .allocate = d9_host_allocate, .plan = d9_host_plan, .plan_free = d9_host_plan_free,                            \
-        .plan_text = d9_host_plan_text, .run = d9_host_run, .times = d9_host_times, .write = d9_host_write,            \
-        .read = d9_host_read, .sync = d9_host_sync                                                                     \
-    }
-static const d9_backend plain = TABLE(open_plain), writing = TABLE(open_writing), asking = TABLE(open_asking),
-                        sparing = TABLE(open_sparing);
+/* Defines a toy backend with these rules. */
+#define TOY(toy, ...)                                                                                                  \
+    static const d9_rule toy##_rules[] = {__VA_ARGS__, {.name = NULL}};                                                \
+    static const d9_rule *const toy##_tables[] = {toy##_rules, NULL};                                                  \
+    static const d9_host_kind toy##_kind = {                                                                           \
+        .rules = toy##_tables, .open = toy_open, .close = toy_close, .describe = toy_describe};                        \
+    static d9_status open_##toy(d9_context *context, const d9_backend_options *options, d9_device **device) {          \
+        return d9_host_open(context, &toy##_kind, options, device);                                                    \
+    }                                                                                                                  \
+    static const d9_backend toy = {.name = "toy",                                                                      \
+                                   .open = open_##toy,                                                                 \
+                                   .close = d9_host_close,                                                             \
+                                   .describe = d9_host_describe,                                                       \
+                                   .allocate = d9_host_allocate,                                                       \
+                                   .plan = d9_host_plan,                                                               \
+                                   .plan_free = d9_host_plan_free,                                                     \
+                                   .plan_text = d9_host_plan_text,                                                     \
+                                   .run = d9_host_run,                                                                 \
+                                   .times = d9_host_times,                                                             \
+                                   .write = d9_host_write,                                                             \
+                                   .read = d9_host_read,                                                               \
+                                   .sync = d9_host_sync}
+TOY(plain, FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE);
+TOY(writing, FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE);
+TOY(asking, ASKING_RULE, ADD_RULE);
+TOY(sparing, ASKING_RULE, SPARING_RULE);
 
 /* ---- case: x -scale 2-> y, y + b -> z, and optionally a second reader of y ---- */
 
@@ -166,36 +154,24 @@ static d9_value_id vector(chain *t, const char *name, bool filled) {
                   : op_output(&t->c, name, D9_BUFFER_SCRATCH, D9_F32, shape);
 }
 
+static void put_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_value_id b, d9_value_id to) {
+    d9_node node = {
+        .op = op, .inputs = {a, b}, .input_count = b == D9_NONE ? 1 : 2, .outputs = {to}, .output_count = 1};
+    snprintf(node.role, sizeof node.role, "%s", role);
+    if (op == D9_OP_SCALE) node.as.scale.factor = 2;
+    op_node(&t->c, &node);
+}
+
 static void make_chain(chain *t, bool second_reader) {
-    d9_context_init(&context);
     op_case_begin(&t->c, &context, "chain", D9_F32, D9_F32, OP_FILL_INTEGER);
     t->x = vector(t, "x", true);
     t->b = vector(t, "b", true);
     t->y = vector(t, "y", false);
     t->z = vector(t, "z", false);
     t->w = vector(t, "w", false);
-    d9_node scale = {.op = D9_OP_SCALE,
-                     .role = "first",
-                     .inputs = {t->x},
-                     .input_count = 1,
-                     .outputs = {t->y},
-                     .output_count = 1,
-                     .as.scale = {2}};
-    d9_node add = {.op = D9_OP_ADD,
-                   .role = "second",
-                   .inputs = {t->y, t->b},
-                   .input_count = 2,
-                   .outputs = {t->z},
-                   .output_count = 1};
-    d9_node reader = {.op = D9_OP_ADD,
-                      .role = "third",
-                      .inputs = {t->y, t->y},
-                      .input_count = 2,
-                      .outputs = {t->w},
-                      .output_count = 1};
-    op_node(&t->c, &scale);
-    op_node(&t->c, &add);
-    if (second_reader) op_node(&t->c, &reader);
+    put_node(t, D9_OP_SCALE, "first", t->x, D9_NONE, t->y);
+    put_node(t, D9_OP_ADD, "second", t->y, t->b, t->z);
+    if (second_reader) put_node(t, D9_OP_ADD, "third", t->y, t->y, t->w);
 }
 
 /* Runs step 0: z must be 2x + b, and w, if computed, 4x. Checks the plan's text. */
@@ -383,43 +359,27 @@ TEST(reading_and_writing_stay_inside) {
 
 /* ---- lack of memory at each allocation in turn ---- */
 
-typedef struct stingy {
-    int left;
-} stingy;
-static void *stingy_allocate(void *user, size_t alignment, size_t bytes) {
-    stingy *s = user;
-    const d9_system *real = d9_system_default();
-    return s->left-- > 0 ? real->allocate(real->user, alignment, bytes) : NULL;
-}
-static void stingy_release(void *user, void *pointer) {
-    const d9_system *real = d9_system_default();
-    (void)user;
-    real->release(real->user, pointer);
-}
-
 TEST(running_out_of_memory_is_said_and_leaks_nothing) {
     chain t;
+    planted p = {.kind = CALL_allocate};
+    const d9_system system = planted_system(&p, d9_system_default());
+    d9_context failing;
     make_chain(&t, false);
-    for (int allowed = 0;; allowed++) {
-        stingy s = {allowed};
-        d9_system system = *d9_system_default();
-        d9_context context;
+    d9_context_init(&failing);
+    failing.system = &system;
+    do {
         d9_device *device = NULL;
         d9_plan *plan = NULL;
-        system.user = &s;
-        system.allocate = stingy_allocate;
-        system.release = stingy_release;
-        d9_context_init(&context);
-        context.system = &system;
-        d9_status status = plain.open(&context, &fused, &device);
-        if (status == D9_OK) status = plain.allocate(&context, device, &t.c.program);
-        if (status == D9_OK) status = plain.plan(&context, device, &t.c.program, t.c.graph, &plan);
-        plain.plan_free(&context, plan);
-        plain.close(&context, device);
-        if (status == D9_OK) break;
-        assert_int_equal(status, D9_DEVICE);
-        assert_in_range(allowed, 0, 100);
-    }
+        p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
+        d9_context_clear(&failing);
+        d9_status status = plain.open(&failing, &fused, &device);
+        if (status == D9_OK) status = plain.allocate(&failing, device, &t.c.program);
+        if (status == D9_OK) status = plain.plan(&failing, device, &t.c.program, t.c.graph, &plan);
+        plain.plan_free(&failing, plan);
+        plain.close(&failing, device);
+        assert_ints(status, p.met ? D9_DEVICE : D9_OK, p.live, 0);
+    } while (p.met);
+    assert_true(p.victim > 3);
     op_case_free(&t.c);
 }
 
@@ -471,9 +431,9 @@ TEST(precisions_are_chosen) {
     OK(d9_backend_precision(&context, &plain, &f32, "bf16", &precision));
     assert_string_equal(precision->name, "bf16");
     assert_refusal(d9_backend_precision(&context, &plain, &f32, "fp16", &precision), D9_DEVICE, "f32 bf16");
-    assert_null(precision), d9_context_clear(&context);
+    assert_null(precision);
     assert_refusal(d9_backend_precision(&context, &plain, &f32, "tf32", &precision), D9_DEVICE, "tf32");
-    assert_null(precision), d9_context_clear(&context);
+    assert_null(precision);
     OK(d9_backend_precision(&context, &plain, &gpu, "tf32", &precision));
     assert_ptr_equal(precision, d9_precision_at(D9_PRECISION_TF32));
     assert_refusal(d9_backend_precision(&context, &plain, &gpu, "f64", &precision), D9_DEVICE, "f32 tf32 bf16 fp16");

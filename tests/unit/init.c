@@ -213,13 +213,7 @@ TEST(test_segments, set_up) {
     int64_t count;
     const double *filters = values_of(&one, "stem.whiten.weight", &count);
     double *bare = calloc((size_t)one.program.state_elements, sizeof(double));
-    d9_init_site site = {.seed = 1,
-                         .images = images,
-                         .image_count = IMAGES,
-                         .height = SIDE,
-                         .width = SIDE,
-                         .channels = 3,
-                         .table = table};
+    const d9_init_site site = site_of(images, IMAGES, table, 1);
     OK(d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_PLAIN, bare));
     for (int64_t i = 0; i < count; i++) assert_true(bare[filters - one.state + i] == 0 && isfinite(filters[i]));
     OK(d9_init_state(&context, &one.program.train, D9_F64, &site, D9_INIT_FROM_IMAGES, bare));

@@ -1,7 +1,7 @@
 /* Default threads and memory limits on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
 #include "backends/host/machine.h"
 #include "core/system.h"
-#include "core/listing.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
 enum { MAX_FILES = 6, MAX_PROCESSORS = 1024, GIB = 1 << 30 };
@@ -92,13 +92,10 @@ static const tree trees[] = {
 };
 
 static void put(const char *root, const char *path, const char *text) {
-    char full[600];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    char *slash = strrchr(full, '/');
-    *slash = 0;
-    OK(d9_directory_make(&context, full));
-    *slash = '/';
-    FILE *out = fopen(full, "w");
+    char folder[128];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    OK(d9_directory_make(&context, run_path(root, folder)));
+    FILE *out = fopen(run_path(root, path), "w");
     assert_non_null(out);
     assert_true(fputs(text, out) >= 0 && fclose(out) == 0);
 }
@@ -128,19 +125,16 @@ static void allow(const tree *t, bool allowed[MAX_PROCESSORS]) {
 
 static void expect(const tree *t) {
     bool allowed[MAX_PROCESSORS];
-    char root[256], proc[300], sys[300];
-    snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
-    assert_non_null(mkdtemp(root));
-    snprintf(proc, sizeof proc, "%s/proc", root);
-    snprintf(sys, sizeof sys, "%s/sys", root);
+    char root[RUN_PATH_BYTES];
+    run_folder_make(root);
     put_siblings(root, t);
     if (t->group) put(root, "proc/self/cgroup", t->group);
     for (int i = 0; i < MAX_FILES && t->files[i].path; i++) put(root, t->files[i].path, t->files[i].text);
     allow(t, allowed);
-    const d9_machine machine = {proc, sys, allowed, MAX_PROCESSORS};
+    const d9_machine machine = {run_path(root, "proc"), run_path(root, "sys"), allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
-    d9_folder_remove(&context, root);
+    run_folder_remove(root);
     if (threads != t->threads) fail_msg("%s: %d threads, %d expected", t->what, threads, t->threads);
     if (limit != t->gibibyte) fail_msg("%s: limit %g GiB, %g expected", t->what, limit, t->gibibyte);
 }
@@ -159,40 +153,33 @@ TEST(a_machine_without_files_has_its_processors) {
     assert_string_equal(name, "processor");
 }
 
-TEST(the_processor_is_named) {
-    char root[256], proc[300], name[32], numbered[48];
-    snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
-    assert_non_null(mkdtemp(root));
-    snprintf(proc, sizeof proc, "%s/proc", root);
+TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up, run_folder_tear_down) {
+    char name[32], numbered[48];
+    const char *proc = run_path(root, "proc");
     put(root, "proc/cpuinfo",
         "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
     put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no number */
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
-    d9_folder_remove(&context, root);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
 /* Cache sizes are read from sysfs, where each file is one line with a size in K or M. */
-TEST(the_caches_are_read) {
+TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up, run_folder_tear_down) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},
                                  {"index2/level", "2\n"}, {"index2/type", "Unified\n"},     {"index2/size", "1024K\n"},
                                  {"index3/level", "3\n"}, {"index3/type", "Unified\n"},     {"index3/size", "32M\n"},
                                  {"index4/level", "4\n"}, {"index4/type", "Unified\n"},     {"index4/size", "128M\n"}};
-    char root[256];
     int64_t bytes[3] = {-1, -1, -1};
     d9_machine_caches(&(d9_machine){.proc = "/nowhere", .sys = "/nowhere"}, bytes);
     for (int level = 0; level < 3; level++) assert_int_equal(bytes[level], 0);
-    snprintf(root, sizeof root, "%s/test-machine.XXXXXX", D9_BINARY_DIR);
-    assert_non_null(mkdtemp(root));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         snprintf(path, sizeof path, "devices/system/cpu/cpu0/cache/%s", files[i].path);
         put(root, path, files[i].text);
     }
     d9_machine_caches(&(d9_machine){.proc = root, .sys = root}, bytes);
-    d9_folder_remove(&context, root);
     assert_ints(bytes[0], 48 << 10, bytes[1], 1 << 20, bytes[2], 32 << 20);
 }

@@ -3,9 +3,8 @@
  * and the predicted time. */
 #include "graph/edit.h"
 #include "graph/op.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include "train/trainer.h"
 
 /* 3 epochs of 32 images of 16 x 16. `settings`: keys of train. */
 static d9_config *configure_as(const char *model, const char *backend, const char *settings, const char *tricks) {
@@ -91,10 +90,7 @@ TEST(test_what_smaller_images_do_not_fit) {
 
 static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
     OK(d9_session_initialize(session));
-    for (int64_t step = 0; step < steps; step += d9_program_batches(&session->program, step)) {
-        if (step % session->program.steps_per_epoch == 0) OK(d9_session_begin_epoch(session, step));
-        OK(d9_session_step(session, step));
-    }
+    run_steps(session, 0, steps);
     *count = session->program.state_elements;
     double *state = calloc((size_t)*count, sizeof *state);
     OK(d9_session_read_state(session, D9_BUFFER_STATE, state));
@@ -114,12 +110,6 @@ static double *train(const char *backend, const char *tricks, int64_t steps, int
     return train_config(configure(resnet9, backend, tricks), steps, count);
 }
 
-static double distance(const double *a, const double *b, int64_t count) {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(a[i] - b[i]));
-    return most;
-}
-
 /* Images are smaller in steps 0 and 1; the state must agree across backends and differ from a run on whole images. */
 TEST(test_backends_agree) {
     static const char tricks[] = "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
@@ -128,7 +118,7 @@ TEST(test_backends_agree) {
         int64_t count;
         double *reference = train("reference", tricks, steps, &count), *cpu = train("cpu", tricks, steps, &count),
                *whole = train("reference", plain, steps, &count);
-        assert_true(distance(reference, cpu, count) < 1e-4 && distance(reference, whole, count) > 1e-2);
+        assert_true(run_distance(reference, cpu, count) < 1e-4 && run_distance(reference, whole, count) > 1e-2);
         free(reference), free(cpu), free(whole);
     }
 }
@@ -150,7 +140,7 @@ TEST(test_a_plan_of_each_list) {
     char *line = strstr(text, "\tphase1:draws\t");
     line[8] = 'x'; /* a node that does not exist */
     assert_refusal(d9_session_open(&context, &options, &again), D9_USAGE, "phase1:xraws");
-    d9_context_clear(&context), d9_session_close(&session), d9_config_free(&context, config);
+    d9_session_close(&session), d9_config_free(&context, config);
 }
 
 /* ---- several batches a step ---- */
@@ -229,7 +219,7 @@ TEST(test_two_batches_are_one_of_twice_the_size) {
                      large ? "" : ", batch_schedule: {from: [0], batches: [2]}");
             after[large] = train_config(configure_as(resnet9, cases[i][0], settings, tricks), large ? 6 : 12, &count);
         }
-        assert_true(distance(after[0], after[1], count) == 0);
+        assert_true(run_distance(after[0], after[1], count) == 0);
         free(after[0]), free(after[1]);
     }
 }
@@ -258,11 +248,11 @@ TEST(test_the_lists_change_in_time) {
     int64_t count;
     double *two = train("reference", "progressive: {share: 0.2}", 2, &count),
            *three = train("reference", "progressive: {share: 0.25}", 2, &count);
-    assert_true(distance(two, three, count) == 0);
+    assert_true(run_distance(two, three, count) == 0);
     free(two), free(three);
     two = train("reference", "progressive: {share: 0.2}", 3, &count);
     three = train("reference", "progressive: {share: 0.25}", 3, &count);
-    assert_true(distance(two, three, count) > 1e-3);
+    assert_true(run_distance(two, three, count) > 1e-3);
     free(two), free(three);
 }
 
@@ -353,7 +343,7 @@ TEST(test_the_others_do_not_notice) {
             after[full] = train_session(&session, 12, &count);
             d9_session_close(&session), d9_config_free(&context, config);
         }
-        assert_true(distance(after[0], after[1], count) == 0);
+        assert_true(run_distance(after[0], after[1], count) == 0);
         free(after[0]), free(after[1]);
     }
 }
@@ -371,8 +361,8 @@ TEST(test_what_rests_stays) {
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
         const int64_t begin = value->offset / 4, size = d9_shape_count(&value->shape);
         const bool stem = strncmp(value->name, "stem.", 5) == 0, bias = strcmp(value->name, "stem.whiten.bias") == 0;
-        assert_int_equal(distance(at_nine + begin, at_ten + begin, size) == 0, stem);
-        assert_int_equal(distance(at_three + begin, at_four + begin, size) == 0, bias);
+        assert_int_equal(run_distance(at_nine + begin, at_ten + begin, size) == 0, stem);
+        assert_int_equal(run_distance(at_three + begin, at_four + begin, size) == 0, bias);
     }
     d9_program_free(&context, &program), d9_config_free(&context, config), free(at_nine), free(at_ten), free(at_three);
     free(at_four);

@@ -3,6 +3,7 @@
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "step/layout.h"
+#include "tests/support/each_call.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
@@ -17,19 +18,9 @@ static d9_config *config_with(const char *tricks) {
     return program_config(&context, yaml);
 }
 
-typedef struct built {
-    d9_config *config;
-    d9_program program;
-} built;
-
 static built make(const char *tricks, int64_t images, const char *precision) {
-    built b = {.config = config_with(tricks)};
-    d9_extent extent = program_extent(b.config, images, 32);
-    program_make(&context, b.config, &extent, precision, false, &b.program);
-    return b;
+    return program_built(config_with(tricks), images, 32, precision);
 }
-
-static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 TEST(test_steps) {
     built b = make("", 35, "f32");
@@ -38,7 +29,7 @@ TEST(test_steps) {
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
     assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* none is needed */
-    drop(&b);
+    program_drop(&b);
 }
 
 /* 2.9 epochs of 4 steps are 11.6: rounded to the nearest number of steps. */
@@ -121,25 +112,22 @@ static void check_layout(const d9_program *program, const int *wanted) {
 TEST(test_layout) {
     built b = make("", 32, "f32");
     check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* convolutions, head and scales; biases; -; statistics */
-    drop(&b);
+    program_drop(&b);
     b = make(program_many_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
     assert_int_equal(b.program.buffer_bytes[d9_accumulator_find(&b.program.accumulators, "average")],
                      b.program.buffer_bytes[D9_BUFFER_STATE]);
-    drop(&b);
+    program_drop(&b);
 }
 
 /* The published network: 6,573,120 parameters (two 3x3 convolutions per residual, no biases except batch norm's). */
 TEST(test_parameter_count) {
-    d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: resnet9}\n");
-    d9_extent extent = program_extent(config, 1024, 32);
-    d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
+    built b = program_built(program_config(&context, "data: {dataset: synthetic}\n"), 1024, 32, "f32");
     int64_t convolutions = 9 * (3 * 64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 256 * 512 + 2 * 512 * 512);
     int64_t norms = 2 * (64 + 3 * 128 + 256 + 3 * 512);
-    assert_ints(program.trainable_count, convolutions + norms + 5120, program.trainable_count, 6573120);
-    assert_int_equal(program.frozen_count, 0);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    assert_ints(b.program.trainable_count, convolutions + norms + 5120, b.program.trainable_count, 6573120);
+    assert_int_equal(b.program.frozen_count, 0);
+    program_drop(&b);
 }
 
 TEST(test_order_of_the_list) {
@@ -159,7 +147,7 @@ TEST(test_order_of_the_list) {
         if (!end && !info->gradient) assert_true(n > metrics && n < weights);
         if (!end && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
     }
-    drop(&b);
+    program_drop(&b);
 }
 
 /* The gradient with respect to the image adds nodes: the first layer's, which a frozen whitening layer passes on. All
@@ -170,12 +158,11 @@ TEST(test_gradient_into_the_image) {
         int more;
     } rows[] = {{"", 1}, {"patch_whitening: {}", 2}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        built off = make(rows[i].tricks, 32, "bf16"), on = {.config = config_with(rows[i].tricks)};
-        d9_extent extent = program_extent(on.config, 32, 32);
+        d9_config *config = config_with(rows[i].tricks);
+        assert_false(config->train.image_gradient);
+        config->train.image_gradient = true;
+        built off = make(rows[i].tricks, 32, "bf16"), on = program_built(config, 32, 32, "bf16");
         const d9_graph *a = &off.program.train, *b = &on.program.train;
-        assert_false(on.config->train.image_gradient);
-        on.config->train.image_gradient = true;
-        program_make(&context, on.config, &extent, "bf16", false, &on.program);
         assert_int_equal(b->node_count, a->node_count + rows[i].more);
         assert_int_equal(program_count(b, D9_OP_CONV_BACKWARD_DATA, true),
                          program_count(a, D9_OP_CONV_BACKWARD_DATA, true) + rows[i].more);
@@ -188,7 +175,7 @@ TEST(test_gradient_into_the_image) {
         }
         assert_int_equal(m, b->node_count);
         program_check_graph(b);
-        drop(&off), drop(&on);
+        program_drop(&off), program_drop(&on);
     }
 }
 
@@ -199,7 +186,7 @@ TEST(test_built_twice) {
         built b = make(program_many_tricks, 32, "bf16");
         d9_text_init(&context, &text[i]);
         program_write_lists(&b.program, &text[i]);
-        drop(&b);
+        program_drop(&b);
     }
     assert_true(text[0].size > 5000);
     assert_string_equal(d9_text_get(&text[0]), d9_text_get(&text[1]));
@@ -208,7 +195,7 @@ TEST(test_built_twice) {
 
 TEST(test_views_reach) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
-    assert_ints(d9_views_reach(&views), 3, d9_views_reach(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
+    assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }
 
 static void assert_refused(const char *tricks, int64_t images, int64_t side, const char *words) {
@@ -234,55 +221,31 @@ TEST(test_refusals) {
 }
 
 TEST(test_largest_augmentation) { /* the bounds themselves are legal */
-    d9_config *config = config_with("crop: {pad: 7}, cutout: {size: 8}");
-    d9_extent extent = program_extent(config, 32, 8);
-    d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
-}
-
-typedef struct ration { /* an allocator that fails at allocation `fail_at` */
-    int64_t taken, live, fail_at;
-} ration;
-
-static void *rationed_allocate(void *user, size_t alignment, size_t bytes) {
-    ration *r = user;
-    if (r->taken++ == r->fail_at) return NULL;
-    r->live++;
-    return d9_system_default()->allocate(NULL, alignment, bytes);
-}
-
-static void rationed_release(void *user, void *pointer) {
-    ((ration *)user)->live--;
-    d9_system_default()->release(NULL, pointer);
+    built b = program_built(config_with("crop: {pad: 7}, cutout: {size: 8}"), 32, 8, "f32");
+    program_drop(&b);
 }
 
 TEST(test_out_of_memory_anywhere) {
     d9_config *config = config_with(program_many_tricks);
-    d9_extent extent = program_extent(config, 32, 32);
-    ration r = {.fail_at = -1};
-    d9_system system = *d9_system_default();
+    const d9_extent extent = program_extent(config, 32, 32);
+    planted p = {.kind = CALL_allocate};
+    const d9_system system = planted_system(&p, d9_system_default());
     d9_program program;
-    system.user = &r;
-    system.allocate = rationed_allocate;
-    system.release = rationed_release;
-    d9_context rationed;
-    d9_context_init(&rationed);
-    rationed.system = &system;
-    test_ok(&rationed, d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
-                                        &(d9_program_options){.seed = 1}, &program));
-    d9_program_free(&rationed, &program);
-    assert_int_equal(r.live, 0);
-    int64_t allocations = r.taken;
-    assert_true(allocations > 10);
-    for (int64_t at = 0; at < allocations; at++) {
-        r = (ration){.fail_at = at};
-        d9_context_clear(&rationed);
-        assert_int_equal(d9_program_build(&rationed, config, &extent, d9_precision_find("bf16"),
-                                          &(d9_program_options){.seed = 1}, &program),
-                         D9_DEVICE);
-        assert_memory_equal(rationed.message, "out of memory", 13);
-        assert_int_equal(r.live, 0);
-    }
+    d9_context failing;
+    d9_context_init(&failing);
+    failing.system = &system;
+    do {
+        p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
+        d9_context_clear(&failing);
+        const d9_status status = d9_program_build(&failing, config, &extent, d9_precision_find("bf16"),
+                                                  &(d9_program_options){.seed = 1}, &program);
+        assert_int_equal(status, p.met ? D9_DEVICE : D9_OK);
+        if (p.met)
+            assert_memory_equal(failing.message, "out of memory", 13);
+        else
+            d9_program_free(&failing, &program);
+        assert_int_equal(p.live, 0);
+    } while (p.met);
+    assert_true(p.victim > 10);
     d9_config_free(&context, config);
 }

@@ -192,10 +192,8 @@ static bool is_time(const char *name) {
 }
 
 static void compare_checkpoints(const draw *d, const char *whole_folder, const char *parts_folder) {
-    d9_context context;
     d9_safetensors *whole, *parts;
     int compared = 0;
-    d9_context_init(&context);
     OK(d9_safetensors_read(&context, run_path(whole_folder, "checkpoint.safetensors"), &whole));
     OK(d9_safetensors_read(&context, run_path(parts_folder, "checkpoint.safetensors"), &parts));
     if (whole->tensor_count != parts->tensor_count) FAIL(d, "one checkpoint has more tensors than the other");
@@ -238,36 +236,20 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-/* True if this machine has the backend, level and precision. */
-static bool is_here(const d9_config *config) {
-    d9_context context;
-    const d9_backend *backend;
-    const d9_precision *precision;
-    d9_device_info info;
-    d9_device *device = NULL;
-    const d9_backend_options options = {.threads = 1, .cpu_level = config->backend_options.cpu_level};
-    d9_context_init(&context);
-    if (d9_backend_find(&context, config->backend, &backend) != D9_OK) return false;
-    if (backend->open(&context, &options, &device) != D9_OK) return false;
-    backend->describe(device, &info);
-    backend->close(&context, device);
-    return d9_backend_precision(&context, backend, &info, config->precision, &precision) == D9_OK;
-}
-
 typedef enum outcome { ABSENT, REFUSED, DIVERGED, ENDED } outcome;
 
 static outcome check_draw(draw *d) {
-    d9_context context;
+    d9_context context, absent;
     d9_config *config = NULL;
     outcome came = REFUSED;
-    d9_context_init(&context);
+    d9_context_init(&context), d9_context_init(&absent);
     context.system = run_system();
     d9_text_init(&context, &d->yaml);
     draw_yaml(d);
     OK(d9_text_status(&d->yaml));
     /* the table knows each option's legal values; combinations may be rejected */
     if (d9_config_parse(&context, "random.yaml", d9_text_get(&d->yaml), NULL, &config) != D9_OK) goto done;
-    if (!is_here(config)) {
+    if (run_missing(&absent, config->backend, config->precision, config->backend_options.cpu_level)) {
         came = ABSENT;
         goto done;
     }

@@ -3,6 +3,7 @@
 #include "core/system.h"
 #include "record/effective.h"
 #include "record/safetensors.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include <jansson.h>
 
@@ -14,81 +15,43 @@ static const char yaml[] = "target: 94.0\n"
 
 typedef struct bench {
     d9_config *config;
-    char folder[256];
+    const char *folder;
+    d9_timeline timeline; /* the segments of `run` */
+    d9_epoch_row rows[2];
+    d9_result result; /* of a run of these two epochs */
 } bench;
 
-static d9_config *parse(d9_context *context, const char *set) {
+static d9_config *parse(const char *set) {
     d9_config *config;
     const d9_config_edits edits = {.items = &(d9_config_edit){.kind = D9_EDIT_SET, .text = set}, .count = set != NULL};
-    if (d9_config_parse(context, "test", yaml, &edits, &config) != D9_OK) fail_msg("%s", context->message);
+    OK(d9_config_parse(&context, "test", yaml, &edits, &config));
     return config;
 }
 
-static int begin(void **state) {
-    bench *bench = calloc(1, sizeof *bench);
-    bench->config = parse(&context, NULL);
-    snprintf(bench->folder, sizeof bench->folder, "%s/test-record.XXXXXX", D9_BINARY_DIR);
-    *state = bench;
-    return mkdtemp(bench->folder) ? 0 : -1;
-}
-
-static const char *in(const bench *bench, const char *name, char path[512]) {
-    snprintf(path, 512, "%s/%s", bench->folder, name);
-    return path;
-}
-
-static int end(void **state) {
-    static const char *const names[] = {"config.yaml",       "events.jsonl",          "epochs.tsv",
-                                        "result.json",       "submission.json",       "predictions.safetensors",
-                                        "model.safetensors", "checkpoint.safetensors"};
-    bench *bench = *state;
-    char path[512];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(bench, names[i], path));
-    int left = rmdir(bench->folder); /* fails if other files were left */
-    d9_config_free(&context, bench->config), free(bench);
-    return left;
-}
+static const char *in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
 
 static void assert_file(bench *bench, const char *name, const char *expected) {
     uint8_t *bytes;
     size_t size;
-    char path[512];
-    OK(d9_file_read(&context, in(bench, name, path), &bytes, &size));
+    OK(d9_file_read(&context, in(bench, name), &bytes, &size));
     assert_string_equal((char *)bytes, expected);
     d9_release(&context, bytes);
 }
 
 static void open_record(bench *bench, d9_record *record, bool resume, int64_t kept) {
     const d9_record_mode mode = resume ? D9_RECORD_RESUME : D9_RECORD_OVERWRITE;
-    if (d9_record_open(&context, record, bench->folder, bench->config, mode, kept) != D9_OK)
-        fail_msg("%s", context.message);
+    OK(d9_record_open(&context, record, bench->folder, bench->config, mode, kept));
 }
 
-/* Each segment lasts a power of two, so a sum shows which segments it includes. */
+/* Each segment lasts a power of two, so a sum shows which segments it includes: 1 to 8 seconds in the first line, 16 to
+ * 128, 256 to 2048, 4096 to 16384. */
 static const struct {
     d9_segment_kind kind;
     int64_t epoch;
-} run[] = {
-    /* 1, 2, 4, 8 seconds */
-    {D9_SEGMENT_PROCESS, 0},
-    {D9_SEGMENT_LOAD, 0},
-    {D9_SEGMENT_CONTEXT, 0},
-    {D9_SEGMENT_PLAN, 0},
-    /* 16, 32, 64 seconds */
-    {D9_SEGMENT_UPLOAD, 0},
-    {D9_SEGMENT_INIT, 0},
-    {D9_SEGMENT_WHITEN, 0},
-    /* 128 to 1024 seconds */
-    {D9_SEGMENT_TRAIN, 1},
-    {D9_SEGMENT_EVALUATE, 1},
-    {D9_SEGMENT_SAVE, 1},
-    {D9_SEGMENT_TRAIN, 2},
-    /* 2048 to 16384 seconds */
-    {D9_SEGMENT_EVALUATE, 2},
-    {D9_SEGMENT_TRAIN, 3},
-    {D9_SEGMENT_FINAL_EVALUATE, 3},
-    {D9_SEGMENT_SAVE, 0},
-};
+} run[] = {{D9_SEGMENT_PROCESS, 0},  {D9_SEGMENT_LOAD, 0},           {D9_SEGMENT_CONTEXT, 0}, {D9_SEGMENT_PLAN, 0},
+           {D9_SEGMENT_UPLOAD, 0},   {D9_SEGMENT_INIT, 0},           {D9_SEGMENT_WHITEN, 0},  {D9_SEGMENT_TRAIN, 1},
+           {D9_SEGMENT_EVALUATE, 1}, {D9_SEGMENT_SAVE, 1},           {D9_SEGMENT_TRAIN, 2},   {D9_SEGMENT_EVALUATE, 2},
+           {D9_SEGMENT_TRAIN, 3},    {D9_SEGMENT_FINAL_EVALUATE, 3}, {D9_SEGMENT_SAVE, 0}};
 enum { RUN_SEGMENTS = sizeof run / sizeof run[0] };
 
 static void make_timeline(d9_timeline *timeline) {
@@ -100,22 +63,78 @@ static void make_timeline(d9_timeline *timeline) {
     }
 }
 
-TEST(test_clocks, begin, end) {
-    d9_timeline timeline;
-    make_timeline(&timeline);
+static d9_epoch_row row_of(int64_t epoch, double accuracy) {
+    return (d9_epoch_row){.epoch = epoch,
+                          .train_loss = 1.5,
+                          .train_accuracy = 50,
+                          .accuracy = accuracy,
+                          .accuracy_tta = accuracy + 0.25,
+                          .images_per_second = 100,
+                          .seconds = 2,
+                          .hours = 0.5,
+                          .learning_rate = 0.25};
+}
+
+static d9_result result_of(bench *bench) {
+    return (d9_result){.seed = 7,
+                       .config = bench->config,
+                       .config_hash = "c0",
+                       .plan_sha256 = "p0",
+                       .params_sha256 = "w0",
+                       .data_digest = "d0",
+                       .backend = "reference",
+                       .precision = "f32",
+                       .device = {.name = "A processor", .version = "1.2", .isa = "plain", .threads = 2},
+                       .batch = 64,
+                       .steps = 12,
+                       .train_images = 256,
+                       .eval_images = 64,
+                       .parameters = 99,
+                       .epochs = bench->rows,
+                       .epoch_count = 2,
+                       .accuracy = 94.0,
+                       .accuracy_tta = 94.25,
+                       .epoch_to_target = 2,
+                       .plan_text = "conv\tstem.conv\tjit:avx512\nsgd\tupdate.weights\t\n",
+                       .timeline = &bench->timeline};
+}
+
+static int begin(void **state) {
+    static bench b;
+    run_folder_set_up(state);
+    b = (bench){.config = parse(NULL), .folder = *state, .rows = {row_of(1, 93.5), row_of(2, 94.0)}};
+    make_timeline(&b.timeline);
+    b.result = result_of(&b);
+    *state = &b;
+    return 0;
+}
+
+/* Fails if a record left other files. */
+static int end(void **state) {
+    static const char *const names[] = {"config.yaml",       "events.jsonl",          "epochs.tsv",
+                                        "result.json",       "submission.json",       "predictions.safetensors",
+                                        "model.safetensors", "checkpoint.safetensors"};
+    bench *b = *state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(b, names[i]));
+    const int left = run_folder_count(b->folder, "");
+    d9_config_free(&context, b->config), d9_timeline_free(&b->timeline), run_folder_remove(b->folder);
+    return left;
+}
+
+TEST_WITH(bench *bench, test_clocks, begin, end) {
+    const d9_timeline *timeline = &bench->timeline;
     const double train = 128 + 1024 + 4096;
-    assert_true(d9_timeline_sum(&timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
-    assert_true(d9_timeline_sum(&timeline, d9_clock_find("airbench_seconds"), 2) == 64 + train + 8192);
+    assert_true(d9_timeline_sum(timeline, d9_clock_find("train_seconds"), 2) == 16 + 64 + train);
+    assert_true(d9_timeline_sum(timeline, d9_clock_find("airbench_seconds"), 2) == 64 + train + 8192);
     /* target reached in epoch 2: all segments before that evaluation, except process start and evaluations */
-    assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 2) ==
+    assert_true(d9_timeline_sum(timeline, d9_clock_find("dawnbench_seconds"), 2) ==
                 2 + 4 + 8 + 16 + 32 + 64 + 128 + 512 + 1024);
-    assert_true(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 1) == 2 + 4 + 8 + 16 + 32 + 64 + 128);
-    assert_true(isnan(d9_timeline_sum(&timeline, d9_clock_find("dawnbench_seconds"), 0)));
-    assert_true(d9_timeline_sum(&timeline, d9_clock_find("process_seconds"), 2) == 16383); /* without the last save */
+    assert_true(d9_timeline_sum(timeline, d9_clock_find("dawnbench_seconds"), 1) == 2 + 4 + 8 + 16 + 32 + 64 + 128);
+    assert_true(isnan(d9_timeline_sum(timeline, d9_clock_find("dawnbench_seconds"), 0)));
+    assert_true(d9_timeline_sum(timeline, d9_clock_find("process_seconds"), 2) == 16383); /* without the last save */
     assert_null(d9_clock_at(4));
     assert_null(d9_clock_at(-1));
     assert_null(d9_clock_find("seconds"));
-    d9_timeline_free(&timeline);
 }
 
 /* An interrupted epoch has two segments: the target is reached at the end of the last one. */
@@ -140,18 +159,6 @@ TEST(test_process_clock_counts_gaps, begin, end) {
     for (int i = 0; i < 1000; i++) assert_int_equal(d9_timeline_add(&timeline, D9_SEGMENT_SAVE, 0, 30, 30), D9_OK);
     assert_int_equal(timeline.count, 1002);
     d9_timeline_free(&timeline);
-}
-
-static d9_epoch_row row_of(int64_t epoch, double accuracy) {
-    return (d9_epoch_row){.epoch = epoch,
-                          .train_loss = 1.5,
-                          .train_accuracy = 50,
-                          .accuracy = accuracy,
-                          .accuracy_tta = accuracy + 0.25,
-                          .images_per_second = 100,
-                          .seconds = 2,
-                          .hours = 0.5,
-                          .learning_rate = 0.25};
 }
 
 TEST_WITH(bench *bench, test_rows, begin, end) {
@@ -181,12 +188,11 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
 /* An interrupted write leaves half a line; resuming drops it. */
 TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     d9_record record;
-    char path[512];
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
     OK(d9_record_epoch(&record, &row, true));
-    OK(d9_file_append(&context, in(bench, "epochs.tsv", path), "2\t0.6", 5));
-    OK(d9_file_append(&context, in(bench, "events.jsonl", path), "{\"epoch\":2", 10));
+    OK(d9_file_append(&context, in(bench, "epochs.tsv"), "2\t0.6", 5));
+    OK(d9_file_append(&context, in(bench, "events.jsonl"), "{\"epoch\":2", 10));
     open_record(bench, &record, true, 5);
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
@@ -204,14 +210,14 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
                   {"seed=77", "1 77"}};
     d9_config *mine = bench->config;
     for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
-        d9_config *other = parse(&context, others[i / 2].edit);
+        d9_config *other = parse(others[i / 2].edit);
         const d9_record_mode mode = i % 2 ? D9_RECORD_RESUME : D9_RECORD_NEW;
         assert_int_equal(d9_record_open(&context, &record, bench->folder, other, mode, 0), D9_USAGE);
         assert_words(context.message, others[i / 2].words);
         assert_words(context.message, "--overwrite"), d9_context_clear(&context), d9_config_free(&context, other);
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n"); /* unchanged */
-    bench->config = parse(&context, "target=90"); /* does not affect results: the same run */
+    bench->config = parse("target=90"); /* does not affect results: the same run */
     open_record(bench, &record, true, 1);
     d9_config_free(&context, bench->config);
     bench->config = mine;
@@ -219,8 +225,9 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
 
 TEST_WITH(bench *bench, test_unwritable, begin, end) {
     d9_record record;
-    char path[512], below[600], longest[700];
-    OK(d9_file_write(&context, in(bench, "config.yaml", path), "x", 1));
+    char below[600], longest[700];
+    const char *path = in(bench, "config.yaml");
+    OK(d9_file_write(&context, path, "x", 1));
     snprintf(below, sizeof below, "%s/run", path);
     assert_refusal(d9_record_open(&context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT, path);
     memset(longest, 'a', sizeof longest - 1);
@@ -228,37 +235,10 @@ TEST_WITH(bench *bench, test_unwritable, begin, end) {
     assert_int_equal(d9_record_open(&context, &record, longest, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT);
 }
 
-static void make_result(bench *bench, d9_result *result, d9_epoch_row *rows, const d9_timeline *timeline) {
-    rows[0] = row_of(1, 93.5);
-    rows[1] = row_of(2, 94.0);
-    *result = (d9_result){.seed = 7,
-                          .config = bench->config,
-                          .config_hash = "c0",
-                          .plan_sha256 = "p0",
-                          .params_sha256 = "w0",
-                          .data_digest = "d0",
-                          .backend = "reference",
-                          .precision = "f32",
-                          .batch = 64,
-                          .steps = 12,
-                          .train_images = 256,
-                          .eval_images = 64,
-                          .parameters = 99,
-                          .epochs = rows,
-                          .epoch_count = 2,
-                          .accuracy = 94.0,
-                          .accuracy_tta = 94.25,
-                          .epoch_to_target = 2,
-                          .plan_text = "conv\tstem.conv\tjit:avx512\nsgd\tupdate.weights\t\n",
-                          .timeline = timeline};
-    result->device = (d9_device_info){.name = "A processor", .version = "1.2", .isa = "plain", .threads = 2};
-}
-
 static json_t *read_json(bench *bench, const char *name) {
     uint8_t *bytes;
     size_t size;
-    char path[512];
-    OK(d9_file_read(&context, in(bench, name, path), &bytes, &size));
+    OK(d9_file_read(&context, in(bench, name), &bytes, &size));
     assert_null(strstr((char *)bytes, "/home/")); /* no absolute path in a record */
     assert_null(strstr((char *)bytes, bench->folder));
     json_t *root = json_loads((char *)bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -280,13 +260,8 @@ static const char *text_at(const json_t *root, const char *key) {
 
 TEST_WITH(bench *bench, test_result, begin, end) {
     d9_record record;
-    d9_timeline timeline;
-    d9_epoch_row rows[2];
-    d9_result result;
-    make_timeline(&timeline);
-    make_result(bench, &result, rows, &timeline);
     open_record(bench, &record, false, 0);
-    OK(d9_record_result(&record, &result));
+    OK(d9_record_result(&record, &bench->result));
     json_t *root = read_json(bench, "result.json");
     assert_string_equal(text_at(root, "commit"), d9_build_commit());
     assert_string_equal(text_at(root, "params_sha256"), "w0");
@@ -314,26 +289,21 @@ TEST_WITH(bench *bench, test_result, begin, end) {
         assert_string_equal(text_at(segment, "name"), d9_segment_name(run[i].kind));
         clock += real_at(segment, "seconds");
     }
-    json_decref(root), d9_timeline_free(&timeline);
+    json_decref(root);
 }
 
 TEST_WITH(bench *bench, test_result_of_a_resumed_run_without_target, begin, end) {
-    d9_timeline timeline;
-    d9_epoch_row rows[2];
-    d9_result result;
     d9_text text;
-    make_timeline(&timeline);
-    make_result(bench, &result, rows, &timeline);
-    result.resumed = true;
-    result.epoch_to_target = 0;
+    bench->result.resumed = true;
+    bench->result.epoch_to_target = 0;
     d9_text_init(&context, &text);
-    OK(d9_result_json(&context, &result, &text));
+    OK(d9_result_json(&context, &bench->result, &text));
     json_t *root = json_loads(d9_text_get(&text), 0, NULL);
     assert_true(json_is_true(json_object_get(root, "resumed")));
     assert_null(json_object_get(root, "process_seconds"));
     assert_true(json_is_null(json_object_get(root, "dawnbench_seconds")));
     assert_true(json_is_null(json_object_get(root, "epoch_to_target")));
-    json_decref(root), d9_text_free(&text), d9_timeline_free(&timeline);
+    json_decref(root), d9_text_free(&text);
 }
 
 /* All fields required by DAWNBench's README. */
@@ -342,19 +312,14 @@ TEST(test_submission, begin, end) {
                                          "model",   "hardware", "costPerHour", "timestamp", "misc"};
     bench *bench = *state;
     d9_record record;
-    d9_timeline timeline;
-    d9_epoch_row rows[2];
-    d9_result result;
-    make_timeline(&timeline);
-    make_result(bench, &result, rows, &timeline);
     open_record(bench, &record, false, 0);
-    OK(d9_record_result(&record, &result));
+    OK(d9_record_result(&record, &bench->result));
     json_t *root = read_json(bench, "submission.json");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) assert_non_null(json_object_get(root, fields[i]));
     assert_string_equal(text_at(root, "framework"), "dawn9");
     assert_string_equal(text_at(root, "hardware"), "A processor, 2 threads");
     assert_int_equal(strlen(text_at(root, "timestamp")), 10);
-    json_decref(root), d9_timeline_free(&timeline);
+    json_decref(root);
 }
 
 TEST(test_leftovers_go, begin, end) {
@@ -362,14 +327,13 @@ TEST(test_leftovers_go, begin, end) {
                                         "model.safetensors"};
     bench *bench = *state;
     d9_record record;
-    char path[512];
     for (int resume = 0; resume < 2; resume++) {
         for (size_t i = (size_t)resume; i < 4; i++) /* a run with a result is not resumed */
-            OK(d9_file_write(&context, in(bench, names[i], path), "x", 1));
-        OK(d9_file_write(&context, in(bench, "checkpoint.safetensors", path), "x", 1));
+            OK(d9_file_write(&context, in(bench, names[i]), "x", 1));
+        OK(d9_file_write(&context, in(bench, "checkpoint.safetensors"), "x", 1));
         open_record(bench, &record, resume, 0);
-        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&context, in(bench, names[i], path)));
-        assert_int_equal(d9_file_exists(&context, in(bench, "checkpoint.safetensors", path)), resume);
+        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&context, in(bench, names[i])));
+        assert_int_equal(d9_file_exists(&context, in(bench, "checkpoint.safetensors")), resume);
     }
 }
 
@@ -378,10 +342,9 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     const float confidence[3] = {0.5f, 0.25f, 1};
     d9_record record;
     d9_safetensors *file;
-    char path[512];
     open_record(bench, &record, false, 0);
     OK(d9_record_predictions(&record, top1, confidence, labels, 3));
-    OK(d9_safetensors_read(&context, in(bench, "predictions.safetensors", path), &file));
+    OK(d9_safetensors_read(&context, in(bench, "predictions.safetensors"), &file));
     assert_memory_equal(d9_safetensors_find(file, "top1")->bytes, top1, sizeof top1);
     assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
     assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
@@ -390,21 +353,15 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
 
 /* A configuration file whose name is not UTF-8 still gets its record. */
 TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
-    d9_timeline timeline;
-    d9_epoch_row rows[2];
-    d9_result result;
     d9_record record;
     const char *title = bench->config->title;
-    make_timeline(&timeline);
-    make_result(bench, &result, rows, &timeline);
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
-    OK(d9_record_result(&record, &result));
+    OK(d9_record_result(&record, &bench->result));
     bool finished = false; /* its config.yaml can be loaded */
     OK(d9_record_finished(&context, bench->folder, bench->config, &finished));
     assert_true(finished);
     bench->config->title = title;
-    d9_timeline_free(&timeline);
 }
 
 TEST(test_numbers) {

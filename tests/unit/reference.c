@@ -3,7 +3,7 @@
 #include "core/system.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/graphs.h"
+#include "tests/support/rival.h"
 #include "tests/support/test.h"
 
 enum { MANY = 1 << 17 };
@@ -13,12 +13,8 @@ static double many_a[MANY], many_b[MANY];
 /* ---- every operation, every type ---- */
 
 static void run_once(op_case *c, int threads, int output, double *doubles) {
-    const d9_backend_options options = {.threads = threads};
-    op_live live;
-    op_open(&live, c, &d9_backend_reference, &options);
-    op_step(&live, 4);
-    op_read(&live, c->graph->nodes[0].outputs[output], doubles);
-    op_close(&live);
+    rival_run(c, &d9_backend_reference, &(d9_backend_options){.threads = threads}, c->graph->nodes[0].outputs[output],
+              doubles);
 }
 
 TEST(every_op_writes_all_of_its_outputs) {
@@ -437,12 +433,6 @@ TEST(sgd_keeps_the_velocity) {
     }
 }
 
-static d9_value_id with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content_of) {
-    d9_value_id id = op_input(c, name, D9_BUFFER_SCRATCH, type, shape, 0, 1);
-    for (int64_t i = 0; i < op_count(c, id); i++) c->content[id][i] = content_of[i];
-    return id;
-}
-
 TEST(pooling_lets_nan_win_and_takes_the_first_maximum) {
     op_case c;
     d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, 0}};
@@ -452,8 +442,8 @@ TEST(pooling_lets_nan_win_and_takes_the_first_maximum) {
     const double dx[] = {0, 10, 20, 0, 0, 0, 0, 0, 0, 0};
     op_live live;
     op_case_begin(&c, &context, "pool", D9_F64, D9_F64, OP_FILL_RANDOM);
-    pool.inputs[0] = back.inputs[1] = with_content(&c, "x", D9_F64, (d9_shape){4, {1, 2, 5, 1}}, x);
-    back.inputs[0] = with_content(&c, "dy", D9_F64, (d9_shape){4, {1, 1, 2, 1}}, (double[]){10, 20});
+    pool.inputs[0] = back.inputs[1] = op_with_content(&c, "x", D9_F64, (d9_shape){4, {1, 2, 5, 1}}, x);
+    back.inputs[0] = op_with_content(&c, "dy", D9_F64, (d9_shape){4, {1, 1, 2, 1}}, (double[]){10, 20});
     pool.outputs[0] = op_output(&c, "y", D9_BUFFER_SCRATCH, D9_F64, (d9_shape){4, {1, 1, 2, 1}});
     back.outputs[0] = op_output(&c, "dx", D9_BUFFER_SCRATCH, D9_F64, (d9_shape){4, {1, 2, 5, 1}});
     op_node(&c, &pool);
@@ -475,9 +465,9 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
     const double logits[] = {1, 3, 2, 5, 5, 0, -1, -3, -2},
                  labels[] = {1, 0, 2}; /* of equal logits the first is predicted */
     op_case_begin(&c, &context, "metrics", D9_F32, D9_F32, OP_FILL_RANDOM);
-    node.inputs[0] = with_content(&c, "loss", D9_F32, (d9_shape){1, {3}}, loss);
-    node.inputs[1] = with_content(&c, "logits", D9_F32, (d9_shape){2, {3, 3}}, logits);
-    node.inputs[2] = with_content(&c, "labels", D9_I32, (d9_shape){1, {3}}, labels);
+    node.inputs[0] = op_with_content(&c, "loss", D9_F32, (d9_shape){1, {3}}, loss);
+    node.inputs[1] = op_with_content(&c, "logits", D9_F32, (d9_shape){2, {3, 3}}, logits);
+    node.inputs[2] = op_with_content(&c, "labels", D9_I32, (d9_shape){1, {3}}, labels);
     node.inputs[3] = node.outputs[0] = op_input(&c, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, 0);
     op_node(&c, &node);
     op_open(&live, &c, &d9_backend_reference, NULL);
@@ -510,7 +500,7 @@ TEST(a_wrong_index_is_refused) {
         c.content[id][op_count(&c, id) - 1 - beside] = 100;
         op_open(&live, &c, &d9_backend_reference, NULL);
         assert_refusal(d9_backend_reference.run(&context, live.plan, 2), D9_DEVICE, "100");
-        d9_context_clear(&context), op_close(&live), op_case_free(&c);
+        op_close(&live), op_case_free(&c);
     }
 }
 

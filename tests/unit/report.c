@@ -1,22 +1,26 @@
 /* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records: pairs, intervals,
  * Holm, shares, epochs saved, verdicts. statistics.c tests the statistics. */
 #include "core/system.h"
-#include "core/listing.h"
 #include "record/safetensors.h"
 #include "report/report.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-static char folder[64];
+static char folder[RUN_PATH_BYTES];
+static json_t *arms, *runs; /* of the next experiment.json */
+static d9_report *report;   /* the last that was read */
 
 static int set_up(void **state) {
     (void)state;
-    snprintf(folder, sizeof folder, "report.XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    run_folder_make(folder);
+    arms = json_array(), runs = json_array();
+    return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    d9_folder_remove(&context, folder);
+    d9_report_free(&context, report), run_folder_remove(folder), json_decref(arms), json_decref(runs);
+    report = NULL;
     return 0;
 }
 
@@ -80,57 +84,54 @@ TEST(test_figures, set_up, tear_down) {
     json_decref(rows), d9_arena_free(&context, &arena);
 }
 
-static json_t *arms, *runs;
-
-static void begin(void) {
-    arms = json_array();
-    runs = json_array();
-}
-
 static void write_json(const char *path, json_t *object) {
     char *dump = json_dumps(object, 0);
     OK(d9_file_write(&context, path, dump, strlen(dump)));
     free(dump), json_decref(object);
 }
 
+static void list_arm(const char *name, const char *baseline, const char *config_hash) {
+    json_array_append_new(arms, json_pack("{s:s, s:s, s:s?, s:[], s:{}, s:s}", "name", name, "label", name, "baseline",
+                                          baseline, "edits", "grid", "config_hash", config_hash));
+}
+
+/* Lists a run of `arm` in the folder of the run of arm `of` with this seed. */
+static void list_run(const char *arm, int seed, const char *of, char at[256]) {
+    snprintf(at, 256, "runs/%s/seed%d", of, seed);
+    json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", arm, "seed", seed, "folder", at));
+}
+
 /* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *accuracies) {
-    char at[256], path[320];
+    char at[256];
     const char *epochs = strstr(name, "train.epochs=");
-    json_array_append_new(arms, json_pack("{s:s, s:s, s:s?, s:[], s:{}, s:s}", "name", name, "label", name, "baseline",
-                                          baseline, "edits", "grid", "config_hash", name));
+    list_arm(name, baseline, name);
     for (int i = 0; i < count; i++) {
-        const int seed = first_seed + i;
-        snprintf(at, sizeof at, "runs/%s/seed%d", name, seed);
-        json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", name, "seed", seed, "folder", at));
-        snprintf(path, sizeof path, "%s/%s", folder, at);
-        OK(d9_directory_make(&context, path));
-        strcat(path, "/result.json");
-        write_json(path, json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1,
-                                   "accuracy_tta", accuracies[i], "config_hash", name, "seed", seed, "epochs", "config",
-                                   "train", "epochs", epochs ? strtod(epochs + 13, NULL) : 10.0));
+        list_run(name, first_seed + i, name, at);
+        OK(d9_directory_make(&context, run_path(folder, at)));
+        strcat(at, "/result.json");
+        write_json(run_path(folder, at),
+                   json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1, "accuracy_tta",
+                             accuracies[i], "config_hash", name, "seed", first_seed + i, "epochs", "config", "train",
+                             "epochs", epochs ? strtod(epochs + 13, NULL) : 10.0));
     }
 }
 
-/* Adds an arm with the same configuration as another, whose runs it shares. */
+/* Adds an arm with the same configuration as another, whose runs with seeds 1 to `count` it shares. */
 static void add_twin(const char *name, const char *baseline, const char *other, int count) {
     char at[256];
-    json_array_append_new(arms, json_pack("{s:s, s:s, s:s?, s:[], s:{}, s:s}", "name", name, "label", name, "baseline",
-                                          baseline, "edits", "grid", "config_hash", other));
-    for (int seed = 1; seed <= count; seed++) {
-        snprintf(at, sizeof at, "runs/%s/seed%d", other, seed);
-        json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", name, "seed", seed, "folder", at));
-    }
+    list_arm(name, baseline, other);
+    for (int seed = 1; seed <= count; seed++) list_run(name, seed, other, at);
 }
 
-static d9_report *finish(void) {
-    char path[128];
-    d9_report *report;
-    snprintf(path, sizeof path, "%s/experiment.json", folder);
-    write_json(path, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid",
-                               "target", 94.0, "arms", arms, "runs", runs));
+/* Reads the report of the arms and runs added since the last report. */
+static void finish(void) {
+    write_json(run_path(folder, "experiment.json"),
+               json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid", "target",
+                         94.0, "arms", arms, "runs", runs));
+    arms = json_array(), runs = json_array();
+    d9_report_free(&context, report);
     OK(d9_report_read(&context, folder, &report));
-    return report;
 }
 
 static const double low[] = {93.9, 94.0, 94.1, 93.95}, high[] = {94.4, 94.5, 94.55, 94.45},
@@ -139,11 +140,10 @@ static const double low[] = {93.9, 94.0, 94.1, 93.95}, high[] = {94.4, 94.5, 94.
 TEST(test_pairs, set_up, tear_down) {
     d9_estimate want;
     double p[2], adjusted[2];
-    begin();
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
     add_arm("same", "base", 2, 4, near); /* other seeds: no pairs */
-    d9_report *report = finish();
+    finish();
     const d9_report_arm *base = &report->arms[0], *better = &report->arms[1], *same = &report->arms[2];
     d9_paired_difference(high, low, 4, 0.95, &want);
     assert_true(better->paired);
@@ -165,50 +165,43 @@ TEST(test_pairs, set_up, tear_down) {
     NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* there is none, so with the mean */
     assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
     assert_holds(report->verdict, "The other shows none with 4 seeds");
-    d9_report_free(&context, report);
 }
 
 /* A folder lists seed10 before seed2; an arm's runs are still sorted by seed. */
 TEST(test_runs_out_of_order, set_up, tear_down) {
-    begin();
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
     json_t *first = json_incref(json_array_get(runs, 4));
     json_array_remove(runs, 4);
     json_array_append_new(runs, first);
-    d9_report *report = finish();
+    finish();
     const d9_report_arm *better = &report->arms[1];
     assert_true(better->paired);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(better->seeds[i], i + 1);
         NEAR(better->accuracy[i], high[i]);
     }
-    d9_report_free(&context, report);
 }
 
 /* Four comparisons, each significant alone, are not after Holm's correction. */
 TEST(test_seen_by_holm, set_up, tear_down) {
     double with[4];
     for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
-    begin();
     add_arm("base", NULL, 1, 4, low);
     for (int i = 0; i < 4; i++) add_arm((const char *[]){"a", "b", "c", "d"}[i], "base", 1, 4, with);
-    d9_report *report = finish();
+    finish();
     assert_true(report->arms[1].difference.p < 0.05 && report->arms[1].holm > 0.05);
     assert_holds(report->verdict,
                  "None of 4 changes has a clear effect with 4 seeds (Holm's p above 0.05); the largest: ");
-    d9_report_free(&context, report);
 }
 
 /* Two seeds give wide intervals, but no accuracy is below 0 or above 100%. */
 TEST(test_no_accuracy_beyond, set_up, tear_down) {
     static const double apart[] = {10, 90};
-    begin();
     add_arm("alone", NULL, 1, 2, apart);
-    d9_report *report = finish();
+    finish();
     NEAR(report->arms[0].mean.low, 0);
     NEAR(report->arms[0].mean.high, 100);
-    d9_report_free(&context, report);
 }
 
 /* The first of three images, of class 0, was predicted as class 1. */
@@ -219,38 +212,32 @@ TEST(test_answers, set_up, tear_down) {
     const d9_tensor tensors[] = {{"top1", D9_TENSOR_I32, shape, top1, sizeof top1},
                                  {"confidence", D9_TENSOR_F32, shape, confidence, sizeof confidence},
                                  {"label", D9_TENSOR_I32, shape, label, sizeof label}};
-    char path[128];
-    begin();
     add_arm("alone", NULL, 1, 1, high);
-    snprintf(path, sizeof path, "%s/runs/alone/seed1/predictions.safetensors", folder);
-    OK(d9_safetensors_write(&context, path, tensors, 3, NULL, 0));
-    d9_report *report = finish();
+    OK(d9_safetensors_write(&context, run_path(folder, "runs/alone/seed1/predictions.safetensors"), tensors, 3, NULL,
+                            0));
+    finish();
     const d9_report_predictions *predictions = &report->predictions;
     assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
     assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
-    d9_report_free(&context, report);
 }
 
 TEST(test_nothing_seen, set_up, tear_down) {
-    begin();
     add_arm("base", NULL, 1, 4, low);
     add_arm("same", "base", 1, 4, near);
-    d9_report *report = finish();
+    finish();
     assert_holds(report->verdict, "same and base cannot be told apart with 4 seeds: +0.0");
     assert_holds(report->verdict, "an interval that spans zero. Detecting 0.1 points would take about ");
     assert_true(report->arms[1].seeds_needed > 4);
-    d9_report_free(&context, report);
 }
 
 /* Epochs saved by an arm: the length at which the other arm's curve reaches the same accuracy, minus its own length. */
 TEST(test_epochs_saved, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
-    begin();
     add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
     add_arm("plain,train.epochs=40", NULL, 1, 2, at40);
     add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, best);
-    d9_report *report = finish();
+    finish();
     assert_true(report->sweep);
     assert_int_equal(report->series_count, 2);
     assert_string_equal(report->series[0].label, "plain");
@@ -258,93 +245,75 @@ TEST(test_epochs_saved, set_up, tear_down) {
     NEAR(report->arms[3].epochs_saved, 20); /* 94.6 is halfway between 20 and 40 epochs: 30 - 10 */
     assert_true(isnan(report->arms[0].epochs_saved));
     assert_holds(report->verdict, "this equals 20.0 epochs.");
-    d9_report_free(&context, report);
 }
 
 /* Two seeds with the same difference: an estimate without a verdict. */
 TEST(test_no_variance, set_up, tear_down) {
     const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3};
-    begin();
     add_arm("base", NULL, 1, 2, without);
     add_arm("trick", "base", 1, 2, with);
-    d9_report *report = finish();
+    finish();
     assert_true(isnan(report->arms[1].holm) && isnan(report->arms[1].difference.p));
     assert_holds(report->verdict, "trick against base: +0.20 points, the runs show no variance");
-    d9_report_free(&context, report);
-    begin();
     add_arm("alone", NULL, 1, 2, same);
-    report = finish();
+    finish();
     assert_holds(report->verdict, "not distinguished from the target: the runs show no variance");
-    d9_report_free(&context, report);
 }
 
 /* The best of five is picked from ten pairs, so an interval for two arms is too narrow. */
 TEST(test_best_of_many, set_up, tear_down) {
     const double rest[] = {93.0, 93.1, 93.2, 93.1};
     const double first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
-    begin();
     add_arm("a", NULL, 1, 4, first);
     add_arm("b", NULL, 1, 4, second);
-    d9_report *report = finish();
+    finish();
     assert_holds(report->verdict, "b follows, \xe2\x88\x92"
                                   "0.25 points [\xe2\x88\x92"
                                   "0.4");
     if (strstr(report->verdict, "spans zero") || strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
-    d9_report_free(&context, report);
-    begin();
     add_arm("a", NULL, 1, 4, first);
     add_arm("b", NULL, 1, 4, second);
     for (int i = 0; i < 3; i++) add_arm((const char *[]){"c", "d", "e"}[i], NULL, 1, 4, rest);
-    report = finish();
+    finish();
     assert_holds(report->verdict, "(99.5% interval, corrected for 10 pairs): the interval spans zero");
-    d9_report_free(&context, report);
 }
 
 /* The best two arms share their runs, so a is compared with b, a single pair. */
 TEST(test_arms_alike, set_up, tear_down) {
-    begin();
     add_arm("a", NULL, 1, 4, high);
     add_arm("b", NULL, 1, 4, low);
     add_twin("twin", NULL, "a", 4);
-    d9_report *report = finish();
+    finish();
     assert_true(report->arms[2].runs_of == &report->arms[0] && report->arms[1].runs_of == &report->arms[1]);
     assert_holds(report->verdict, "a has the highest mean accuracy, 94.47%");
     assert_holds(report->verdict, "; b follows, \xe2\x88\x92"
                                   "0.49 points");
     if (strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
-    d9_report_free(&context, report);
-    begin();
     add_arm("a", NULL, 1, 4, high);
     add_twin("twin", "a", "a", 4);
-    report = finish();
+    finish();
     assert_holds(report->verdict, "The 2 arms have identical configurations and share their runs");
     assert_holds(report->verdict, " 4 runs: mean 94.47%");
-    d9_report_free(&context, report);
-    begin(); /* the baseline has no run yet */
+    /* the baseline has no run yet */
     add_arm("a", NULL, 1, 4, high);
     add_arm("late", NULL, 1, 0, NULL);
     add_arm("b", "late", 1, 4, low);
     add_twin("twin", "late", "a", 4);
-    report = finish();
+    finish();
     assert_holds(report->verdict, "; b follows, ");
-    d9_report_free(&context, report);
 }
 
 TEST(test_target, set_up, tear_down) {
-    begin();
     add_arm("alone", NULL, 1, 4, high);
-    d9_report *report = finish();
+    finish();
     assert_holds(report->verdict, "4 runs: mean 94.47% [94.37, 94.58]");
     assert_holds(report->verdict, "4 of 4 reach 94%; the mean is above the target.");
-    d9_report_free(&context, report);
 }
 
 TEST(test_no_baseline, set_up, tear_down) {
-    begin();
     add_arm("a", NULL, 1, 4, low);
     add_arm("b", NULL, 1, 4, near);
-    d9_report *report = finish();
+    finish();
     assert_holds(report->verdict, "b has the highest mean accuracy, 94.01%");
     assert_holds(report->verdict, "the interval spans zero, so these runs do not distinguish them");
-    d9_report_free(&context, report);
 }

@@ -14,6 +14,7 @@ static d9_config *load(const char *path) {
 static d9_config *load_program(const char *path, d9_program *program) {
     d9_config *config = load(path);
     d9_extent extent = program_extent(config, 50000, 32);
+    extent.eval_images = 10000;
     program_make(&context, config, &extent, "f32", false, program);
     return config;
 }
@@ -92,14 +93,11 @@ static const struct {
 
 TEST(test_operations) {
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
-        d9_config *config = load(computed[i].path);
-        d9_extent extent = program_extent(config, 50000, 32);
-        extent.eval_images = 10000;
         d9_program program;
-        program_make(&context, config, &extent, "f32", false, &program);
-        const double step = 2 * computed[i].step * (double)extent.batch, steps = (double)program.steps,
-                     evaluation = 2 * computed[i].forward * computed[i].views * 10000,
-                     saved = 2 * computed[i].rest * (double)extent.batch * (steps - (double)computed[i].full_steps);
+        d9_config *config = load_program(computed[i].path, &program);
+        const double batch = (double)program.extent.batch, step = 2 * computed[i].step * batch,
+                     steps = (double)program.steps, evaluation = 2 * computed[i].forward * computed[i].views * 10000,
+                     saved = 2 * computed[i].rest * batch * (steps - (double)computed[i].full_steps);
         NEAR(d9_train_operations(&program, 0) / (steps * step - saved), 1, 1e-12);
         NEAR(d9_train_operations(&program, 100) / ((steps - 100) * step - saved), 1, 1e-12);
         NEAR(d9_evaluation_operations(&program) / evaluation, 1, 1e-12);
@@ -116,11 +114,8 @@ TEST(test_operations_of_hard_examples) {
     } runs[] = {{D9_SOURCE_DIR "/configs/airbench96.yaml", 4910, 20},
                 {D9_SOURCE_DIR "/configs/airbench96-faster.yaml", 3100, 60}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        d9_config *config = load(runs[i].path);
-        d9_extent extent = program_extent(config, 50000, 32);
-        extent.eval_images = 10000;
         d9_program program;
-        program_make(&context, config, &extent, "f32", false, &program);
+        d9_config *config = load_program(runs[i].path, &program);
         NEAR(1e-12 * (d9_train_operations(&program, 0) + d9_evaluation_operations(&program)), runs[i].published,
              runs[i].rounding);
         drop(config, &program);

@@ -107,22 +107,20 @@ static void call_reach(row *row) {
 static const struct {
     const char *name;
     void (*call)(row *row);
-} calls[] = {
-    {"beta", call_beta},
-    {"beta_inverse", call_beta_inverse},
-    {"two_sided", call_two_sided},
-    {"quantile", call_quantile},
-    {"shifted_above", call_shifted},
-    {"describe", call_describe},
-    {"mean", call_mean},
-    {"welch", call_welch},
-    {"paired", call_paired},
-    {"chance", call_chance},
-    {"holm", call_holm},
-    {"power", call_power},
-    {"seeds", call_seeds},
-    {"reach", call_reach},
-};
+} calls[] = {{"beta", call_beta},
+             {"beta_inverse", call_beta_inverse},
+             {"two_sided", call_two_sided},
+             {"quantile", call_quantile},
+             {"shifted_above", call_shifted},
+             {"describe", call_describe},
+             {"mean", call_mean},
+             {"welch", call_welch},
+             {"paired", call_paired},
+             {"chance", call_chance},
+             {"holm", call_holm},
+             {"power", call_power},
+             {"seeds", call_seeds},
+             {"reach", call_reach}};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 /* Reads the numbers of a column; returns their count. */

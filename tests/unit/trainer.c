@@ -6,12 +6,13 @@
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-TEST_WITH(run_bench *b, test_seeds, run_bench_set_up, run_bench_tear_down) {
-    run_check_seeds(b->config);
-    static const char *const others[] = {"f64", "bf16", "fp16"};
-    for (int p = 0; p < 3; p++) {
-        d9_config *config = run_config(&context, "reference", others[p], "");
+/* test_stopped_anywhere resumes in f32. */
+TEST(test_seeds_and_resuming_in_every_precision) {
+    static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"};
+    for (int p = 0; p < 4; p++) {
+        d9_config *config = run_config(&context, "reference", precisions[p], "");
         run_check_seeds(config);
+        if (p % 2 == 0) run_check_resume(config, (const int64_t[]){RUN_STEPS_PER_EPOCH, 7, 0});
         d9_config_free(&context, config);
     }
 }
@@ -22,15 +23,6 @@ TEST_WITH(run_bench *b, test_stopped_anywhere, run_bench_set_up, run_bench_tear_
     for (int64_t s = 1; s < RUN_STEPS; s++) stops[s - 1] = s;
     stops[RUN_STEPS - 1] = 0;
     run_check_resume(b->config, stops);
-}
-
-TEST(test_stopped_in_other_precisions, run_bench_set_up, run_bench_tear_down) {
-    static const char *const others[] = {"f64", "bf16"};
-    for (int p = 0; p < 2; p++) {
-        d9_config *config = run_config(&context, "reference", others[p], "");
-        run_check_resume(config, (const int64_t[]){RUN_STEPS_PER_EPOCH, 7, 0});
-        d9_config_free(&context, config);
-    }
 }
 
 TEST_WITH(run_bench *b, test_stopped_three_times, run_bench_set_up, run_bench_tear_down) {
@@ -242,7 +234,7 @@ static int64_t lines_in(const run_bench *b, const char *name) {
 }
 
 /* Every one and a half epochs: at the end of the epoch in which it is due, and always after the last. */
-TEST(test_evaluations_due, run_bench_set_up, run_bench_tear_down) {
+TEST(test_evaluations_due) {
     static const struct {
         double every;
         const char *due; /* for epochs 1 to 8, when another epoch follows */
@@ -257,7 +249,7 @@ TEST(test_evaluations_due, run_bench_set_up, run_bench_tear_down) {
 }
 
 /* An accuracy equal to the target reaches it; the accuracy with TTA counts, which differs from the plain one here. */
-TEST(test_target_is_met_by_equality, run_bench_set_up, run_bench_tear_down) {
+TEST(test_target_is_met_by_equality) {
     d9_config *config = run_config(&context, "reference", "f32", "");
     d9_result result;
     double best = 0;
@@ -436,7 +428,7 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
     OK(d9_session_evaluate(&session, &evaluation));
     assert_true(session.program.views.count > 1);
     for (int i = 0; i < IMAGES; i++) {
-        const int32_t best = d9_likeliest(again[i], CLASSES);
+        const int32_t best = d9_argmax(again[i], CLASSES);
         double sum = 0;
         for (int c = 0; c < CLASSES; c++) sum += exp(again[i][c] - again[i][best]);
         assert_int_equal(evaluation.top1[i], best);
@@ -444,9 +436,9 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
         hits += best == test->labels[i];
     }
     OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
-    for (int i = 0; i < IMAGES; i++) plain_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
+    for (int i = 0; i < IMAGES; i++) plain_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
     OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.dx = 2, .weight = 1}}}, logits[0]));
-    for (int i = 0; i < IMAGES; i++) shifted_hits += d9_likeliest(logits[i], CLASSES) == test->labels[i];
+    for (int i = 0; i < IMAGES; i++) shifted_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
     assert_int_not_equal(plain_hits, shifted_hits);
     assert_true(evaluation.accuracy_tta == 100.0 * hits / IMAGES && evaluation.accuracy == 100.0 * plain_hits / IMAGES);
     assert_true(hits > 0);
@@ -455,7 +447,7 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
 
 /* Images for which the first view is least confident use the mean of all views, the others only the first view; no
  * image of the first kind is more confident than one of the second. */
-TEST(test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_down) {
+TEST(test_the_least_sure_are_looked_at_again) {
     enum { IMAGES = 21, CLASSES = 10, AGAIN = 5 };
     d9_session session;
     d9_evaluation evaluation;
@@ -473,12 +465,12 @@ TEST(test_the_least_sure_are_looked_at_again, run_bench_set_up, run_bench_tear_d
     for (int i = 0; i < IMAGES; i++) {
         double sums[2] = {0};
         for (int c = 0; c < CLASSES; c++) {
-            sums[0] += exp(first[i][c] - first[i][d9_likeliest(first[i], CLASSES)]);
-            sums[1] += exp(mean[i][c] - mean[i][d9_likeliest(mean[i], CLASSES)]);
+            sums[0] += exp(first[i][c] - first[i][d9_argmax(first[i], CLASSES)]);
+            sums[1] += exp(mean[i][c] - mean[i][d9_argmax(mean[i], CLASSES)]);
         }
         const bool alone = fabs(evaluation.confidence[i] - 1 / sums[0]) < 1e-7;
         assert_true(alone != (fabs(evaluation.confidence[i] - 1 / sums[1]) < 1e-7));
-        assert_int_equal(evaluation.top1[i], d9_likeliest(alone ? first[i] : mean[i], CLASSES));
+        assert_int_equal(evaluation.top1[i], d9_argmax(alone ? first[i] : mean[i], CLASSES));
         if (alone) least_sure_alone = fmin(least_sure_alone, 1 / sums[0]);
         if (!alone) surest_again = fmax(surest_again, 1 / sums[0]), again++;
     }
@@ -571,7 +563,7 @@ TEST_WITH(run_bench *b, test_model_of_another_network, run_bench_set_up, run_ben
 }
 
 /* Overfits 64 images. */
-TEST(test_overfits, run_bench_set_up, run_bench_tear_down) {
+TEST(test_overfits) {
     d9_config *config = program_config(
         &context,
         "data: {dataset: synthetic, synthetic_train: 64, synthetic_test: 16, image_size: 16}\n"

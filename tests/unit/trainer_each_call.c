@@ -2,11 +2,9 @@
  * must end with a documented status and a message, or as without the failure, without partial files; resumed on a
  * working system, it must end with the same bits. Of allocations and writes only some are tried; all, in minutes, by
  * `test_trainer_each_call all`. */
-#include "record/safetensors.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
-#include <jansson.h>
 
 static run_report train(run_bench *b, planted *p, bool resume) {
     const d9_system system = planted_system(p, run_system()); /* without syncing */
@@ -20,26 +18,6 @@ static void empty_folder(run_bench *b) {
     run_folder_make(b->folder);
 }
 
-/* Existing files must be readable. */
-static void assert_whole_files(run_bench *b, const char *what) {
-    static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
-    static const char *const objects[] = {"result.json", "submission.json"};
-    if (run_folder_count(b->folder, ".partial")) fail_msg("%s: a half-written file is left", what);
-    for (int i = 0; i < 3; i++) {
-        d9_safetensors *file;
-        if (!run_has(b->folder, tensors[i])) continue;
-        if (d9_safetensors_read(&context, run_path(b->folder, tensors[i]), &file) != D9_OK)
-            fail_msg("%s: %s", what, context.message);
-        d9_safetensors_free(&context, file);
-    }
-    for (int i = 0; i < 2; i++) {
-        if (!run_has(b->folder, objects[i])) continue;
-        json_t *json = json_load_file(run_path(b->folder, objects[i]), 0, NULL);
-        if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
-        json_decref(json);
-    }
-}
-
 static bool is_documented(d9_status status) {
     return status == D9_OUTPUT || status == D9_DATA || status == D9_USAGE || status == D9_DEVICE;
 }
@@ -50,7 +28,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
     snprintf(what, sizeof what, "%s %lld", each_call_names[kind], (long long)k);
     const run_report report = train(b, &p, false);
     assert_true(p.met);
-    assert_whole_files(b, what);
+    run_check_files(b->folder, what);
     if (report.status == D9_OK) { /* the failed call did not matter */
         run_assert_equal(&report, whole, what);
         return;
@@ -62,7 +40,7 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
     run_assert_equal(&again, whole, what);
 }
 
-enum { SOME = 40 / TEST_SHARE }; /* of each kind */
+enum { SOME = 20 / TEST_SHARE }; /* of each kind */
 static bool every;
 
 TEST_WITH(run_bench *b, test_each_call, run_bench_set_up, run_bench_tear_down) {

@@ -1,10 +1,9 @@
 /* Runs on a failing disk: the documented status, a message with the file, and no partial file. */
-#include "record/safetensors.h"
 #include "tests/support/runs.h"
+#include "tests/support/share.h"
 #include "tests/support/test.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 
 typedef enum fault { NO_FAULT, FAULT_OPEN, FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULTS } fault;
 static const char *const fault_names[FAULTS] = {"no fault", "open", "write", "sync", "rename"};
@@ -114,41 +113,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void assert_lines_whole(bench *b, const char *name) {
-    uint8_t *bytes;
-    size_t size;
-    if (!run_has(b->folder, name)) return;
-    OK(d9_file_read(&context, run_path(b->folder, name), &bytes, &size));
-    if (size && bytes[size - 1] != '\n') fail_msg("%s ends within a line", name);
-    d9_release(&context, bytes);
-}
-
-/* Every existing file must be complete. */
-static void assert_no_half_file(bench *b, const char *what) {
-    static const char *const tensors[] = {"predictions.safetensors", "model.safetensors", "checkpoint.safetensors"};
-    static const char *const objects[] = {"result.json", "submission.json"};
-    d9_safetensors *file;
-    d9_config *config;
-    if (run_folder_count(b->folder, ".partial")) fail_msg("%s: a partial file was left", what);
-    for (int i = 0; i < 3; i++)
-        if (run_has(b->folder, tensors[i])) {
-            OK(d9_safetensors_read(&context, run_path(b->folder, tensors[i]), &file));
-            d9_safetensors_free(&context, file);
-        }
-    for (int i = 0; i < 2; i++)
-        if (run_has(b->folder, objects[i])) {
-            json_t *json = json_load_file(run_path(b->folder, objects[i]), 0, NULL);
-            if (!json) fail_msg("%s: %s is no JSON", what, objects[i]);
-            json_decref(json);
-        }
-    if (run_has(b->folder, "config.yaml")) {
-        OK(d9_config_load(&context, run_path(b->folder, "config.yaml"), NULL, &config));
-        d9_config_free(&context, config);
-    }
-    assert_lines_whole(b, "events.jsonl");
-    assert_lines_whole(b, "epochs.tsv");
-}
-
 /* On a working disk, the failed run resumes and ends as without the failure. */
 static void assert_recovers(bench *b, const char *what) {
     run_report rest =
@@ -163,7 +127,7 @@ static void check_failed(bench *b, const run_report *report, const disk *d, cons
     if (report->status != D9_OUTPUT) fail_msg("%s: status %d: %s", what, (int)report->status, report->message);
     if (!strstr(report->message, b->folder)) fail_msg("%s: \"%s\" names no file", what, report->message);
     if (run_has(b->folder, "result.json")) fail_msg("%s: a run that failed left a result", what);
-    assert_no_half_file(b, what);
+    run_check_files(b->folder, what);
 }
 
 /* Each file of a record with each kind of failure. Checkpoints are written each epoch, so that the run can resume. */
@@ -171,23 +135,24 @@ TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     static const char *const files[] = {
         "config.yaml",       "events.jsonl",    "epochs.tsv", "checkpoint.safetensors", "predictions.safetensors",
         "model.safetensors", "submission.json", "result.json"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        for (fault f = FAULT_OPEN; f < FAULTS; f++) {
-            char what[64];
-            disk d = {.fault = f, .victim = files[i], .room = INT64_MAX, .marked = -1};
-            d9_system system = system_on(&d);
-            snprintf(what, sizeof what, "%s of %s", fault_names[f], files[i]);
-            d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
-            run_report report = run_train(&options, &system);
-            check_failed(b, &report, &d, what);
-            if (!strstr(report.message, files[i])) fail_msg("%s: \"%s\" does not name it", what, report.message);
-            assert_recovers(b, what);
-        }
+    enum { KINDS = FAULTS - FAULT_OPEN, CASES = sizeof files / sizeof *files * KINDS };
+    for (int i = 0; i < CASES; i += TEST_SHARE) {
+        const char *file = files[i / KINDS];
+        char what[64];
+        disk d = {.fault = FAULT_OPEN + i % KINDS, .victim = file, .room = INT64_MAX, .marked = -1};
+        d9_system system = system_on(&d);
+        snprintf(what, sizeof what, "%s of %s", fault_names[d.fault], file);
+        d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
+        run_report report = run_train(&options, &system);
+        check_failed(b, &report, &d, what);
+        if (!strstr(report.message, file)) fail_msg("%s: \"%s\" does not name it", what, report.message);
+        assert_recovers(b, what);
+    }
 }
 
 /* A disk that is full after some number of bytes, anywhere in the run. */
 TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
-    enum { CASES = 25 };
+    enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};
     d9_system system = system_on(&whole);
     d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
@@ -255,7 +220,7 @@ TEST_WITH(bench *b, test_full_disk_at_a_checkpoint, set_up, tear_down) {
     assert_true(d.hits > 0);
     OK(report.status);
     run_assert_equal(&report, &b->whole, "without a checkpoint");
-    assert_no_half_file(b, "without a checkpoint");
+    run_check_files(b->folder, "without a checkpoint");
     d9_config_free(&context, config);
 }
 
@@ -293,10 +258,6 @@ TEST_WITH(bench *b, test_no_memory_for_a_checkpoint, set_up, tear_down) {
     assert_ints(scarce, 0, end.status, D9_DEVICE);
 }
 
-static void write_bytes(bench *b, const char *name, const uint8_t *bytes, size_t size) {
-    OK(d9_file_write(&context, run_path(b->folder, name), bytes, size));
-}
-
 TEST_WITH(bench *b, test_saved_plan, set_up, tear_down) {
     const char *path = run_path(b->folder, "plan.tsv");
     run_report saved = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7, .save_plan = path});
@@ -306,7 +267,7 @@ TEST_WITH(bench *b, test_saved_plan, set_up, tear_down) {
     run_report none =
         run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = run_path(b->folder, "none.tsv")}, NULL);
     assert_int_equal(none.status, D9_DATA);
-    write_bytes(b, "plan.tsv", (const uint8_t *)"conv\tstem.conv\n", 15);
+    run_write(b->folder, "plan.tsv", "conv\tstem.conv\n", 15);
     run_report wrong = run_train(&(d9_train_options){.config = b->config, .seed = 7, .plan = path}, NULL);
     assert_int_equal(wrong.status, D9_USAGE);
 }

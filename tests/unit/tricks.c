@@ -9,12 +9,6 @@
 typedef enum network { RESNET9, TINY, NETWORKS } network;
 static const char *const network_names[NETWORKS] = {"resnet9", "tiny"};
 
-typedef struct built {
-    d9_config *config;
-    tiny_model tiny;
-    d9_program program;
-} built;
-
 static d9_status try_build(network which, const tiny_model *tiny, const char *tricks, built *b) {
     char yaml[1024];
     snprintf(yaml, sizeof yaml,
@@ -22,15 +16,17 @@ static d9_status try_build(network which, const tiny_model *tiny, const char *tr
              "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
              tricks);
     b->config = program_config(&context, yaml);
-    b->tiny = tiny ? *tiny : tiny_model_default();
-    if (which == TINY) tiny_model_use(b->config, &b->tiny);
+    static tiny_model kept[4]; /* two programs are compared */
+    static int next;
+    tiny_model *own = &kept[next++ % 4];
+    *own = tiny ? *tiny : tiny_model_default();
+    if (which == TINY) tiny_model_use(b->config, own);
     d9_extent extent = program_extent(b->config, 32, 16);
     return d9_program_build(&context, b->config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1},
                             &b->program);
 }
 
 static void build(network which, const char *tricks, built *b) { OK(try_build(which, NULL, tricks, b)); }
-static void drop(built *b) { d9_program_free(&context, &b->program), d9_config_free(&context, b->config); }
 
 static const struct edits {
     const char *trick, *options;
@@ -92,7 +88,7 @@ TEST(test_each_edits_its_part_alone) {
             build((network)n, tricks, &with);
             program_check_graph(&with.program.train);
             compare_parts((network)n, &table[t], &plain.program, &with.program);
-            drop(&plain), drop(&with);
+            program_drop(&plain), program_drop(&with);
         }
     }
 }
@@ -125,14 +121,14 @@ TEST(test_augmentations) {
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 1) == (double)0.13f);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++) /* evaluation uses the original image */
         assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, kind));
-    drop(&b);
+    program_drop(&b);
     build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* no effect */
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0 && augmented_by(&b, D9_AUGMENT_JITTER, 1) == 0);
-    drop(&b);
+    program_drop(&b);
     build(TINY, "flip: {}", &b);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
         assert_true(augmented_by(&b, kind, 0) == (kind == D9_AUGMENT_MIRROR ? D9_MIRROR_RANDOM : 0));
-    drop(&b);
+    program_drop(&b);
 }
 
 /* Pixels, loss and gradient use the same share in a step; evaluation uses original images. */
@@ -147,44 +143,39 @@ TEST(test_mixup) {
     const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
     assert_int_equal(b.program.train.nodes[backward].as.loss.share.table, table);
     for (int64_t s = 0; s < b.program.steps; s++)
-        assert_true(b.program.table[table].values[s] == d9_mix_share(b.program.seed, s, 0.5));
+        assert_true(b.program.table[table].values[s] == d9_mix_weight(b.program.seed, s, 0.5));
     assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_MIX, 0), D9_NONE);
-    drop(&b);
+    program_drop(&b);
     build(TINY, "flip: {}", &b);
     assert_int_equal(d9_edit_next(&b.program.train, D9_OP_MIX, 0), D9_NONE);
     const d9_coefficient share = node_at(&b, D9_OP_LOSS, "loss")->as.loss.share;
     assert_true(share.table == D9_NONE && share.constant == 1);
-    drop(&b);
-}
-
-static void assert_ops(const built *b, const char *const *roles, int count) {
-    d9_node_id n = d9_edit_next(&b->program.train, D9_OP_CONV, 0);
-    for (int i = 0; i < count; i++) assert_string_equal(b->program.train.nodes[n + i].role, roles[i]);
+    program_drop(&b);
 }
 
 TEST(test_pool_positions) {
-    static const char *const after_act[] = {"features.0.filter", "features.0.batch", "features.0.bend",
-                                            "features.0.shrink", "features.1.filter"};
-    static const char *const before_act[] = {"features.0.filter", "features.0.batch", "features.0.shrink",
-                                             "features.0.bend", "features.1.filter"};
-    static const char *const before_norm[] = {"features.0.filter", "features.0.shrink", "features.0.batch",
-                                              "features.0.bend", "features.1.filter"};
-    built b;
-    build(TINY, "", &b);
-    assert_ops(&b, after_act, 5);
-    drop(&b);
-    build(TINY, "pool_before_activation: {position: before_act}", &b);
-    assert_ops(&b, before_act, 5);
-    assert_int_equal(value_at(&b, "features.0.batch.out")->shape.d[1], 16);
-    assert_int_equal(value_at(&b, "features.0.bend.out")->shape.d[1], 8);
-    drop(&b);
-    build(TINY, "pool_before_activation: {position: before_norm}", &b);
-    assert_ops(&b, before_norm, 5);
-    assert_int_equal(value_at(&b, "features.0.batch.out")->shape.d[1], 8);
-    assert_int_equal(value_at(&b, "features.1.bend.out")->shape.d[1], 4); /* every chain, not only the first */
-    assert_string_equal(b.program.train.values[node_at(&b, D9_OP_LINEAR, "classifier")->inputs[0]].name,
-                        "features.1.bend.out");
-    drop(&b);
+    static const struct {
+        const char *tricks, *second, *third, *fourth; /* after features.0.filter */
+        int64_t norm_side, act_side;
+    } rows[] = {{"", "batch", "bend", "shrink", 16, 16},
+                {"pool_before_activation: {position: before_act}", "batch", "shrink", "bend", 16, 8},
+                {"pool_before_activation: {position: before_norm}", "shrink", "batch", "bend", 8, 8}};
+    for (int r = 0; r < 3; r++) {
+        const char *const parts[] = {"filter", rows[r].second, rows[r].third, rows[r].fourth};
+        built b;
+        build(TINY, rows[r].tricks, &b);
+        const d9_graph *graph = &b.program.train;
+        for (int i = 0; i < 8; i++) { /* every chain, not only the first */
+            char role[D9_NAME_SIZE];
+            snprintf(role, sizeof role, "features.%d.%s", i / 4, parts[i % 4]);
+            assert_string_equal(graph->nodes[d9_edit_next(graph, D9_OP_CONV, 0) + i].role, role);
+        }
+        assert_ints(value_at(&b, "features.0.batch.out")->shape.d[1], rows[r].norm_side,
+                    value_at(&b, "features.0.bend.out")->shape.d[1], rows[r].act_side);
+        assert_string_equal(graph->values[node_at(&b, D9_OP_LINEAR, "classifier")->inputs[0]].name,
+                            r == 0 ? "features.1.shrink.out" : "features.1.bend.out");
+        program_drop(&b);
+    }
 }
 
 /* Only stages that end in a pool change: resnet9's stem and residuals have none. */
@@ -202,7 +193,7 @@ TEST(test_pool_positions_of_resnet9) {
     d9_node_id stem = program_find(&b.program.train, D9_OP_CONV, "stem.conv");
     assert_int_equal(b.program.train.nodes[stem + 1].op, D9_OP_NORM);
     assert_int_equal(b.program.train.nodes[program_find(&b.program.train, D9_OP_POOL, "head.pool") - 1].op, D9_OP_ADD);
-    drop(&b);
+    program_drop(&b);
 }
 
 /* Before the activation, a pool needs no norm. */
@@ -213,8 +204,10 @@ TEST(test_pool_positions_without_a_norm) {
     built b;
     tiny.norm = false;
     OK(try_build(TINY, &tiny, "pool_before_activation: {position: before_act}", &b));
-    assert_ops(&b, before_act, 6);
-    drop(&b);
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(b.program.train.nodes[program_find(&b.program.train, D9_OP_CONV, before_act[0]) + i].role,
+                            before_act[i]);
+    program_drop(&b);
 }
 
 /* Every node of a kind has the attribute: forward and backward, training and evaluation. */
@@ -242,7 +235,7 @@ TEST(test_every_act_norm_and_loss) {
         }
     }
     assert_ints(acts, 3 * 8, norms, 3 * 8, losses, 2, value_at(&b, "layer3.res2.norm.running_var")->shape.d[0], 4);
-    drop(&b);
+    program_drop(&b);
 }
 
 TEST(test_frozen_scale) {
@@ -256,7 +249,7 @@ TEST(test_frozen_scale) {
             assert_true(strcmp(value->init.name, "constant") == 0 && value->init.a == 0.5);
     }
     assert_int_equal(b.program.frozen_count, 4 + 6);
-    drop(&b);
+    program_drop(&b);
 }
 
 TEST(test_whitened_stem) {
@@ -274,13 +267,13 @@ TEST(test_whitened_stem) {
     assert_int_equal(filters->init.phase, D9_INIT_FROM_IMAGES);
     assert_true(mix->init.a == 1 / sqrt(27)); /* the uniform bound for its own fan-in */
     assert_int_equal(value_at(&b, "features.0.filter.out")->shape.d[1], 16);
-    drop(&b);
+    program_drop(&b);
     build(RESNET9, "patch_whitening: {size: 5}", &b);
     assert_true(d9_shape_equal(&value_at(&b, "stem.whiten.weight")->shape, &(d9_shape){4, {75, 5, 5, 3}}));
     assert_true(d9_shape_equal(&value_at(&b, "stem.conv.weight")->shape, &(d9_shape){4, {4, 1, 1, 75}}));
     assert_true(value_at(&b, "stem.conv.weight")->init.a == 1 / sqrt(75));
     assert_int_equal(node_at(&b, D9_OP_CONV, "stem.whiten")->as.conv.pad, 2);
-    drop(&b);
+    program_drop(&b);
 }
 
 TEST(test_average) {
@@ -297,7 +290,7 @@ TEST(test_average) {
     assert_int_equal(g->values[lerp->inputs[1]].shape.d[0],
                      b.program.state_elements); /* statistics are averaged as well */
     assert_int_equal(b.program.tail.evaluate, average);
-    drop(&b);
+    program_drop(&b);
 }
 
 /* After every `every`-th step (step t of T), slow = r slow + (1 - r) state with r = decay^every (t / T)^power; the
@@ -319,12 +312,12 @@ TEST(test_lookahead) {
         assert_int_equal(d9_when_active(&p->train.nodes[copy].when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * pow((s + 1) / 12.0, 2)) <= 1e-15);
     }
-    drop(&b);
+    program_drop(&b);
     build(TINY, "lookahead: {decay: 0.9, every: 3, power: 0}", &b);
     node = node_at(&b, D9_OP_LERP, "tail.slow");
     assert_true(fabs(d9_coefficient_at(&b.program, &node->as.lerp.ratio, 0) - 0.729) <= 1e-15);
     assert_int_equal(b.program.tail.evaluate, d9_accumulator_find(&b.program.accumulators, "slow"));
-    drop(&b);
+    program_drop(&b);
 }
 
 /* Six views: weight 1/2 for the image, 1/4 for each shifted copy, each split equally with its mirror image. */
@@ -340,21 +333,21 @@ TEST(test_shifted_views) {
                     view->weight == want[v].weight);
     }
     assert_true(b.program.eval.nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 2);
-    assert_true(b.program.views.alone == 0 && d9_views_an_image(&b.program.views) == 6);
-    drop(&b);
+    assert_true(b.program.views.alone == 0 && d9_views_per_image(&b.program.views) == 6);
+    program_drop(&b);
     build(TINY, "multicrop_tta: {share: 0.25}, flip_tta: {}", &b);
-    assert_true(b.program.views.alone == 0.75 && d9_views_an_image(&b.program.views) == 2.25);
-    drop(&b);
+    assert_true(b.program.views.alone == 0.75 && d9_views_per_image(&b.program.views) == 2.25);
+    program_drop(&b);
     build(TINY, "multicrop_tta: {even: on}, flip_tta: {}", &b);
     assert_int_equal(b.program.views.count, 6);
     for (int v = 0; v < 6; v++) assert_true(fabs(b.program.views.view[v].weight - 1.0 / 6) <= 1e-16);
-    drop(&b);
+    program_drop(&b);
     d9_views views = {.count = 3, .view = {{.weight = 1}}};
     build(TINY, "multicrop_tta: {}", &b);
     assert_int_equal(d9_trick_at(D9_TRICK_multicrop_tta)
                          ->on_views(&context, b.config->trick_options[D9_TRICK_multicrop_tta], &views),
                      D9_USAGE);
-    assert_int_equal(views.count, 3), d9_context_clear(&context), drop(&b);
+    assert_int_equal(views.count, 3), d9_context_clear(&context), program_drop(&b);
 }
 
 /* Linear from the peak of train.lr to 0, times the multiplier; the decay is divided by it. */
@@ -370,7 +363,7 @@ TEST(test_whitening_bias_rate) {
     for (int s = 0; s < 6; s++) assert_true(fabs(rate[s] - 64 * peak * (1 - (s + 1) / 6.0) / batch) < 1e-12);
     assert_true(group->weight_decay > 0);
     assert_true(fabs(update->as.update.decay.constant - group->weight_decay * batch / 64) < 1e-12);
-    drop(&b);
+    program_drop(&b);
 }
 
 /* A new first layer; its bias is a separate group with the weights' learning rate, until the given epoch. */
@@ -391,21 +384,19 @@ TEST(test_whitening_layer) {
     assert_int_equal(group->end - group->begin, 64); /* 54, and the gap after them */
     assert_true(group->rate_multiplier == 1);
     assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps per epoch */
-    drop(&b);
+    program_drop(&b);
     build(RESNET9, "whitening_bias: {bias_epochs: 0}", &b);
     assert_false(value_at(&b, "stem.whiten.bias")->trainable);
-    drop(&b);
-    d9_config *config = program_config(&context, "data: {dataset: synthetic}\nmodel: {name: airbench}\n"
-                                                 "train: {batch_size: 8}\ntricks: {whitening_bias: {size: 2}}\n");
-    d9_extent extent = program_extent(config, 32, 32);
-    d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
-    const d9_value *own = &program.train.values[d9_graph_find_value(&program.train, "whiten.conv.weight")];
+    program_drop(&b);
+    b = program_built(program_config(&context, "data: {dataset: synthetic}\nmodel: {name: airbench}\n"
+                                               "train: {batch_size: 8}\ntricks: {whitening_bias: {size: 2}}\n"),
+                      32, 32, "f32");
+    const d9_value *own = value_at(&b, "whiten.conv.weight");
     assert_false(own->trainable); /* the network's own layer is used */
     assert_string_equal(own->init.name, "whitening_bias");
-    assert_string_equal(program.train.nodes[program_find(&program.train, D9_OP_CONV, "whiten.conv") + 3].role,
-                        "group1.conv1");
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    const d9_graph *graph = &b.program.train;
+    assert_string_equal(graph->nodes[program_find(graph, D9_OP_CONV, "whiten.conv") + 3].role, "group1.conv1");
+    program_drop(&b);
 }
 
 TEST(test_mirrored_views) {
@@ -415,7 +406,7 @@ TEST(test_mirrored_views) {
     assert_int_equal(views->count, 2);
     assert_false(views->view[0].mirror);
     assert_true(views->view[1].mirror && views->view[0].weight == 0.5 && views->view[1].weight == 0.5);
-    drop(&b);
+    program_drop(&b);
     /* every view gets its mirror image */
     d9_views shifted = {.count = 3, .view = {{false, 0, 0, 0.5}, {true, 1, -1, 0.25}, {false, -1, 1, 0.25}}};
     OK(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &shifted));
@@ -460,7 +451,7 @@ TEST(test_muon_takes_filters) {
     const d9_value *head = value_at(&b, "head.weight"), *whitening = value_at(&b, "stem.whiten.weight");
     assert_string_equal(b.program.groups.group[d9_groups_find(&b.program.groups, head)].name, "weights");
     assert_false(whitening->trainable);
-    drop(&b);
+    program_drop(&b);
 }
 
 TEST(test_silu_leaves_the_first_to_gelu) {
@@ -471,13 +462,13 @@ TEST(test_silu_leaves_the_first_to_gelu) {
     for (int n = 0; (n = d9_edit_next(graph, D9_OP_ACT, n)) != D9_NONE; n++)
         assert_int_equal(graph->nodes[n].as.act.activation, acts++ ? D9_ACT_SILU : D9_ACT_GELU);
     assert_int_equal(acts, 8);
-    drop(&b);
+    program_drop(&b);
 }
 
 static void assert_refused(tiny_model tiny, const char *tricks, const char *words) {
     built b;
     assert_refusal(try_build(TINY, &tiny, tricks, &b), D9_USAGE, words);
-    d9_context_clear(&context), d9_config_free(&context, b.config);
+    d9_config_free(&context, b.config);
 }
 
 TEST(test_nothing_to_edit) {
@@ -518,7 +509,7 @@ TEST(test_what_is_left_is_edited) {
     bare.norm = bare.act = bare.pool = false;
     bare.stem = TINY_STEM_POOL;
     OK(try_build(TINY, &bare, "crop: {}, flip: {}, cutout: {}, label_smoothing: {}, ema: {}, flip_tta: {}", &b));
-    drop(&b);
+    program_drop(&b);
 }
 
 TEST(test_hooks_refuse) {
@@ -531,16 +522,16 @@ TEST(test_hooks_refuse) {
                *smoothing = b.config->trick_options[D9_TRICK_label_smoothing];
     OK(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail));
     assert_refusal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE, "optimizer");
-    assert_int_equal(tail.count, 1), d9_context_clear(&context);
+    assert_int_equal(tail.count, 1);
     tail.count = D9_MAX_TAIL;
     assert_refusal(d9_trick_at(D9_TRICK_ema)->on_step(&context, ema, &accumulators, &tail), D9_USAGE, "tricks.ema");
-    assert_int_equal(tail.count, D9_MAX_TAIL), d9_context_clear(&context);
+    assert_int_equal(tail.count, D9_MAX_TAIL);
     for (int i = 1; i < D9_MAX_VIEWS; i *= 2) OK(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views));
     assert_ints(d9_trick_at(D9_TRICK_flip_tta)->on_views(&context, NULL, &views), D9_USAGE, views.count, D9_MAX_VIEWS);
     d9_context_clear(&context);
     assert_refusal(d9_trick_at(D9_TRICK_label_smoothing)->on_loss(&context, smoothing, NULL, D9_NONE), D9_USAGE,
                    "tricks.label_smoothing --without");
-    drop(&b);
+    program_drop(&b);
     d9_graph nothing;
     d9_graph_init(&nothing);
     build(TINY, "muon: {}", &b);
@@ -551,7 +542,7 @@ TEST(test_hooks_refuse) {
     d9_groups groups = {1, {{.rate = b.config->train.lr}}};
     assert_refusal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE,
                    "tricks.muon train.lr 0 --without");
-    drop(&b);
+    program_drop(&b);
 }
 
 TEST(test_table_of_tricks) {

@@ -118,9 +118,7 @@ static outcome train_two_steps(const d9_config *config) {
     OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
     OK(d9_session_initialize(&session));
     assert_int_equal(session.program.steps, 2);
-    OK(d9_session_begin_epoch(&session, 0));
-    for (int64_t step = 0; step < 2; step += d9_program_batches(&session.program, step))
-        OK(d9_session_step(&session, step));
+    run_steps(&session, 0, 2);
     OK(session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
     assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 8 : 16)); /* images trained on */

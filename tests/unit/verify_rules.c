@@ -18,21 +18,18 @@ static void each_node(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) 
     assert_true(changed > 0);
 }
 
-static void lessen_momentum(d9_node *node) { node->as.update.numbers[0] = 0.89; }
-static void momentum(d9_graph *graph) { each_node(graph, D9_OP_UPDATE, lessen_momentum); }
-static void drop_decay(d9_node *node) { node->as.update.decay = (d9_coefficient){D9_NONE, 0}; }
-static void no_decay(d9_graph *graph) { each_node(graph, D9_OP_UPDATE, drop_decay); }
-static void make_idle(d9_node *node) { node->when.from = INT64_MAX; }
-static void idle_optimizer(d9_graph *graph) { each_node(graph, D9_OP_UPDATE, make_idle); }
-static void idle_average(d9_graph *graph) { each_node(graph, D9_OP_LERP, make_idle); }
-static void double_epsilon(d9_node *node) { node->as.norm.epsilon *= 2; }
-static void epsilon(d9_graph *graph) { each_node(graph, D9_OP_NORM, double_epsilon); }
-static void change_momentum(d9_node *node) { node->as.norm.momentum *= 0.99; }
-static void statistics(d9_graph *graph) { each_node(graph, D9_OP_NORM, change_momentum); }
-static void change_alpha(d9_node *node) { node->as.act.alpha = 0.29; }
-static void alpha(d9_graph *graph) { each_node(graph, D9_OP_ACT, change_alpha); }
-static void change_scale(d9_node *node) { node->as.scale.factor *= 1.01; }
-static void one_percent(d9_graph *graph) { each_node(graph, D9_OP_SCALE, change_scale); }
+/* Defines an error `name` that changes each node of an operation. */
+#define PLANT(name, op, change)                                                                                        \
+    static void name##_of(d9_node *node) { change; }                                                                   \
+    static void name(d9_graph *graph) { each_node(graph, op, name##_of); }
+PLANT(momentum, D9_OP_UPDATE, node->as.update.numbers[0] = 0.89)
+PLANT(no_decay, D9_OP_UPDATE, node->as.update.decay = ((d9_coefficient){D9_NONE, 0}))
+PLANT(idle_optimizer, D9_OP_UPDATE, node->when.from = INT64_MAX)
+PLANT(idle_average, D9_OP_LERP, node->when.from = INT64_MAX)
+PLANT(epsilon, D9_OP_NORM, node->as.norm.epsilon *= 2)
+PLANT(statistics, D9_OP_NORM, node->as.norm.momentum *= 0.99)
+PLANT(alpha, D9_OP_ACT, node->as.act.alpha = 0.29)
+PLANT(one_percent, D9_OP_SCALE, node->as.scale.factor *= 1.01)
 static void half_rate(d9_graph *graph) { (void)graph; /* check() halves the program's tables */ }
 
 static const struct planted_error {

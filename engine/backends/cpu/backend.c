@@ -1,5 +1,5 @@
-/* The CPU backend: the list of its tables of rules, its device and its description. The backends `cpu` and `onednn`
- * differ in whether our own convolutions or oneDNN's come first; `onednn` fuses no convolution. */
+/* The CPU backend: the list of its tables of rules, its device and its description. The backend `cpu` uses our own
+ * convolutions or oneDNN's, by rules of thumb; `onednn` uses oneDNN's wherever they exist and fuses no convolution. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
 #include "core/system.h"
@@ -75,7 +75,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return open_with(context, options, true, data);
 }
 
-/* Sets the preferred precision: f32 or bf16, whichever trains faster. */
+/* Sets the preferred precision: bf16 on processors with instructions for it, otherwise f32. */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)
@@ -88,7 +88,7 @@ static void choose_precision(const d9_cpu_device *device, bool native, d9_device
         info->preferred_why = "the same products as in f32, and half the bytes";
 }
 
-/* Our own kernels support bf16 on every processor, oneDNN only with native instructions. */
+/* The backend cpu supports bf16 on every processor; onednn requires native instructions, as oneDNN does. */
 static void describe(const void *data, d9_device_info *info) {
     const d9_cpu_device *device = data;
     const bool native = strcmp(device->cpu.loops->level, "v4bf16") == 0;

@@ -1,7 +1,7 @@
 /* A convolution pass and the algorithm that computes it; private to this folder's files on convolutions.
  *
- * An algorithm is named as in a plan's choice: "own NAME" is a kernel of kernels/cpu/conv.h, "LIBRARY NAME" an
- * algorithm of the library. A choice may have further words, which are ignored ("onednn x16
+ * The text of an algorithm is "own NAME" for a kernel of kernels/cpu/conv.h, "LIBRARY NAME" for an algorithm of the
+ * library. A plan's choice is this text; for the library, the implementation follows ("onednn x16
  * brgconv:avx512_core_amx_bf16"). */
 #ifndef D9_BACKENDS_CPU_CONV_H
 #define D9_BACKENDS_CPU_CONV_H
@@ -24,9 +24,9 @@ typedef struct d9_conv {
 
 d9_cpu_conv_shape d9_conv_shape_of(const d9_site *site);
 
-/* Lists the algorithms that fit: the library's, its first choice first, then ours. Returns their number. */
+/* Lists the algorithms that fit: the library's, its first choice first, then our kernels. Returns their number. */
 int d9_conv_algorithms(const d9_site *site, d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS]);
-/* The kernel of ours that fuses max pooling into the convolution, if it is the first choice; otherwise NULL. */
+/* The convolution's first choice if it is a kernel of ours that fuses 2 x 2 max pooling; otherwise NULL. */
 const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site);
 /* True if a choice's text names this algorithm. */
 bool d9_conv_algorithm_is(const d9_conv_algorithm *algorithm, const char *choice);
@@ -46,7 +46,7 @@ void d9_conv_destroy(d9_context *context, const d9_site *site, d9_conv *conv);
 D9_MUST_USE d9_status d9_conv_benchmark_parts(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity,
                                               int *count);
 
-/* `bare`: run only the library's call, without converting arguments to and from its layout. */
+/* `bare`: run only the library's call, without converting arguments to and from its layout; ignored by our kernels. */
 D9_MUST_USE d9_status d9_conv_run(d9_context *context, const d9_site *site, const d9_conv *conv, bool bare);
 
 #endif

@@ -14,14 +14,14 @@ static bool match(const d9_site *site) {
 
 /* ---- rules of thumb ---- */
 
-/* The first choice, unless tuned or given by a plan, is the first row whose conditions hold and whose algorithm fits;
- * after these come the library's first choice, then our kernels in list order. Each row says where it was measured. */
+/* In the backend cpu, the first choice is that of the first row whose conditions hold and whose algorithm fits. Without
+ * such a row it is the library's first choice, or our first kernel that fits. Comments say where rows were measured. */
 typedef struct preference {
     d9_kernel_store store;
     unsigned passes;                     /* one bit per pass */
     int stride;                          /* 0: any */
     int64_t least_width, least_channels; /* minimum width of the image; minimum channels of input and of output */
-    bool before_tiles;                   /* preferred even to the library on AMX tiles */
+    bool before_tiles;                   /* false: the row does not hold if the library can use AMX tiles */
     const char *algorithm;
 } preference;
 
@@ -80,7 +80,7 @@ const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site) {
 
 /* ---- timing ---- */
 
-/* Shortest of three runs after a warm-up, in total and of the library's call alone. */
+/* Shortest time of three runs after a warm-up: of the whole run, and of the library's call alone. */
 static d9_status time_algorithm(d9_context *context, const d9_site *site, const d9_conv *c, d9_choice_time *row) {
     d9_status status;
     row->seconds = row->bare_seconds = 1e30;
@@ -98,7 +98,7 @@ done:
     return status;
 }
 
-/* Times every algorithm that fits, in the order of algorithms_in_order; at most `capacity` rows. */
+/* Times the algorithms that can be built, in the order of algorithms_in_order; at most `capacity` rows. */
 static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
     d9_conv_algorithm algorithms[D9_CONV_ALGORITHMS];
@@ -142,11 +142,11 @@ static double operations(const d9_cpu_conv_shape *s) {
            (double)(s->kernel * s->kernel * s->inputs);
 }
 
-/* Chooses the fastest algorithm, for tune: on. `auto` uses the first choice, because timing 24 convolutions takes some
- * 10 s and gained nothing measurable on AMX (docs/performance.md).
+/* Moves the fastest algorithm to the front, for tune: on. `auto` uses the first choice, because timing 24 convolutions
+ * takes some 10 s and gained nothing measurable on AMX (docs/performance.md).
  *
- * Only for convolutions of several milliseconds. An algorithm must save a quarter of the first choice's time, so that
- * noise does not decide: other algorithms may give other bits. The backend onednn uses only its library. */
+ * Only for convolutions of 4e9 operations or more. It must save over a quarter of the first choice's time, so that
+ * noise does not decide: other algorithms may give other bits. In the backend onednn, ours never replace oneDNN's. */
 static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *algorithms, int algorithm_count) {
     d9_status status = D9_OK;
     d9_choice_time rows[D9_CONV_ALGORITHMS];
@@ -178,7 +178,7 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     site->data = made;
     snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only algorithm");
     if (site->choice[0]) {
-        prefer_named(algorithms, count, site->choice); /* an unknown name is reported by the plan */
+        prefer_named(algorithms, count, site->choice); /* host/plan.c reports an unknown name */
         snprintf(site->why, sizeof site->why, "from the plan");
     } else if (site->options->tune == D9_TUNE_ON)
         D9_TRY(tune(context, site, algorithms, count));

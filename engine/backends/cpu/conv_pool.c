@@ -1,7 +1,7 @@
 /* Rules that fuse a convolution and 2 x 2 max pooling, for kernels that support it (kernels/cpu/conv.h). The
- * convolution's output is written only if another rule reads it. The backward rules do not: they need only the position
- * of each maximum in its window, a byte that the forward rule stores. The results are identical to those of the single
- * rules. The backend onednn does not use these rules, so that oneDNN's own speed can be compared. */
+ * convolution's output is written only if another rule reads it or the program keeps all values. The backward rules
+ * read instead the position of each maximum in its window, a byte that the forward rule stores. The results are
+ * identical to those of the single rules. The backend onednn never uses these rules, to compare oneDNN's own speed. */
 #include "backends/cpu/conv.h"
 #include "core/system.h"
 
@@ -9,8 +9,8 @@
 
 typedef struct conv_pool {
     const d9_cpu_conv_kernel *kernel;
-    uint8_t *places;    /* positions of the maxima; NULL: there is no backward pass */
-    bool writes_output; /* another rule reads the convolution's output */
+    uint8_t *places;    /* positions of the maxima; NULL: no backward rule needs them */
+    bool writes_output; /* the convolution's output must be written */
 } conv_pool;            /* data of the forward rule, also read by the backward rules */
 
 /* True for 2 x 2 max pooling of one type, or its gradient. kernel_of checks the convolution's types. */
@@ -96,7 +96,7 @@ static const d9_site *forward_site(const d9_site *site) {
 static bool backward_match(const d9_site *site) {
     const d9_node *pool = site->nodes[0];
     if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
-    const d9_cpu_conv_kernel *kernel = kernel_of(forward_site(site), 0); /* it encodes the positions */
+    const d9_cpu_conv_kernel *kernel = kernel_of(forward_site(site), 0); /* it wrote the positions */
     for (int i = 1; i < site->node_count; i++)
         if (site->nodes[i]->inputs[0] != pool->outputs[0] || kernel_of(site, i) != kernel) return false;
     return true;

@@ -13,7 +13,7 @@ typedef struct d9_cpu_device {
     const char *isa;                /* instruction set, as named in level.h */
     const d9_conv_library *library; /* NULL: not available */
     void *library_state;            /* made by the library's open */
-    bool library_first; /* true in the backend onednn: our own convolutions serve only if the library has none */
+    bool library_first; /* true in the backend onednn: our own convolutions are used only if the library has none */
     void *scratch;      /* shared by all rules during their run; may move while planning: do not keep the pointer */
     int64_t scratch_bytes;
 } d9_cpu_device;
@@ -21,7 +21,7 @@ typedef struct d9_cpu_device {
 static inline d9_cpu_device *d9_cpu_device_of(const d9_site *site) { return site->backend; }
 static inline const d9_cpu *d9_cpu_of(const d9_site *site) { return &d9_cpu_device_of(site)->cpu; }
 
-/* Enlarges the shared scratch memory to at least `bytes`. Only for prepare functions. */
+/* Enlarges the shared scratch memory to at least `bytes`; its content is lost. Not for run functions. */
 D9_MUST_USE d9_status d9_cpu_reserve(d9_context *context, d9_cpu_device *device, int64_t bytes);
 
 /* ---- values in the kernels' format ---- */
@@ -44,7 +44,7 @@ bool d9_cpu_f32(const d9_site *site);
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
     d9_cpu_layer_rules[], d9_cpu_batch_and_update_rules[];
 
-/* Measures products of large matrices in the precision's compute type, and bytes read and written by a copy. */
+/* Measures the rates of a product of large matrices in the precision's compute type and of a large copy. */
 d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 

@@ -43,7 +43,7 @@ RULE(mean_pool, d9_cpu_mean_pool_forward, window_of(site, input(site, 0), output
 RULE(mean_pool_backward, d9_cpu_mean_pool_backward,
      window_of(site, output(site, 0), input(site, 0), &(d9_kernel_window){0}), in(site, 0), out(site))
 
-/* ---- dropout, concatenation ---- */
+/* ---- dropout, concatenation, slices ---- */
 
 static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
     const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct level_row {
-    const char *isa, *loops; /* loops: x86-64 level of the kernel loops, also accepted as a name */
+    const char *isa, *loops; /* loops: level of the kernel loops (d9_cpu_loops.level), also accepted as a name */
     bool tiles;
 } level_row;
 

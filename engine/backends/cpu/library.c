@@ -10,7 +10,7 @@ extern const d9_installed_module d9_conv_library_file; /* also used by registry.
 const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onednn.so", "d9_conv_library_module",
                                                   "libdnnl-dev"};
 
-/* Explains why a module does not load: usually it was built against another version of oneDNN. */
+/* If the module did not load because it misses its version of oneDNN, adds to the error which version is here. */
 static d9_status explain_failure(d9_context *context) {
     static const char *const versions[] = {"libdnnl.so.2", "libdnnl.so.3"};
     char reason[sizeof context->message];

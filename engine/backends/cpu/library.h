@@ -11,14 +11,14 @@ enum { D9_LIBRARY_ALGORITHMS = 12 };
 
 typedef struct d9_conv_library {
     const char *name; /* first word of its choices: "onednn" */
-    /* Limits the library to an instruction set of level.h. Returns D9_DEVICE if it is too late to limit it. */
+    /* Opens the library, limited to an instruction set of level.h. Returns D9_DEVICE if it is too late to limit it. */
     d9_status (*open)(d9_context *context, const char *isa, void **state);
     void (*close)(d9_context *context, void *state);
     void (*version)(char *text, size_t size); /* "oneDNN 2.6.3" */
 
     /* Lists the static names of the algorithms that fit, the first choice first; returns their number. */
     int (*algorithms)(const d9_site *site, const char *algorithms[D9_LIBRARY_ALGORITHMS]);
-    /* *conv is NULL if the library has no implementation of the algorithm or it does not fit. Only the first word of
+    /* *conv is NULL if the algorithm does not fit or the library has no implementation of it. Only the first word of
      * `algorithm` counts. May enlarge the device's scratch memory. */
     d9_status (*build)(d9_context *context, const d9_site *site, const char *algorithm, d9_library_conv **conv);
     const char *(*choice)(const d9_library_conv *conv); /* "x16 brgconv:avx512_core_amx_bf16" */
@@ -27,7 +27,7 @@ typedef struct d9_conv_library {
     d9_status (*run_bare)(d9_context *context, const d9_site *site, const d9_library_conv *conv);
     void (*destroy)(d9_context *context, d9_library_conv *conv); /* NULL is ignored */
 
-    /* Measures the rate of large matrix products of the type. */
+    /* Measures the rate of large matrix products of the type; 0: the library has none. */
     d9_status (*matrix_rate)(d9_context *context, void *state, d9_type type, double *operations_per_second);
 } d9_conv_library;
 

@@ -1,8 +1,8 @@
 /* Rules that fuse a convolution of few input channels with its norm and activation, in closed form
  * (kernels/cpu/moments.h).
  *
- * The backward rule recomputes the convolution's output from the image and the weights, so the forward rule need not
- * write it if this backward rule is used. The backend onednn, for comparison, lacks these rules. */
+ * The backward rule does not read the convolution's output. The forward rule writes it only if another rule reads it or
+ * the program keeps all values. The backend onednn never uses these rules. */
 #include "backends/cpu/conv.h"
 #include "kernels/cpu/moments.h"
 
@@ -41,7 +41,7 @@ static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shap
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_moments_scratch_bytes(&shape));
 }
 
-/* The site's data is the address of the convolution's output, or NULL if no other rule reads it. */
+/* The site's data is the address of the convolution's output, or NULL if it need not be written. */
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
     const d9_value_id conv = site->nodes[0]->outputs[0];
     site->data = d9_site_must_write(site, conv) ? d9_site_data(site, conv) : NULL;
@@ -61,7 +61,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- backward ---- */
 
-/* The convolution that wrote the norm's input; NULL: another operation did, or the convolution read another image. */
+/* The convolution that wrote the norm's input; NULL: another operation did, or its image is not the gradient's. */
 static const d9_node *forward_conv(const d9_site *site) {
     const d9_node_id producer = d9_site_value(site, site->nodes[1]->inputs[1])->producer;
     if (producer == D9_NONE) return NULL;

@@ -1,8 +1,8 @@
 /* Rules for batch norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
  *
- * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. Values that no other
- * rule reads are not written: the norm's y never, the value between act and add only if a backward node reads it. The
- * backward rules write the output of act_backward only if another rule reads it. */
+ * norm -> act -> add, or norm -> add -> act, is one pass over the activation after the statistics. Of the values
+ * between the nodes, the norm's y is never written; the value between act and add and the output of act_backward are
+ * written only if a node outside of the rule reads them. */
 #include "backends/cpu/cpu.h"
 #include "backends/host/shapes.h"
 

@@ -6,9 +6,9 @@
 #include <omp.h>
 
 enum { SIDE = 2048, COPY_BYTES = 1 << 28, TRIES = 5 };
-static const double patience_seconds = 2; /* stop after this time; a slow product then gets fewer tries */
+static const double limit_seconds = 2; /* no further try of a product begins after this time, except the second */
 
-/* Measures a matrix product computed by our kernels, as a convolution of 1 x 1 pixel. */
+/* Measures a matrix product, as a 1 x 1 convolution of images of one pixel, by our first kernel that fits. */
 static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type type, double *rate) {
     d9_status status = D9_OK;
     const d9_cpu_conv_shape shape = {.pass = D9_CPU_CONV_FORWARD,
@@ -34,7 +34,7 @@ static d9_status own_matrix_rate(d9_context *context, const d9_cpu *cpu, d9_type
     D9_TRY(d9_allocate(context, (size_t)kernel->scratch_bytes(cpu, &shape), "scratch to time in", &scratch));
     const d9_cpu_conv_arrays arrays = {.x = matrices, .w = matrices + bytes, .y = matrices + 2 * bytes};
     const double began = d9_clock_now();
-    for (int i = 0; i < TRIES && (i < 2 || d9_clock_now() - began < patience_seconds); i++) {
+    for (int i = 0; i < TRIES && (i < 2 || d9_clock_now() - began < limit_seconds); i++) {
         const double start = d9_clock_now();
         kernel->run(cpu, &shape, &arrays, scratch);
         const double here = 2.0 * SIDE * SIDE * SIDE / (d9_clock_now() - start);

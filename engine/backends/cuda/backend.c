@@ -1,4 +1,4 @@
-/* The device of the CUDA backend: memory, data besides the program's buffers, and checks of indices on the host. */
+/* The device of the CUDA backend: memory, data besides the program's buffers, checks of indices, peak rates. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 
@@ -9,7 +9,7 @@
 /* ---- opening ---- */
 
 /* Allocates the step number and launches the first kernel, which shows whether there is code for this device. */
-static d9_status make_step(d9_context *context, d9_cuda *cuda) {
+static d9_status make_step_counter(d9_context *context, d9_cuda *cuda) {
     d9_status status;
     d9_device_info info = {.threads = 0};
     void *step = NULL;
@@ -45,7 +45,7 @@ d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const 
     *cuda = (d9_cuda){.driver = driver, .convolver = convolver};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
-    D9_TRY(make_step(context, cuda));
+    D9_TRY(make_step_counter(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     name_device(cuda);
     D9_TRY(d9_cuda_choices_open(context, NULL, &cuda->choices));
@@ -56,19 +56,19 @@ done:
     return status;
 }
 
-static void release_device(d9_context *context, const d9_cuda *cuda, void *pointer) {
+static void release_memory(d9_context *context, const d9_cuda *cuda, void *pointer) {
     if (pointer) cuda->driver->release(context, cuda->state, pointer);
 }
 
 void d9_cuda_close(d9_context *context, void *backend) {
     d9_cuda *cuda = backend;
     if (!cuda) return;
-    for (int t = 0; t < D9_MAX_TABLES; t++) release_device(context, cuda, cuda->table[t]);
+    for (int t = 0; t < D9_MAX_TABLES; t++) release_memory(context, cuda, cuda->table[t]);
     for (int i = 0; i < D9_CUDA_INDICES; i++) d9_release(context, cuda->indices[i].values);
-    release_device(context, cuda, cuda->step);
-    release_device(context, cuda, cuda->gradient_ends);
+    release_memory(context, cuda, cuda->step);
+    release_memory(context, cuda, cuda->gradient_ends);
     d9_cuda_choices_close(context, cuda->choices);
-    release_device(context, cuda, cuda->scratch);
+    release_memory(context, cuda, cuda->scratch);
     if (cuda->convolver_state) cuda->convolver->close(context, cuda->convolver_state);
     if (cuda->state) cuda->driver->close(context, cuda->state);
     d9_release(context, cuda->gradients);
@@ -91,7 +91,7 @@ static d9_status allocate(d9_context *context, void *backend, int64_t bytes, con
     return cuda->driver->allocate(context, cuda->state, bytes, purpose, pointer);
 }
 
-static void release(d9_context *context, void *backend, void *pointer) { release_device(context, backend, pointer); }
+static void release(d9_context *context, void *backend, void *pointer) { release_memory(context, backend, pointer); }
 
 static d9_status write(d9_context *context, void *backend, void *to, const void *bytes, int64_t size) {
     const d9_cuda *cuda = backend;
@@ -113,7 +113,7 @@ const d9_host_memory d9_cuda_memory = {allocate, release, write, read, synchroni
 static d9_status resize_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     d9_status status;
     D9_TRY(synchronize(context, cuda));
-    release_device(context, cuda, cuda->scratch);
+    release_memory(context, cuda, cuda->scratch);
     cuda->scratch = NULL;
     cuda->scratch_bytes = 0;
     cuda->scratch_moves++;
@@ -160,7 +160,7 @@ done:
 }
 
 void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
-    release_device(context, cuda, own->data);
+    release_memory(context, cuda, own->data);
     cuda->own_bytes -= own->bytes;
     *own = (d9_cuda_own){NULL, 0};
 }
@@ -211,7 +211,7 @@ static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
     return count;
 }
 
-/* Writes the guard (loss scale and record of non-finite gradients) and the ends of the gradients. The default scale is
+/* Writes the guard (loss scale and record of non-finite gradients) and the gradients' end offsets. The default scale is
  * 1, because gradients are of the batch's summed loss and so are already large. */
 static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_device *device, const d9_graph *graph) {
     d9_status status;
@@ -288,8 +288,8 @@ static d9_cuda_indices *changed_indices_of(d9_cuda *cuda, const d9_value *value)
     return NULL;
 }
 
-/* Checks that the values of a node's input lie in [0, below), and marks the buffer as checked. A buffer that this plan
- * does not read is left for another plan's check. */
+/* Checks that the values of a node's input lie in [0, below) if its buffer was written since the last check, and marks
+ * the buffer as checked. A buffer that this plan does not read is left for another plan's check. */
 static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph *graph, const d9_node *node, int input,
                              const char *what, int64_t below) {
     const d9_value *value = &graph->values[node->inputs[input]];

@@ -36,7 +36,7 @@ D9_CUDA_RUN(augment) {
     return augment(context, site, node, d9_site_data(site, node->inputs[2]));
 }
 
-/* True if both nodes have equal batch, order and augmentation, and no other node reads the draws. */
+/* True if both nodes have equal batch, order and augmentation, the types fit, and no other node reads the draws. */
 bool d9_cuda_draw_augment_match(const d9_site *site) {
     const d9_node *draw = site->nodes[0], *augment = site->nodes[1];
     const d9_augment_attributes *drawn = &draw->as.augment, *used = &augment->as.augment;

@@ -1,4 +1,4 @@
-/* A table of text lines that is read and written as a whole; see choices.h. */
+/* The cache of choices: its file is read when the cache is opened and written when it is saved; see choices.h. */
 #include "backends/cuda/choices.h"
 #include "core/system.h"
 #include "core/text.h"

@@ -1,18 +1,18 @@
-/* Cache of tuning results on disk: a text of lines KEY<TAB>CHOICE. A key names everything on which the choice depends:
- * device, driver, library, shape and type. Banned choices are stored under a key of their own.
+/* Cache of tuning results on disk: a header, then lines KEY<TAB>CHOICE. A key names everything on which the choice
+ * depends: device, driver, library, shape and type. Each banned choice has a line of its own. For example:
  *
  *   dawn9 choices 1
- *   NVIDIA H200 139 GiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 x 512x64x32x32 ...<TAB>e47 k2=23
- *   NVIDIA H200 139 GiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 e5 k2=4<TAB>banned
+ *   NVIDIA H200 sm_90 SIZE MiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 x 512x64x32...<TAB>e47 k2=23
+ *   NVIDIA H200 sm_90 SIZE MiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 e5 k2=4<TAB>banned
  *
- * The parser is strict: a file with a damaged line is discarded, logged and rewritten. A cache that cannot be read or
- * written only costs tuning time. */
+ * The parser is strict: if a line is damaged, that is logged, and the whole file is ignored and replaced by the next
+ * save. A cache that cannot be read or written only costs tuning time. */
 #ifndef D9_BACKENDS_CUDA_CHOICES_H
 #define D9_BACKENDS_CUDA_CHOICES_H
 
 #include "core/context.h"
 
-/* large enough for all names in d9_device_info and a banned choice */
+/* sizes of a key, for all names in d9_device_info and a banned choice, and of a choice */
 enum { D9_CUDA_CHOICE_KEY = 640, D9_CUDA_CHOICE_NAME = 96 };
 
 typedef struct d9_cuda_choices d9_cuda_choices;
@@ -21,12 +21,12 @@ typedef struct d9_cuda_choices d9_cuda_choices;
 D9_MUST_USE d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices);
 void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NULL is ignored */
 
-/* Looks up a choice; NULL if unknown. `fresh`: only choices added in this run. Valid until the next addition. */
+/* Looks up a choice; NULL if unknown. `fresh`: only those added in this run. Valid until the next addition or save. */
 const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key, bool fresh);
-/* Adds or replaces a choice. Key and choice must not contain tabs or newlines; an empty key is ignored. */
+/* Adds or replaces a choice; ignored if the key is empty or one of them is too long. They must be printable ASCII. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,
                                           const char *choice);
-/* Writes the cache if choices were added, together with those that other processes have written in the meantime. */
+/* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged. */
 void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices);
 
 #endif

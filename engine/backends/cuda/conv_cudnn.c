@@ -2,13 +2,13 @@
  * holds the weight gradient in the compute type if it is to be widened, followed by cuDNN's workspace.
  *
  * `tune: on`: times all choices that cuDNN's heuristics offer, some 40 of 20 us to 0.3 ms each, and uses the fastest
- * for all convolutions of the same shape. auto: likewise, but reuses choices of earlier runs on the same kind of device
- * (choices.h). off: uses the first choice that can be built. Choices that exceed the free memory are skipped.
+ * for all equal convolutions. auto: likewise, but reuses choices of earlier runs on the same kind of device
+ * (choices.h). off: uses the first choice that can be built. Choices that need too much memory are skipped.
  *
  * cuDNN reports which engines are deterministic, but has been wrong (9.23.1, forward engine 5 on sm_86: PyTorch's issue
- * 188288). A newly tuned choice is therefore run twice on the same random numbers before it is used, as is every choice
- * in a program that keeps all values (`verify`). A choice whose results differ is banned for this kind of device and
- * library. */
+ * 188288). If memory allows, a newly tuned choice is therefore run twice on the same random numbers before it is used,
+ * as is every choice, unless a saved plan's, in a program that keeps all values (`verify`). A choice whose results
+ * differ is banned for this kind of device and library. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/conv_cudnn.h"
 #include "core/system.h"
@@ -80,10 +80,10 @@ static d9_status run(d9_context *context, const d9_site *site, int64_t step) {
 /* ---- trial runs ---- */
 
 /* Arguments for timing and checks. Values in the buffer SCRATCH are overwritten with random numbers, because they hold
- * nothing between steps. Weights and their gradients must be kept, so other memory is used in their place. */
+ * nothing between steps. Values in other buffers, such as weights, must be kept: a trial uses other memory. */
 typedef struct trial {
     job job;
-    void *substitute;      /* memory in place of weights and gradients; NULL: not enough memory */
+    void *substitute;      /* memory in place of values to keep; NULL: no trial runs, or not enough memory for them */
     int64_t written_bytes; /* size of the argument that the pass writes */
 } trial;
 
@@ -261,16 +261,17 @@ done:
     return status;
 }
 
-/* Looks up the cached choice (`tune: on`: of this run; off: none). *found false: none, banned or cannot be built. */
-static d9_status recall(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
-                        bool *found) {
+/* Looks up the cached choice (`tune: on`: of this run; off: none). *found false: none, banned, too large, not built. */
+static d9_status find_cached(d9_context *context, const d9_site *site, const char *key, d9_cudnn_choice *choice,
+                             bool *found) {
     const d9_cuda *cuda = d9_cuda_of(site);
     const char *name = d9_cuda_choices_find(cuda->choices, key, site->options->tune == D9_TUNE_ON);
     *found = name && site->options->tune != D9_TUNE_OFF && d9_cudnn_choice_parse(name, choice);
     return *found ? build_within(context, cuda, site->data, choice, found) : D9_OK;
 }
 
-static d9_status remember(d9_context *context, const d9_site *site, const char *key, const d9_cudnn_choice *choice) {
+static d9_status cache_choice(d9_context *context, const d9_site *site, const char *key,
+                              const d9_cudnn_choice *choice) {
     char name[D9_CUDNN_NAME];
     d9_cudnn_choice_name(choice, name);
     return d9_cuda_choices_add(context, d9_cuda_of(site)->choices, key, name);
@@ -329,8 +330,8 @@ done:
     return status;
 }
 
-/* Chooses until the results repeat, unchecked if there is no memory for trial runs. Each round bans a choice;
- * choose_anew fails if none is left. */
+/* Chooses until two runs give equal results; without trial runs, the first choice is taken unchecked. A choice whose
+ * results differ is banned; choose_anew fails if none is left. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;
@@ -351,12 +352,12 @@ static d9_status choose(d9_context *context, d9_site *site, d9_cudnn_choice *cho
     trial t = {.substitute = NULL};
     const bool times = site->options->tune != D9_TUNE_OFF;
     make_key(site, key);
-    D9_TRY(recall(context, site, key, chosen, &found));
+    D9_TRY(find_cached(context, site, key, chosen, &found));
     if (found && !site->program->keep_all) goto done;
     if (times || site->program->keep_all) D9_TRY(begin_trial(context, site, &t));
     D9_TRY(choose_repeatable(context, site, &t, found, chosen));
     if (times && t.substitute && ((const convolution *)site->data)->smallest_rejected == 0)
-        D9_TRY(remember(context, site, key, chosen));
+        D9_TRY(cache_choice(context, site, key, chosen));
 done:
     end_trial(context, d9_cuda_of(site), &t);
     return status;
@@ -402,7 +403,7 @@ static void release(d9_context *context, d9_site *site) {
 
 /* ---- benchmark ---- */
 
-/* Times all choices, then restores the plan in use. */
+/* Times all choices that cuDNN's heuristics offer, then restores the plan in use. */
 static d9_status benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status;
     d9_cuda *cuda = d9_cuda_of(site);

@@ -1,7 +1,7 @@
-/* Internals of the CUDA backend: convolutions by a library (cuDNN), everything else by kernels/cuda, with tables of
- * rules (rules.c, moments.c). Steps are submitted without waiting; from the second time that the same nodes run in a
+/* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda or, for convolutions and
+ * large linear layers, cuDNN. Steps are submitted without waiting; from the second time that the same nodes run in a
  * step, they are replayed as a CUDA graph (steps.c). Data that changes from step to step is on the device: the step
- * number, the tables of coefficients, the guard. Only runtime.c, cudnn.c and conv_cudnn.c include vendor headers. */
+ * number, the tables of coefficients, the guard. Only runtime.c and cudnn.h include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -25,7 +25,7 @@ typedef struct d9_cuda_convolver {
                            double *operations_per_second);
 } d9_cuda_convolver;
 
-/* Host copy of a buffer of indices, which are checked on the host after each write because the kernels do not check. */
+/* Host copy of a buffer of indices, checked before the first step after each write because kernels do not check. */
 typedef struct d9_cuda_indices {
     int32_t *values;
     int64_t count;
@@ -42,14 +42,14 @@ typedef struct d9_cuda {
     void *convolver_state;
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
-    /* Scratch memory shared by all rules during their run; may move while planning: do not keep the pointer.
-     * `scratch_needed`: largest size that a chosen rule needs. `scratch_moves`: number of moves, which outdate recorded
+    /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
+     * `scratch_needed`: largest size asked of d9_cuda_reserve. `scratch_moves`: number of moves, which outdate recorded
      * graphs. */
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
-    int64_t own_bytes; /* size of memory owned by rules */
-    /* data of the program; made by d9_cuda_allocate */
-    int64_t *step;               /* on the device: number of the step that runs next; made when opening */
+    int64_t own_bytes; /* size of all d9_cuda_own */
+    /* data of the program; made by d9_cuda_allocate, except `step` */
+    int64_t *step;               /* on the device: number of the step that runs next; made by d9_cuda_open */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
     float *table[D9_MAX_TABLES]; /* on the device: the program's tables */
     d9_cuda_guard *guard;        /* on the device, in D9_BUFFER_GUARD; NULL: not fp16 */
@@ -64,7 +64,7 @@ typedef struct d9_cuda {
 static inline d9_cuda *d9_cuda_of(const d9_site *site) { return site->backend; }
 static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_cuda_of(site)->stream; }
 
-/* ---- device (backend.c): functions of d9_host_kind and d9_backend ---- */
+/* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
                                    const d9_cuda_convolver *convolver, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
@@ -74,7 +74,7 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
 extern const d9_host_memory d9_cuda_memory;
 extern const d9_rule *const d9_cuda_tables[];
 extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
-/* Allocates the buffers; reports a program that is too large as d9_cuda_check_memory does. */
+/* Allocates the buffers and the other data of the program; fails as d9_cuda_check_memory does if it is too large. */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
@@ -87,11 +87,11 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c) ---- */
-/* Scratch bytes known before planning: for norms, bias gradients, weight gradients to be widened, the epoch's order. */
+/* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program with this much scratch memory and the rules' own memory does not fit; the message
- * has needed and free memory and the batch size that would fit. `held`: memory already held, without the rules' own. */
+ * has needed and free memory and the batch size that would fit, if any. `held`: bytes already allocated for both. */
 D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                            int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* buffers and tables */
@@ -104,20 +104,20 @@ d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program 
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
-/* After a reset, the first few runs of every rule are timed with events, without CUDA graphs; later ones count with
- * their mean. */
+/* After a call with `reset`, the first few runs of every rule are timed with events, without CUDA graphs; later ones
+ * are assumed to take their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
 
 /* ---- timing (measure.c) ---- */
 /* Seconds per call of `work` after a warm-up: the minimum of one call timed alone and `runs` means of several calls
- * submitted together, so that host time is hidden unless it exceeds the device's. A single call of more than
- * `give_up` seconds is the result. */
+ * submitted together, so that host time is hidden unless it exceeds the device's. If the single call takes more than
+ * `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
                                        int runs, double give_up, bool *ran, double *seconds);
-/* Fills memory with random numbers in (-1, 1), the same in each call. Zeros would give wrong times: they need less
+/* Fills memory with random numbers in [-1, 1], the same in each call. Zeros would give wrong times: they need less
  * power, so the clock is higher (10 to 20% are reported for matrix products). */
 D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to);
 
@@ -136,7 +136,7 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 
 /* ---- functions for rules ---- */
 
-/* Converts a launcher's result: D9_OK, or D9_DEVICE with the node and CUDA's error. */
+/* Converts a launcher's result: D9_OK for 0, otherwise D9_DEVICE with the site's first node and CUDA's error. */
 D9_MUST_USE d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error);
 /* Window of a pool or a pool's gradient (rules.c). */
 d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
@@ -144,12 +144,12 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 /* Key of the cache of choices for `text` on this device; empty, which is never cached, if it is too long. */
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
-/* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve while plans live (in prepare only; errors as
- * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_trim. */
+/* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve for good (while planning only; errors as
+ * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_trim shrinks it to the reserved size. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
-/* Memory owned by a rule as long as its site lives; allocated in prepare only, with errors as d9_cuda_check_memory. */
+/* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */
 typedef struct d9_cuda_own {
     void *data;
     int64_t bytes;
@@ -157,7 +157,7 @@ typedef struct d9_cuda_own {
 D9_MUST_USE d9_status d9_cuda_own_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
                                            d9_cuda_own *own);
 void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own); /* `own` may be empty */
-/* Sets *has if the scratch memory could be enlarged to `bytes`. */
+/* Sets *has: true if the free memory suffices to enlarge the scratch memory to `bytes`. */
 D9_MUST_USE d9_status d9_cuda_can_enlarge(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
 
 static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
@@ -189,12 +189,12 @@ D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
-D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; pool, norm, act */
+D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; or pool, norm, act */
 /* Scratch bytes of a norm: for the launchers, and for running statistics during trial runs. */
 static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
     return d9_cuda_norm_scratch_bytes(shape) + 2 * shape->groups * shape->channels * (int64_t)sizeof(float);
 }
-/* alone, after act_backward, or after add and act_backward; in the last two cases also before pool_backward */
+/* norm_backward alone, after act_backward, or after add and act_backward; if not alone, also before pool_backward */
 D9_CUDA_RUN(norm_backward);
 
 bool d9_cuda_draw_augment_match(const d9_site *site);

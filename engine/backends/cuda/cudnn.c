@@ -22,7 +22,7 @@ static int64_t read_file(const char *path, const atomic_bool *stop) {
     return bytes;
 }
 
-/* The libraries lie in the folder of the library that opens them. */
+/* The libraries lie in the folder of the cuDNN library that is already loaded. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn_engines_runtime_compiled.so.9",
                                         "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9"};

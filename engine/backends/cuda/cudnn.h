@@ -1,5 +1,5 @@
 /* A thin layer over cuDNN's graph API: a description becomes an operation graph, the graph a list of choices, a choice
- * an execution plan. Choices that are nondeterministic, lower the precision or compile for seconds are excluded.
+ * an execution plan. Excluded are choices that are nondeterministic, lower the precision, compile or need cuBLASLt.
  *
  * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (cuDNN 9.11). */
 #ifndef D9_BACKENDS_CUDA_CUDNN_H

@@ -6,7 +6,7 @@
 #include "backends/backend.h"
 #include "kernels/cuda/kernels.h"
 
-typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits work to the stream without waiting */
+typedef d9_status (*d9_cuda_work)(d9_context *context, void *what); /* submits work to the stream */
 
 typedef struct d9_cuda_driver {
     const char *name; /* "cuda", "cuda-model" */
@@ -14,7 +14,7 @@ typedef struct d9_cuda_driver {
     /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. */
     d9_status (*open)(d9_context *context, void **driver);
     void (*close)(d9_context *context, void *driver);
-    void (*describe)(const void *driver, d9_device_info *info); /* fills name, version, isa, memory_bytes */
+    void (*describe)(const void *driver, d9_device_info *info); /* fills name to preferred_why, but no threads */
     d9_cuda_stream (*stream)(const void *driver);
     const char *(*error)(int code); /* text of an error code returned by a launcher */
 
@@ -26,7 +26,7 @@ typedef struct d9_cuda_driver {
     d9_status (*sync)(d9_context *context, void *driver);
     d9_status (*memory)(d9_context *context, void *driver, int64_t *free_bytes, int64_t *total_bytes);
 
-    /* Records what `work` submits as a graph, without running it. `what` must outlive the graph. */
+    /* Makes a graph of what `work` submits, without running it. `work` must not wait; `what` must outlive the graph. */
     d9_status (*record)(d9_context *context, void *driver, d9_cuda_work work, void *what, void **graph);
     d9_status (*replay)(d9_context *context, void *driver, void *graph);
     void (*free_graph)(d9_context *context, void *driver, void *graph); /* NULL is ignored */

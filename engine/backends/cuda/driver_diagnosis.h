@@ -5,10 +5,10 @@
 #include "core/context.h"
 
 typedef struct d9_cuda_diagnosis {
-    int driver_version;  /* CUDA version that the driver supports, 12040 is 12.4; 0: no driver */
+    int driver_version;  /* latest CUDA version that the driver supports, 12040 is 12.4; 0: no driver */
     int runtime_version; /* CUDA version of this build */
     bool too_old;        /* the runtime rejects the driver as too old, or finds none */
-    bool none;           /* the driver works and has no device for this process */
+    bool none;           /* the driver works but shows no device to this process */
     const char *error;   /* error text of the runtime */
     const char *visible; /* CUDA_VISIBLE_DEVICES; NULL: not set */
     char installed[32];  /* version of the kernel driver, "550.54.15"; "": unknown */

@@ -1,4 +1,4 @@
-/* Times work on the device during planning; see cuda.h. */
+/* Times work on the device, for planning and benchmarks; see cuda.h. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 #include "kernels/formulas/half.h"

@@ -1,6 +1,6 @@
 /* Rules of a first layer in closed form (kernels/cuda/kernels.h): a convolution of few input channels with its norm and
  * activation, optionally after another convolution with constant weights, such as whitening. The convolutions' outputs
- * are written only if other rules read them.
+ * are written only if other rules read them or the program keeps all values.
  *
  * Forward and backward rules share two arrays on the device: the sums over patches and, with two convolutions, a copy
  * of the image, whose memory the graph reuses after the first convolution. The copy has 3 MB where the whitened batch
@@ -14,8 +14,8 @@
 typedef struct moments_site { /* data of a forward rule */
     d9_cuda_moments shape;
     d9_cuda_own moments; /* sums over patches, double */
-    d9_cuda_own images;  /* input of the first of two convolutions; empty if there is one, or no rule needs the copy */
-    bool writes_first, writes_conv; /* other rules read the convolutions' outputs */
+    d9_cuda_own images;  /* input of the first of two convolutions; empty for a single one, or if not needed */
+    bool writes_first, writes_conv; /* the output of the first, of the last convolution must be written */
 } moments_site;
 
 /* ---- nodes of a site ---- */
@@ -39,7 +39,7 @@ static d9_value_id master_of(const d9_site *site, d9_value_id id) {
     return site->graph->nodes[producer].inputs[0];
 }
 
-/* True for f32 weights that stay unchanged until the gradient has been computed. */
+/* True if the weights, before a cast, are f32 and outside of SCRATCH, so unchanged until their gradient is computed. */
 static bool is_master(const d9_site *site, d9_value_id id) {
     const d9_value *value = d9_site_value(site, master_of(site, id));
     return value->buffer != D9_BUFFER_SCRATCH && value->type == D9_F32;
@@ -197,7 +197,7 @@ static bool backward_match(const d9_site *site) {
            norm->inputs[3] == p.norm->outputs[2] && act->inputs[1] == p.act->outputs[0];
 }
 
-/* Recomputed: the convolution's output, and the output of the first of two convolutions. */
+/* The rule does without the convolution's output and, of two convolutions, without the first one's. */
 static bool recomputes(const d9_site *site, d9_value_id value) {
     const bool is_image = value == site->nodes[2]->inputs[1] && parts_of(forward_site(site)).first;
     return value == site->nodes[1]->inputs[1] || is_image;

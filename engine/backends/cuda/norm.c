@@ -1,11 +1,11 @@
-/* Rules of batch norm: norm and norm_eval, fused with the pool before and the nodes after; norm_backward, fused with
- * the nodes before and the pool's gradient after. Values that no other rule reads are not written: norm's y never,
- * act's y only if a backward node needs it for the slope.
+/* Rules of batch norm: norm, fused with the pool before and the nodes after; norm_eval, fused with the nodes after;
+ * norm_backward, fused with the nodes before and the pool's gradient after. Of the values between the nodes, norm's y
+ * is never written, the value between act and add only if a node outside of the rule reads it.
  *
- * Algorithms: passes over memory, with a separate pool; or one pass that keeps its input on chip, in one of the
- * divisions of the work that the device supports (kernels/cuda/norm_ways.cu). Tuning times the best of them and caches
- * the choice like those of convolutions (choices.h); `tune: off` uses the first; a saved plan names one. If a launch
- * fails although the device supports it, in a trial or in the first step, the passes over memory are used. */
+ * Algorithms: passes over memory, with a separate pool; or, except for norm_eval, one pass that keeps its input on
+ * chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times
+ * the passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune:
+ * off` uses the first division; a saved plan names one. If a launch fails in the first step, the passes are used. */
 #include "backends/cuda/choices.h"
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -17,12 +17,12 @@
 enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
 
 typedef struct norm_site {
-    d9_cuda_residence algorithm; /* runs 0: passes over memory */
-    bool trial;                  /* trial run: running statistics are kept in scratch memory */
-    d9_cuda_own tickets;         /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
+    d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
+    bool trial;                       /* trial run: running statistics are kept in scratch memory */
+    d9_cuda_own tickets;              /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
 } norm_site;
 
-static const d9_cuda_residence passes = {.runs = 0};
+static const d9_cuda_norm_algorithm passes = {.runs = 0};
 
 /* ---- nodes of a site ---- */
 
@@ -56,7 +56,7 @@ static parts parts_of(const d9_site *site) {
 static bool is_backward(const parts *p) { return p->norm->op == D9_OP_NORM_BACKWARD; }
 
 /* The site without its pool, for the functions of host/shapes.h. */
-static d9_site inner_of(const d9_site *site) {
+static d9_site without_pool(const d9_site *site) {
     const parts p = parts_of(site);
     d9_site inner = *site;
     inner.node_count = 0;
@@ -68,7 +68,7 @@ static d9_site inner_of(const d9_site *site) {
 }
 
 static d9_kernel_norm shape_of(const d9_site *site) {
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     return d9_chain_extent(&inner);
 }
 
@@ -97,16 +97,16 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
-/* Lists the one-pass algorithms, best first; none if site or device do not support any, or the query fails. */
-static void list_algorithms(d9_context *context, const d9_site *site, d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS],
-                            int *count) {
+/* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
+static void list_algorithms(d9_context *context, const d9_site *site,
+                            d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS], int *count) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
     if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
-    const int error =
-        d9_cuda_norm_ways(&shape, store, is_backward(&p), p.pool != NULL, algorithms, D9_CUDA_NORM_WAYS, count);
+    const int error = d9_cuda_norm_algorithms(&shape, store, is_backward(&p), p.pool != NULL, algorithms,
+                                              D9_CUDA_NORM_ALGORITHMS, count);
     if (error)
         d9_log(context, D9_LOG_WARNING, "%s: querying the device: %s", site->nodes[0]->role,
                d9_cuda_of(site)->driver->error(error));
@@ -128,7 +128,7 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* True for 2 x 2 windows that tile the pool's input, if pool and norm are adjacent. */
+/* True if pool and norm are adjacent, 2 x 2 windows tile the pool's input, and the one-pass kernels take the arrays. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
@@ -147,13 +147,13 @@ static bool pool_fits(const d9_site *site) {
 
 bool d9_cuda_norm_match(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     return d9_chain_norm_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
 }
 
 bool d9_cuda_norm_backward_match(const d9_site *site) {
     const parts p = parts_of(site);
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     return d9_chain_norm_backward_fits(&inner, d9_cuda_storable) && (!p.pool || pool_fits(site));
 }
 
@@ -164,7 +164,7 @@ static bool adds_first(const d9_site *site, const parts *p) { return p->add && s
 
 /* Collects the operations after the norm; `y`: the output of the first of them, or of the norm alone. */
 static d9_kernel_epilogue epilogue_of(const d9_site *site, const parts *p, d9_kernel_out *y) {
-    const d9_site inner = inner_of(site);
+    const d9_site inner = without_pool(site);
     d9_kernel_epilogue after = {.act = d9_node_act(p->act)};
     *y = d9_cuda_output(site, (p->act ? p->act : p->norm)->outputs[0]);
     if (!p->add) return after;
@@ -190,7 +190,7 @@ static d9_kernel_norm_state state_of(const d9_site *site, const d9_node *norm, c
 }
 
 /* True if the passes over memory must run: they were chosen, or another algorithm failed to launch outside of a trial;
- * the site then keeps to the passes. Launches fail in the first run of a site, which is never recorded as a graph. */
+ * the site then keeps to the passes. An unsupported launch fails in the site's first run, which no graph records. */
 static bool falls_back(d9_context *context, const d9_site *site, int error) {
     norm_site *own = site->data;
     if (!own->algorithm.runs) return true;
@@ -304,7 +304,7 @@ static d9_status run_trial(d9_context *context, void *what) {
     return is_backward(&p) ? d9_cuda_run_norm_backward(context, site, 0) : d9_cuda_run_norm(context, site, 0);
 }
 
-static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_t size) {
+static void name_algorithm(const d9_cuda_norm_algorithm *algorithm, char *name, size_t size) {
     if (!algorithm->runs)
         snprintf(name, size, "two passes");
     else
@@ -312,10 +312,11 @@ static void name_algorithm(const d9_cuda_residence *algorithm, char *name, size_
                  (long long)(algorithm->block_bytes >> 10), 8 * algorithm->runs, algorithm->keeps_x ? "" : ", x twice");
 }
 
-static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms, int count, d9_cuda_residence *found) {
+static bool find_algorithm(const char *name, const d9_cuda_norm_algorithm *algorithms, int count,
+                           d9_cuda_norm_algorithm *found) {
     char text[sizeof((d9_site *)NULL)->choice];
     for (int w = -1; w < count; w++) {
-        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        const d9_cuda_norm_algorithm *algorithm = w < 0 ? &passes : &algorithms[w];
         name_algorithm(algorithm, text, sizeof text);
         if (strcmp(text, name) != 0) continue;
         *found = *algorithm;
@@ -325,10 +326,10 @@ static bool find_algorithm(const char *name, const d9_cuda_residence *algorithms
 }
 
 /* Times an algorithm. *ran false: it failed to launch, but the device still works. */
-static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cuda_residence *algorithm, double give_up,
-                                bool *ran, double *seconds) {
+static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cuda_norm_algorithm *algorithm,
+                                double give_up, bool *ran, double *seconds) {
     norm_site *own = site->data;
-    const d9_cuda_residence kept = own->algorithm;
+    const d9_cuda_norm_algorithm kept = own->algorithm;
     own->trial = true;
     own->algorithm = *algorithm;
     const d9_status status =
@@ -338,15 +339,15 @@ static d9_status time_algorithm(d9_context *context, d9_site *site, const d9_cud
     return status;
 }
 
-static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_residence *algorithms, int count,
-                              d9_cuda_residence *best) {
+static d9_status find_fastest(d9_context *context, d9_site *site, const d9_cuda_norm_algorithm *algorithms, int count,
+                              d9_cuda_norm_algorithm *best) {
     d9_status status = D9_OK;
     double least = INFINITY;
     *best = passes;
     for (int w = -1; w < count && w < MAX_ALGORITHMS; w++) {
         bool ran;
         double seconds;
-        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        const d9_cuda_norm_algorithm *algorithm = w < 0 ? &passes : &algorithms[w];
         D9_TRY(time_algorithm(context, site, algorithm, 2 * least, &ran, &seconds));
         if (!ran || !(seconds < least)) continue;
         least = seconds;
@@ -369,8 +370,8 @@ static void make_key(const d9_site *site, char key[D9_CUDA_CHOICE_KEY]) {
     d9_cuda_choice_key(d9_cuda_of(site), text, key);
 }
 
-static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_residence *algorithms, int count,
-                        d9_cuda_residence *chosen) {
+static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_norm_algorithm *algorithms, int count,
+                        d9_cuda_norm_algorithm *chosen) {
     d9_status status = D9_OK;
     char key[D9_CUDA_CHOICE_KEY], name[sizeof site->choice];
     d9_cuda_choices *choices = d9_cuda_of(site)->choices;
@@ -399,7 +400,7 @@ d9_status d9_cuda_norm_prepare(d9_context *context, d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_norm shape = shape_of(site);
     d9_cuda *cuda = d9_cuda_of(site);
-    d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
+    d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count;
     D9_TRY(d9_cuda_reserve(context, cuda, d9_cuda_norm_bytes(&shape)));
     D9_TRY(D9_ALLOCATE(context, 1, "a norm", &own));
@@ -427,14 +428,14 @@ void d9_cuda_norm_release(d9_context *context, d9_site *site) {
 /* Times the algorithms that tuning tries, if there is more than one. */
 d9_status d9_cuda_norm_benchmark(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     d9_status status = D9_OK;
-    d9_cuda_residence algorithms[D9_CUDA_NORM_WAYS];
+    d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int found;
     *count = 0;
     list_algorithms(context, site, algorithms, &found);
     for (int w = -1; found > 0 && w < found && w < MAX_ALGORITHMS && *count < capacity; w++) {
         bool ran;
         d9_choice_time *row = &rows[*count];
-        const d9_cuda_residence *algorithm = w < 0 ? &passes : &algorithms[w];
+        const d9_cuda_norm_algorithm *algorithm = w < 0 ? &passes : &algorithms[w];
         D9_TRY(time_algorithm(context, site, algorithm, INFINITY, &ran, &row->seconds));
         row->bare_seconds = row->seconds;
         name_algorithm(algorithm, row->choice, sizeof row->choice);

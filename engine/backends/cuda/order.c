@@ -1,5 +1,5 @@
 /* Computes the epoch's order on the device by sorting the keys of d9_epoch_order, so that no step waits for the host.
- * The scratch memory holds the sort's temporary data, then the whole order, of which the buffer gets a part. */
+ * The scratch memory holds the sort's temporary data, then the whole order, whose beginning fills the buffer. */
 #include "backends/cuda/cuda.h"
 
 static d9_status check(d9_context *context, const d9_cuda *cuda, int error) {

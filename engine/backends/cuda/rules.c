@@ -1,4 +1,4 @@
-/* The table of rules, and those without a choice of algorithm: each calls a kernel's launcher. */
+/* The table of rules, and the rules without a file of their own: most call one launcher, convolutions the convolver. */
 #include "backends/cuda/conv_description.h"
 #include "backends/cuda/cuda.h"
 

@@ -1,8 +1,8 @@
 /* The driver table implemented with the CUDA runtime.
  *
- * Copies to and from the device use a ring of pinned slots: a step never waits for its writes, and the caller's memory
- * is not accessed after a call returns, even if it failed. CUDA may stage copies of pageable memory before it returns,
- * but does not guarantee it. */
+ * Copies to and from the device use a ring of pinned slots: a write waits only if all slots are in use, and the
+ * caller's memory is not accessed after a call returns, even if it failed. CUDA may stage copies of pageable memory
+ * before it returns, but does not guarantee it. */
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/driver_diagnosis.h"
 #include "core/system.h"

@@ -1,6 +1,6 @@
 /* Runs the steps of a plan. Each set of rules that are active in a step (by their nodes' `when`) is launched one by one
  * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
- * graph, which is replayed from then on. A run with a moving average has two sets: with and without its update.
+ * graph, which is replayed from then on. A run with a moving average every few steps has two sets: with and without it.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -19,7 +19,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     int64_t runs;
 } active_set;
 
-typedef struct steps {
+typedef struct steps { /* d9_plan.data */
     active_set set[MAX_SETS];
     int64_t set_count; /* sets ever seen; beyond MAX_SETS the oldest is replaced */
     uint8_t *active;   /* (MAX_SETS + 1, placed_count): for the sets, then for the current step */
@@ -32,7 +32,7 @@ static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
 
 /* ---- launching the active rules ---- */
 
-static bool updates(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
+static bool is_update(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
 
 static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t begin, int64_t end) {
     const d9_cuda *cuda = cuda_of(plan);
@@ -44,12 +44,12 @@ static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t b
 
 /* Checks the gradients that this step's updates read; other gradients are left from earlier steps. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
-    enum { GAP = 16 }; /* largest gap between neighbours in elements (step/layout.c) */
+    enum { GAP = 16 }; /* no gap between parameters is larger, in elements (step/layout.c) */
     d9_status status = D9_OK;
     const d9_plan *plan = set->plan;
     int64_t begin = 0, end = 0;
     for (int i = 0; i < plan->placed_count; i++) {
-        if (!set->active[i] || !updates(&plan->placed[i])) continue;
+        if (!set->active[i] || !is_update(&plan->placed[i])) continue;
         const d9_value *gradient = &plan->graph->values[plan->placed[i].site.nodes[0]->inputs[1]];
         const int64_t first = gradient->offset / (int64_t)sizeof(float);
         if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_range(context, plan, begin, end));
@@ -66,14 +66,14 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
     const d9_cuda_guard_rule fixed = {1, 1, 0}, moving = {2, 0.5f, (int32_t)every};
     const d9_cuda *cuda = cuda_of(plan);
     return d9_cuda_check(context, site,
-                         d9_cuda_guard_settle(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
+                         d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
 /* Runs one rule; checks the gradients before the first update. */
 static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
     d9_status status = D9_OK;
     const d9_placed_rule *placed = &set->plan->placed[i];
-    if (updates(placed) && cuda_of(set->plan)->guard && !*updating) {
+    if (is_update(placed) && cuda_of(set->plan)->guard && !*updating) {
         D9_TRY(check_gradients(context, set));
         *updating = true;
     }
@@ -175,7 +175,7 @@ static bool needs_timing(const steps *s, const active_set *set) {
     return false;
 }
 
-/* Writes the step number unless it follows the previous one: the last launch of a step advances it. */
+/* Writes the step number unless the device has it already: the last launch of a step advances it. */
 static d9_status set_step(d9_context *context, d9_cuda *cuda, int64_t step) {
     d9_status status = D9_OK;
     if (cuda->step_on_device != step) D9_TRY(cuda->driver->write(context, cuda->state, cuda->step, &step, sizeof step));

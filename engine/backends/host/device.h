@@ -6,7 +6,7 @@
 
 struct d9_device {
     const d9_host_kind *kind;
-    void *backend; /* made by kind->open */
+    void *backend; /* made by kind->open; NULL if kind->open is NULL */
     d9_backend_options options;
     char *force_plan; /* copy that options.force_plan points to */
     int threads;
@@ -14,7 +14,7 @@ struct d9_device {
     int64_t bytes[D9_BUFFER_COUNT];
 };
 
-/* Common name of the processor, and the memory that a run may use (within cgroup limits). */
+/* Common name of the processor, and the memory in bytes that this process may use (within cgroup limits). */
 void d9_host_processor(char *name, size_t size);
 int64_t d9_host_memory_bytes(void);
 

@@ -1,4 +1,4 @@
-/* Common part of all backends: buffers, matching of rules to nodes, running a plan, timing.
+/* Common part of all backends: buffers, matching rules to nodes, running a plan, timing.
  *
  * A backend consists of tables of rules. A rule computes one node or a chain of consecutive nodes; from the first
  * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
@@ -21,11 +21,11 @@ typedef struct d9_site {
     uint8_t *const *buffers; /* [D9_BUFFER_COUNT] */
     int threads;
     const d9_backend_options *options;
-    void *backend;          /* the backend's own state, made by its `open`: a d9_cpu_device for the backend cpu */
-    const d9_plan *plan;    /* plan of the site; during `match` it holds only the earlier sites */
-    void *data;             /* the rule's own data; made by prepare, freed by release */
-    char choice[96];        /* choice made by prepare, for the plan's text ("own winograd") */
-    char why[64];           /* reason for the choice, for users; may contain times, so it is not part of the plan */
+    void *backend;       /* the backend's own state, made by d9_host_kind.open, for example a d9_cpu_device */
+    const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
+    void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
+    char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
+    char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
     bool rounds_transforms; /* set by prepare: a convolution's transformed operands are rounded to half precision */
 } d9_site;
 
@@ -33,10 +33,9 @@ typedef struct d9_rule {
     const char *name;
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
-    bool in_f32; /* nothing is rounded between its nodes, and no product uses tf32, whatever the types of the values
-                    between them */
+    bool in_f32; /* the rule computes in f32 between its nodes, even if values there have narrower types; never tf32 */
     bool (*match)(const d9_site *site); /* NULL: equal ops suffice */
-    /* True if the rule does not read `value`, an input of its nodes, because it recomputes it; NULL: it reads all. */
+    /* True if the rule does not read `value`, an input: it recomputes it or does without it; NULL: reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
@@ -89,7 +88,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    /* Fills precision, version and isa; other fields hold the host's name, threads and memory, and f32 as preferred. */
+    /* Sets precision, version and isa; may replace the other fields: the host's own values, and f32 as preferred. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
@@ -126,7 +125,7 @@ d9_status d9_host_peak_rates(d9_context *context, d9_device *device, const d9_pr
                              d9_peak_rates *peak_rates);
 d9_status d9_host_sync(d9_context *context, d9_device *device);
 
-/* Number of physical cores that this process may use, within affinity mask and cgroup quota (rounded up). */
+/* Number of physical cores that this process may use by affinity mask and cgroup quota (rounded up); at least 1. */
 int d9_host_default_threads(void);
 
 /* Cache sizes of the first processor in bytes: level 1 data, level 2, and the shared level 3; 0: unknown. */
@@ -134,10 +133,11 @@ void d9_host_caches(int64_t bytes[3]);
 
 /* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
 
-/* Sets *order to the step's sample indices in the order, input number `input` of the node. Returns D9_DEVICE for an
- * index outside [0, samples). */
+/* Sets *order to the first sample index of the step in the epoch's order, which is the node's input number `input`.
+ * Returns D9_DEVICE if an index of the step is outside [0, samples). */
 D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                                     const int32_t **order);
+/* Run functions for the operations draw and gather. */
 D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
 

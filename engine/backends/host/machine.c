@@ -15,7 +15,7 @@
 
 enum { PATH_BYTES = 1200 };
 
-/* Reads the beginning of a kernel file, whose size is unknown; false if it cannot be read. */
+/* Reads the beginning of a kernel file, whose size is unknown; false if it is empty or cannot be read. */
 static bool read_start(const char *path, char *text, size_t size) {
     const d9_system *system = d9_system_default();
     size_t used = 0;
@@ -139,10 +139,10 @@ int d9_machine_threads(const d9_machine *machine) {
 }
 
 /* Value of `key` for the first processor in cpuinfo: "model name\t: AMD EPYC"; "" if missing. */
-static void read_about(const char *about, const char *key, char *value, size_t size) {
+static void find_field(const char *cpuinfo, const char *key, char *value, size_t size) {
     const size_t length = strlen(key);
     snprintf(value, size, "%s", "");
-    for (const char *line = about; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = cpuinfo; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *mark = line + length + strspn(line + length, " \t");
         if (strncmp(line, key, length) != 0 || *mark != ':') continue;
         mark += 1 + strspn(mark + 1, " \t");
@@ -155,9 +155,9 @@ void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
     char path[PATH_BYTES], text[4096], brand[128], family[16], model[16];
     snprintf(path, sizeof path, "%s/cpuinfo", machine->proc);
     if (!read_start(path, text, sizeof text)) *text = 0;
-    read_about(text, "model name", brand, sizeof brand);
-    read_about(text, "cpu family", family, sizeof family);
-    read_about(text, "model", model, sizeof model);
+    find_field(text, "model name", brand, sizeof brand);
+    find_field(text, "cpu family", family, sizeof family);
+    find_field(text, "model", model, sizeof model);
     /* A hypervisor may hide the model number, which leaves "AMD EPYC" for processors of ten years. */
     const bool nameless = *brand && !brand[strcspn(brand, "0123456789")] && *family && *model;
     snprintf(name, size, nameless ? "%s family %s model %s" : "%s", *brand ? brand : "processor", family, model);

@@ -13,7 +13,7 @@ typedef struct d9_machine {
     int processors;
 } d9_machine;
 
-/* Number of physical cores among `allowed`, at most the lowest CPU quota of the cgroups, rounded up. */
+/* Number of physical cores among `allowed`, at most the lowest CPU quota of the cgroups, rounded up; at least 1. */
 int d9_machine_threads(const d9_machine *machine);
 /* Lowest memory limit of the cgroups in bytes; 0: none. */
 double d9_machine_memory_limit(const d9_machine *machine);

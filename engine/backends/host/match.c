@@ -33,7 +33,7 @@ bool d9_site_internal(const d9_site *site, d9_value_id value) {
     return true;
 }
 
-/* True if only the last node writes values that are used outside of the site. */
+/* True if all outputs of the nodes before the last one are internal. */
 static bool all_internal(const d9_site *site) {
     for (int n = 0; n + 1 < site->node_count; n++)
         for (int i = 0; i < site->nodes[n]->output_count; i++) {

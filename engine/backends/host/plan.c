@@ -1,4 +1,4 @@
-/* A plan assigns a rule to every node of a list, longest rules first, and runs them.
+/* A plan assigns a rule to every node of a list, at each node the longest rule that fits, and runs the rules in order.
  *
  * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
  * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
@@ -27,7 +27,7 @@ typedef struct planner {
     int line_count;                 /* lines of this list; 0: plan freely */
 } planner;
 
-/* Prefix of the roles of a plan's node list: "", "eval:" or "phase1:". */
+/* Prefix of the roles of a plan's node list: "", "eval:", "phase1:", ... */
 static void list_prefix(const d9_plan *plan, char name[ROLE_SIZE]) {
     name[0] = 0;
     if (plan->graph == &plan->program->eval) snprintf(name, ROLE_SIZE, "eval:");

@@ -1,5 +1,5 @@
-/* Properties of a site that several backends use: the geometry of a convolution, and whether the nodes around a norm
- * form a chain that one pass can compute. */
+/* Properties of a site that several backends use: types, attributes for kernels, the geometry of a convolution, and
+ * whether the nodes around a norm or bias form a chain that one rule can compute. */
 #ifndef D9_BACKENDS_HOST_SHAPES_H
 #define D9_BACKENDS_HOST_SHAPES_H
 
@@ -24,7 +24,7 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
-/* Loss attributes of the site's first node; zeros for a metrics node. The caller sets the step's share. */
+/* Size of the logits, loss attributes of the first node (zeros for a metrics node), share 1: the caller sets it. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;
     const d9_loss_attributes *loss = &site->nodes[0]->as.loss;
@@ -53,15 +53,15 @@ bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);
 
 /* ---- chains: norm or bias, then act and add in either order; backward: the reverse ---- */
 
-/* True if nothing, act, add or both follow the first node, with one storable type throughout, f32 as input 1 (scale or
- * bias) and, in d9_chain_norm_fits, a 4-dimensional input 0. If nodes follow, the first one's output must be internal;
- * a value between act and add may be used elsewhere. */
+/* For a site of a norm or bias followed by nothing, act, add or both: true if all activations have one storable type,
+ * input 1 (scale or bias) is f32, each node reads the one before it, the first one's output is internal if nodes follow
+ * and, in d9_chain_norm_fits, input 0 has 4 dimensions. A value between act and add may be used elsewhere. */
 bool d9_chain_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* Backward chains, likewise: the output of add must be internal; the output of act_backward may be used elsewhere. */
+/* Likewise for add, act_backward or both before a norm's or bias's gradient; the output of add must be internal. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The addition's input from outside the chain; D9_NONE: no addition to the chain's value, or the value to itself. */
+/* The value from outside that the chain's addition adds to a value of the chain; D9_NONE: there is none. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);

@@ -10,13 +10,13 @@ static const d9_onednn_algorithm all_algorithms[] = {
 enum { ALGORITHMS = sizeof all_algorithms / sizeof *all_algorithms };
 _Static_assert((int)ALGORITHMS <= (int)D9_LIBRARY_ALGORITHMS, "room for every algorithm");
 
-/* True if images can be placed side by side and it may pay off: output rows are as wide as input rows, and narrow. */
+/* True if `across` is 1, or divides the batch of narrow images (at most 8 pixels) whose width the convolution keeps. */
 static bool strips_fit(const d9_conv_geometry *g, int across) {
     return across == 1 ||
            (g->stride == 1 && g->pad > 0 && g->x.d[2] == g->y.d[2] && g->x.d[2] <= 8 && g->x.d[0] % across == 0);
 }
 
-/* True if Winograd's transforms pay off: many input and output channels. */
+/* True for f32, 3 x 3, stride 1 and so many input and output channels that Winograd's transforms pay off. */
 static bool winograd_fits(const d9_conv_geometry *g) {
     return g->type == D9_F32 && g->stride == 1 && g->w.d[1] == 3 && g->w.d[2] == 3 && g->x.d[3] >= 64 &&
            g->y.d[3] >= 64;
@@ -27,8 +27,8 @@ static bool fits(const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm
     return algorithm->layout == D9_ONEDNN_BLOCKED || strips_fit(g, algorithm->across);
 }
 
-/* First choice: Winograd where it fits (f32, many channels). Else in bf16 with AMX tiles, 16 images side by side (4
- * forward at width 8), halved until they fit. Else one image at a time. Fastest in `bench ops` of dawn94 with AMX. */
+/* True for the first choice: Winograd where it fits. Else in bf16 with AMX tiles, 16 images side by side (4 forward at
+ * width 8), halved until they fit. Else one image at a time. Fastest in `bench ops` of dawn94 with AMX. */
 static bool is_first(const d9_cpu *cpu, const d9_conv_geometry *g, const d9_onednn_algorithm *algorithm) {
     int across = g->pass == D9_CONV_FORWARD && g->x.d[2] == 8 ? 4 : 16;
     if (winograd_fits(g)) return algorithm->layout == D9_ONEDNN_WINOGRAD;

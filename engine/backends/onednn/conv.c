@@ -1,8 +1,8 @@
 /* Convolution and its two gradients as oneDNN primitives on (N, H, W, C) activations.
  *
  * A run converts the arguments for which the primitive needs another layout, runs the primitive, and converts its
- * output back. The weights (O, KH, KW, I) almost always need a conversion. Besides the plain algorithm there are
- * (algorithms.c chooses):
+ * output back. The weights (O, KH, KW, I) almost always need a conversion. Besides the plain algorithm "x1", and
+ * "blocked" in oneDNN's blocked layout, there are
  *
  * "x16", images side by side. A row of 4 pixels fills a quarter of a matrix unit's tile of 16. Several images are
  * therefore placed side by side, separated by the `pad` zero columns of the padding: (N, H, W, C) becomes (N / across,
@@ -68,7 +68,7 @@ static d9_status describe(d9_context *context, const d9_site *site, const d9_one
     const d9_conv_geometry *g = &c->g;
     dnnl_primitive_attr_t attributes = NULL;
     const dnnl_format_tag_t tag = c->algorithm->layout == D9_ONEDNN_PLAIN ? dnnl_nhwc : dnnl_format_tag_any;
-    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* a hint is direct */
+    const bool winograd = c->algorithm->layout == D9_ONEDNN_WINOGRAD && pass == g->pass; /* hint: direct algorithm */
     const d9_dnnl_conv conv = {
         .x = activation(&c->strip[D9_CONV_IMAGE], g->type, tag),
         .w = weights(g, pass, dnnl_format_tag_any),
@@ -90,14 +90,14 @@ done:
     return status;
 }
 
-/* Reserves `bytes` at the end of the shared scratch memory; returns the offset. */
-static int64_t place(d9_onednn_conv *c, int64_t bytes) {
+/* Adds `bytes` to the scratch memory that the convolution needs; returns their offset. */
+static int64_t add_scratch(d9_onednn_conv *c, int64_t bytes) {
     const int64_t at = c->scratch_bytes;
     c->scratch_bytes += (bytes + 63) / 64 * 64;
     return at;
 }
 
-/* Makes a reorder for an argument that the primitive needs in another layout; for the output, a reorder back. */
+/* Makes an argument's memory in plain layout and, if the primitive needs another, a reorder to it (output: from it). */
 static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onednn_conv *c, int argument) {
     d9_status status;
     const dnnl_engine_t engine = d9_onednn_of(site)->engine;
@@ -120,17 +120,17 @@ static d9_status make_memory(d9_context *context, const d9_site *site, const_dnn
 }
 
 /* Makes the memories of the arguments and their reorders, and reserves scratch memory for them. */
-static d9_status lay_out(d9_context *context, const d9_site *site, d9_onednn_conv *c,
-                         const_dnnl_primitive_desc_t description) {
+static d9_status make_memories(d9_context *context, const d9_site *site, d9_onednn_conv *c,
+                               const_dnnl_primitive_desc_t description) {
     d9_status status;
     for (int a = 0; a < ARGUMENTS; a++) {
         const bool strip = a != D9_CONV_WEIGHTS && c->algorithm->across > 1;
         D9_TRY(make_memory(context, site, description, argument_queries[c->g.pass][a], &c->memory[a]));
         if (!strip) D9_TRY(make_reorder(context, site, c, a));
-        if (strip || c->reorder[a]) c->staged_at[a] = place(c, (int64_t)d9_dnnl_memory_bytes(c->memory[a]));
+        if (strip || c->reorder[a]) c->staged_at[a] = add_scratch(c, (int64_t)d9_dnnl_memory_bytes(c->memory[a]));
     }
     D9_TRY(make_memory(context, site, description, dnnl_query_scratchpad_md, &c->workspace));
-    c->workspace_at = place(c, (int64_t)d9_dnnl_memory_bytes(c->workspace));
+    c->workspace_at = add_scratch(c, (int64_t)d9_dnnl_memory_bytes(c->workspace));
     D9_TRY(d9_cpu_reserve(context, d9_cpu_device_of(site), c->scratch_bytes));
 done:
     return status;
@@ -138,7 +138,7 @@ done:
 
 /* oneDNN 2.6's jit_1x1:avx2 adds stale scratch contents to the weight gradient on two or more threads if a strided
  * image has fewer channels than a vector: the errors are as large as the sums. Found with 1 to 5 channels. */
-static bool is_wrong(const d9_conv_geometry *g, const char *implementation) {
+static bool has_known_bug(const d9_conv_geometry *g, const char *implementation) {
     return g->pass == D9_CONV_BACKWARD_WEIGHT && g->stride > 1 && g->x.d[3] < 8 &&
            strcmp(implementation, "jit_1x1:avx2") == 0;
 }
@@ -170,10 +170,10 @@ d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d
     const_dnnl_primitive_desc_t description = g.pass == D9_CONV_FORWARD ? forward : backward;
     if (!description) goto done;
     DNNL_TRY(dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, (void *)&implementation));
-    if (is_wrong(&g, implementation)) goto done;
+    if (has_known_bug(&g, implementation)) goto done;
     DNNL_TRY(dnnl_primitive_create(&c->primitive, description));
     snprintf(c->choice, sizeof c->choice, "%s %s", algorithm->name, implementation);
-    D9_TRY(lay_out(context, site, c, description));
+    D9_TRY(make_memories(context, site, c, description));
     *built = true;
 done:
     if (backward) dnnl_primitive_desc_destroy(backward);
@@ -205,7 +205,7 @@ done:
     return status;
 }
 
-/* Converts an argument to the primitive's layout, or the output back. */
+/* Converts an argument to the primitive's layout, or the output back; does nothing if the layouts are equal. */
 static d9_status stage(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);

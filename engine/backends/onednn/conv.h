@@ -7,7 +7,7 @@
 typedef enum d9_onednn_layout { D9_ONEDNN_PLAIN, D9_ONEDNN_BLOCKED, D9_ONEDNN_WINOGRAD } d9_onednn_layout;
 typedef struct d9_onednn_algorithm {
     const char *name;
-    d9_onednn_layout layout; /* "x1": (N, H, W, C); "blocked" and "winograd": oneDNN's blocked layout */
+    d9_onednn_layout layout; /* "x1", "x2", ...: (N, H, W, C); "blocked" and "winograd": a layout that oneDNN chooses */
     int across;              /* "x16": number of images side by side, plain layout only; 1: unchanged */
 } d9_onednn_algorithm;
 
@@ -17,7 +17,7 @@ typedef struct d9_library_conv {
     d9_cpu_strip strip[D9_CONV_ARGUMENTS];                  /* for IMAGE and OUTPUT */
     dnnl_primitive_t primitive, reorder[D9_CONV_ARGUMENTS]; /* reorder NULL: no conversion, or by a strip */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; its size */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; size needed */
     char choice[64];
 } d9_onednn_conv;
 

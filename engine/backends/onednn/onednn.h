@@ -14,14 +14,14 @@ typedef struct d9_onednn {
 
 static inline d9_onednn *d9_onednn_of(const d9_site *site) { return d9_cpu_device_of(site)->library_state; }
 
-/* Returns D9_DEVICE with the node and oneDNN's error, unless `result` is success. */
+/* Returns D9_DEVICE with oneDNN's error and the node (`site` NULL: none), unless `result` is success. */
 D9_MUST_USE d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result);
 
 /* Limits oneDNN to an instruction set of backends/cpu/level.h. Must be the first call into oneDNN, which accepts one
- * limit per process; returns D9_DEVICE if it already uses a higher level. */
+ * limit per process; returns D9_DEVICE if it already uses a higher level, or if `isa` is unknown. */
 D9_MUST_USE d9_status d9_onednn_limit_isa(d9_context *context, const char *isa);
 
-/* Measures the rate of large matrix products of the type, in operations per second. */
+/* Measures the rate of large matrix products of the type, in operations per second; 0: not supported. */
 D9_MUST_USE d9_status d9_onednn_matrix_rate(d9_context *context, void *state, d9_type type, double *rate);
 
 #endif

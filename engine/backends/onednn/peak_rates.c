@@ -22,7 +22,7 @@ static void destroy(d9_context *context, product *p) {
 
 #define DNNL_TRY(call) D9_TRY(d9_onednn_check(context, NULL, (call)))
 
-/* Leaves the primitive NULL if the library does not multiply this type on this processor. */
+/* Builds the product; leaves its primitive NULL if the library does not multiply this type on this processor. */
 static d9_status build(d9_context *context, const d9_onednn *backend, d9_type type, product *p) {
     d9_status status = D9_OK;
     const d9_dnnl_array matrix = {2, {SIDE, SIDE}, type == D9_BF16 ? dnnl_bf16 : dnnl_f32, dnnl_ab};

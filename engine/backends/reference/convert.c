@@ -1,4 +1,4 @@
-/* Converts values to doubles and rounds doubles to a value's type. Threads convert in parts. */
+/* Converts values to doubles and rounds doubles to a value's type, in parts that threads share. */
 #include "backends/reference/reference.h"
 #include "kernels/formulas/half.h"
 

@@ -49,7 +49,7 @@ d9_status d9_reference_SCALE(const d9_reference_op *op) {
     return D9_OK;
 }
 
-/* Weights and state are updated in place; each element is read before it is written. */
+/* In f64, weights and state are updated in place: each element is read before it is written. */
 d9_status d9_reference_UPDATE(const d9_reference_op *op) {
     const d9_update_attributes *update = &op->node->as.update;
     d9_update_terms_double terms = {.rate = d9_reference_coefficient(op, &update->rate),

@@ -117,7 +117,7 @@ done:
     return status;
 }
 
-/* ---- metrics, f64 (4): sum of losses, images, correct ones, 1 + first step with a loss that is not finite ---- */
+/* ---- metrics, f64 (4): sum of losses, images, correct images, 1 + first step with a non-finite loss (0: none) ---- */
 
 static int64_t first_maximum(const double *row, int64_t count) {
     int64_t best = 0;

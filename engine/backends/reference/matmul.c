@@ -2,7 +2,7 @@
  * reordered and operations are not contracted. */
 #include "backends/reference/reference.h"
 
-enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* block of b: 128 KB, which stay in the level 2 cache */
+enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* a block of b has 128 KiB, which stay in the level 2 cache */
 
 /* UBSan is disabled: sums of doubles have no undefined behaviour, and AddressSanitizer still checks each access. With
  * it, unit.tricks_pairs took 39 s instead of 29 (two cores of an AMD EPYC, Zen 4). */

@@ -51,7 +51,7 @@ static void apply(const geometry *g, const double *x, const double *mean, const 
         }
 }
 
-/* Updates the running statistics, which are inputs, in place; the running variance averages unbiased variances. */
+/* Updates the running statistics, which are inputs of the node, in place; running_var averages unbiased variances. */
 static void update_running(const d9_reference_op *op, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
     const double momentum = op->node->as.norm.momentum;

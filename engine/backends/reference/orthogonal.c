@@ -84,7 +84,7 @@ d9_status d9_reference_ORTHOGONAL_UPDATE(const d9_reference_op *op) {
     round_to(update->products, count, s.x, s.next);
     for (int i = 0; i < (int)update->numbers[1]; i++) iterate(&s, update->numbers + 2, update->products);
     const bool renormalise = d9_reference_coefficient(op, &update->renormalise) > 0;
-    const double keep = d9_orthogonal_keep((double)s.rows, renormalise ? norm_of(w, count) : 0, rate, decay);
+    const double keep = d9_orthogonal_weight_factor((double)s.rows, renormalise ? norm_of(w, count) : 0, rate, decay);
     for (int64_t i = 0; i < count; i++) w_out[i] = d9_orthogonal_apply_double(w[i], keep, rate, s.x[i]);
 done:
     return status;

@@ -7,7 +7,7 @@
 
 typedef struct geometry {
     int64_t height, width, channels, out_height, out_width, kernel, stride, pad;
-    int64_t images, inputs, outputs; /* elements per image of x and y */
+    int64_t images, inputs, outputs; /* inputs, outputs: elements per image of x and y */
 } geometry;
 
 static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const d9_value *y) {
@@ -67,7 +67,7 @@ d9_status d9_reference_POOL_BACKWARD(const d9_reference_op *op) {
     return D9_OK;
 }
 
-/* Index into the image of element k, in row-major order, of output i's window. Without padding. */
+/* Index into image x (H, W, C) of element k, in row-major order, of the window of output element i, without padding. */
 static int64_t place_of(const geometry *g, int64_t i, int64_t k) {
     const int64_t pixel = i / g->channels, h = pixel / g->out_width * g->stride + k / g->kernel,
                   w = pixel % g->out_width * g->stride + k % g->kernel;

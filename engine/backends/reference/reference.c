@@ -41,9 +41,7 @@ done:
 
 /* ---- inputs and outputs of an operation ---- */
 
-/* The memory of a value as doubles: its own, or an area of the workspace. NULL for arrays of integers and for absent
- * values.
- */
+/* Memory for a value as doubles: for f64 its own, otherwise an area of the workspace; NULL for integers or D9_NONE. */
 static d9_status open_value(const d9_reference_op *op, d9_value_id id, int area, double **doubles) {
     *doubles = NULL;
     if (id == D9_NONE) return D9_OK;
@@ -106,7 +104,7 @@ static void describe(const void *backend, d9_device_info *info) {
     (void)backend;
     snprintf(info->version, sizeof info->version, "dawn9 reference");
     snprintf(info->isa, sizeof info->isa, "plain");
-    /* all but tf32; half precisions by rounding */
+
     for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32;
 }
 

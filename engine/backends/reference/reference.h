@@ -1,15 +1,15 @@
 /* The reference backend, against which the others are tested. Plain loops, one rule per operation; private to this
  * folder.
  *
- * Every operation converts its inputs to doubles, computes in double and rounds its outputs once to their type. One
- * implementation therefore serves all precisions, and values are rounded exactly where graph/precision.c assigns types.
- * Results do not depend on the number of threads. */
+ * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types, so that values
+ * are rounded where graph/precision.c says, in all precisions. It computes in double, except colour changes, ranking
+ * and the products of orthogonal updates. Results do not depend on the number of threads. */
 #ifndef D9_BACKENDS_REFERENCE_H
 #define D9_BACKENDS_REFERENCE_H
 
 #include "backends/host/host.h"
 
-/* Builds a hot loop for three instruction sets; the results are identical. */
+/* Builds a hot loop for three instruction sets, if the compiler can; the results are identical. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define D9_REFERENCE_CLONED __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
 #else
@@ -35,7 +35,7 @@ typedef struct d9_reference_op {
 /* Scratch memory for `count` doubles, not zeroed; `which` is 0 or 1. */
 D9_MUST_USE d9_status d9_reference_scratch(const d9_reference_op *op, int which, int64_t count, double **scratch);
 
-/* Rounds `doubles` to the type of a value; for inputs that are updated in place. */
+/* Rounds `doubles` to the type of a value and stores them; operations need it only for inputs updated in place. */
 void d9_reference_write(const d9_reference_op *op, d9_value_id value, const double *doubles);
 
 static inline const d9_value *d9_reference_in(const d9_reference_op *op, int i) {
@@ -55,7 +55,7 @@ static inline double d9_reference_coefficient(const d9_reference_op *op, const d
 void d9_reference_matmul(const double *a, int64_t a_row, int64_t a_column, const double *b, int64_t rows, int64_t depth,
                          int64_t columns, double *c);
 
-/* Each operation of graph/ops.def. */
+/* The operations, one function for each row of graph/ops.def. */
 #define D9_OP(id, name) d9_status d9_reference_##id(const d9_reference_op *op);
 #include "graph/ops.def"
 #undef D9_OP

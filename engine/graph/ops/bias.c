@@ -22,7 +22,7 @@ done:
     return status;
 }
 
-/* In ONNX the channels are the second dimension: for images the bias has shape (C, 1, 1). */
+/* In ONNX the channels are the second dimension: for (N, C, H, W) the bias must have the shape (C, 1, 1). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     const char *bias = d9_onnx_input(writer, node, 1);
     char high[D9_NAME_SIZE + 8], axes[D9_NAME_SIZE + 8];

@@ -6,7 +6,7 @@
 
 /* ---- cast: inserted by precision.c to narrow a weight ---- */
 
-/* No node is needed: the gradient of the cast's only reader is written directly to the parameter. */
+/* No node is needed: the only reader of the cast writes its weight gradient directly to the parameter's gradient. */
 static d9_status cast_gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     (void)dy;
     if (gradients->graph->values[forward->inputs[0]].kind == D9_VALUE_PARAMETER) return D9_OK;

@@ -27,7 +27,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     return d9_gradient_weighted(gradients, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
 }
 
-/* ONNX flattens images as (C, H, W); the weight's columns are reordered accordingly (exchange/exchange.h). */
+/* ONNX flattens feature maps as (C, H, W); the weight's columns are reordered accordingly (exchange/exchange.h). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     char flat[D9_NAME_SIZE + 8];
     (void)context;

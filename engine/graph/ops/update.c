@@ -1,4 +1,4 @@
-/* Parameter updates of whole groups, and averages and copies of whole buffers after the updates. */
+/* Updates of whole parameter groups or of one filter, and averages and copies of whole buffers after the updates. */
 #include "graph/op.h"
 
 const d9_op_info d9_op_UPDATE = {
@@ -10,7 +10,7 @@ const d9_op_info d9_op_UPDATE = {
     D9_PRESET_OUTPUTS,
 };
 
-/* Products of the Newton-Schulz iteration: the Gram matrix A and its square have the filter's shorter dimension. */
+/* Operations of all Newton-Schulz iterations. The Gram matrix A and A * A are (side, side): the shorter dimension. */
 static double orthogonal_operations(const d9_graph *graph, const d9_node *node) {
     const d9_shape *filter = d9_input_shape(graph, node, 0);
     const double rows = (double)filter->d[0], columns = (double)d9_shape_count(filter) / rows;

@@ -11,8 +11,8 @@
  * positions at a time, which stay in the L1 cache. Each thread sums its own range of images; the threads' sums are
  * added in order, so the result depends only on the number of threads.
  *
- * An infinite x next to a zero column gives NaN where a direct convolution gives none; training has diverged then
- * anyway.
+ * An infinite x or dy meets zeros of the padding, which gives NaN where a direct convolution gives none; training has
+ * diverged then anyway.
  *
  * Measured on one core of a shared Xeon against oneDNN 2.6.3 on two, GFLOP/s per core, packing included: 32 x 32
  * 64 -> 128 channels 1090 (oneDNN 770), 16 x 16 128 -> 128 1110 (610), 8 x 8 256 -> 512 920 (720), 4 x 4 512 -> 512
@@ -46,7 +46,7 @@ typedef struct layout {
 static layout layout_of(const d9_cpu_conv_shape *s) {
     layout l = {.row = s->width + 1, .image = (s->height + 1) * (s->width + 1)};
     l.sums = s->outputs * s->inputs * TAPS * (int64_t)sizeof(float);
-    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* large sums are loaded rarely */
+    const int64_t wanted = l.sums / 2 > GROUP_BYTES ? l.sums / 2 : GROUP_BYTES; /* loads large sums less often */
     l.group = wanted / ((s->inputs + s->outputs) * 2 * l.image);
     l.group = l.group < 1 ? 1 : l.group > s->images ? s->images : l.group;
     l.positions = d9_round_up(l.group * l.image, DEPTH);
@@ -61,18 +61,19 @@ static layout layout_of(const d9_cpu_conv_shape *s) {
     return l;
 }
 
-/* Asks Linux for permission to use the tile registers; asking again costs nothing. */
-static bool tiles_are_ours(void) {
+/* Asks Linux for permission to use the tile registers; asking again is harmless. False: refused, or no AMX. */
+static bool has_tile_permission(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     return d9_cpu_has_amx_bf16() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* 3 x 3, stride 1, one pixel of padding, channels in multiples of 32, rows of 4, 8 or a multiple of 16 pixels. */
+/* bf16 weight gradients: 3 x 3, stride 1, one pixel of padding, channels in multiples of 32, rows of 4, 8 or a multiple
+ * of 16 pixels, images of a multiple of 16 pixels. */
 static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const bool rows = s->width == 4 || s->width == 8 || s->width % 16 == 0;
     return cpu->tiles && s->pass == D9_CPU_CONV_BACKWARD_WEIGHT && s->store == D9_KERNEL_BF16 && s->kernel == 3 &&
            s->stride == 1 && s->pad == 1 && rows && s->height * s->width % 16 == 0 && s->inputs % BLOCK == 0 &&
-           s->outputs % BLOCK == 0 && tiles_are_ours();
+           s->outputs % BLOCK == 0 && has_tile_permission();
 }
 
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *shape) {
@@ -100,7 +101,7 @@ static void find_pixels(const work *w) {
     }
 }
 
-/* Two positions of 32 channels, interleaved. */
+/* Interleaves two positions of 32 channels: `first` gets the pairs of channels 0 to 15, `second` those of 16 to 31. */
 static void interleave(const uint16_t *a, const uint16_t *b, uint16_t *first, uint16_t *second) {
     const __m512i u = _mm512_loadu_si512(a), v = _mm512_loadu_si512(b);
     const __m512i low = _mm512_unpacklo_epi16(u, v), high = _mm512_unpackhi_epi16(u, v);
@@ -125,7 +126,7 @@ static void pack_inputs(const work *w, const uint16_t *x, int64_t images) {
     }
 }
 
-/* 16 positions of 16 channels become, for each channel, 16 positions. */
+/* Transposes 16 positions of 16 channels, the positions `stride` elements apart: row i gets channel i. */
 static void transpose(const uint16_t *from, int64_t stride, __m256i rows[TILE]) {
     __m256i a[TILE], b[TILE];
     for (int i = 0; i < 16; i++) a[i] = _mm256_loadu_si256((const __m256i *)(const void *)(from + i * stride));

@@ -1,5 +1,5 @@
 /* Augments one image of a batch: gather, reflect-pad, crop, mirror, normalise by table, change colours, zero the cutout
- * square; and mixes two images. Every level gives the same bits. */
+ * square; and mixes two images. Augmented f32 images have the same bits at every level, mixed ones may differ. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/augment.h"

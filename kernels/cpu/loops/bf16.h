@@ -1,6 +1,5 @@
 /* Conversion of arrays between bf16 and float, rounded to nearest even. With AVX512_BF16 the processor's instruction
- * rounds. It flushes denormals to zero, which the formula (half.h) keeps; this is the only difference, far below any
- * gradient. */
+ * rounds. It flushes denormals (below 1.2e-38) to zero, which the formula in half.h keeps; otherwise the two agree. */
 #ifndef D9_CPU_BF16_H
 #define D9_CPU_BF16_H
 
@@ -14,13 +13,13 @@ static inline void d9_bf16_widen(const uint16_t *x, int64_t n, float *y) {
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 
-static inline __mmask16 d9_lanes_left(int64_t n) { return (__mmask16)((1u << n) - 1); } /* 0 <= n < 16 */
+static inline __mmask16 d9_lanes_mask(int64_t n) { return (__mmask16)((1u << n) - 1); } /* 0 <= n < 16 */
 
 static inline void d9_bf16_narrow(const float *x, int64_t n, uint16_t *y) {
     int64_t i = 0;
     for (; i + 16 <= n; i += 16)
         _mm256_storeu_si256((__m256i *)(void *)(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
-    const __mmask16 left = d9_lanes_left(n - i);
+    const __mmask16 left = d9_lanes_mask(n - i);
     _mm256_mask_storeu_epi16(y + i, left, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(left, x + i)));
 }
 
@@ -31,7 +30,7 @@ static inline __m512 d9_bf16_round_lanes(__m512 x) {
 static inline void d9_bf16_round(int64_t n, float *x) {
     int64_t i = 0;
     for (; i + 16 <= n; i += 16) _mm512_storeu_ps(x + i, d9_bf16_round_lanes(_mm512_loadu_ps(x + i)));
-    const __mmask16 left = d9_lanes_left(n - i);
+    const __mmask16 left = d9_lanes_mask(n - i);
     _mm512_mask_storeu_ps(x + i, left, d9_bf16_round_lanes(_mm512_maskz_loadu_ps(left, x + i)));
 }
 

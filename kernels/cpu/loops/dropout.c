@@ -1,9 +1,9 @@
-/* Dropout: Philox words are drawn for as many blocks at a time as fill the vectors. */
+/* Dropout. The Philox words of a whole tile are drawn at once, in loops that vectorise. */
 #include "kernels/cpu/loops/tile.h"
 
 enum { BLOCKS = D9_TILE / 4 };
 
-/* Draws the words of blocks first, first + 1, ... (d9_dropout_words); word v of block b is stored at [4 b + v]. */
+/* Draws the words of BLOCKS blocks (d9_dropout_words); word v of block first + b is stored at [4 b + v]. */
 static void draw(const d9_dropout *d, int64_t first, uint32_t *words) {
     uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS];
     for (uint32_t b = 0; b < BLOCKS; b++) {

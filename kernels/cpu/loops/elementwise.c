@@ -1,12 +1,11 @@
-/* Element-wise loops: cast, add, scale, activations and their derivatives, updates. All are limited by memory
- * bandwidth. */
+/* Element-wise loops, most of them limited by memory bandwidth. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/update.h"
 
 static inline void copy_tile(const float *from, int64_t n, float *to) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = from[i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): all are */
+    for (int64_t i = 0; i < n; i++) to[i] = from[i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): n are set */
 }
 
 void D9_LOOP_NAME(cast)(d9_kernel_in x, d9_kernel_out y, int64_t begin, int64_t end) {
@@ -24,10 +23,10 @@ void D9_LOOP_NAME(add)(d9_kernel_in a, d9_kernel_in b, bool stream, d9_kernel_ou
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *p = d9_tile_load(a, at, n, a_tile), *q = d9_tile_load(b, at, n, b_tile);
-        float *to = d9_tile_place(y, stream, at, a_tile);
+        float *to = d9_tile_stream_target(y, stream, at, a_tile);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) to[i] = p[i] + q[i];
-        d9_tile_put(y, stream, at, n, to);
+        d9_tile_stream_store(y, stream, at, n, to);
     }
     if (stream) d9_stream_end();
 }
@@ -91,14 +90,14 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(dy, at, n, tile), *t = d9_tile_load(reference, at, n, reference_tile);
-        d9_tile_slope(act, from, t, n, slopes); /* in a separate tile, because dx may be the array `from` */
+        d9_tile_slope(act, from, t, n, slopes); /* in a separate tile, because dx may be the array dy */
         float *to = d9_tile_target(dx, at, tile);
         copy_tile(slopes, n, to);
         d9_tile_store(dx, at, n, to);
     }
 }
 
-/* One loop serves all updates: a state that the update does not keep is zero. */
+/* A state without an array is a local variable, which is 0 for every element. */
 #define UPDATE_LOOP(id, first, second)                                                                                 \
     _Pragma("omp simd") for (int64_t i = begin; i < end; i++) {                                                        \
         float weight = w[i], nothing = 0, none = 0;                                                                    \

@@ -2,7 +2,7 @@
  *
  *   along        (lines of K, panel, D9_GEMM_LINE)   an operand whose rows run along K: whole lines are copied
  *   across       (K, panel)                          an operand whose rows are steps of K: pieces of rows are copied
- *   transposed   (K, panel)                          rows along K, transposed: only for weights, which are few */
+ *   transposed   (K, panel)                          rows along K, transposed: only for weights, which are small */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/lanes.h"
@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) void clear(int64_t n, float *to) { 
         if (i < n) to[i] = 0;
 }
 
-/* Copies n elements of x from index `at`, widened to f32 or, if `narrow`, unchanged. */
+/* Copies n elements of x from index `at`: bf16 is widened to f32 unless `narrow`. */
 static inline __attribute__((always_inline)) void move(const d9_kernel_in *x, bool narrow, int64_t at, int64_t n,
                                                        void *to) {
     if (x->store == D9_KERNEL_F32)
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void move(const d9_kernel_in *x, bo
 /* ---- a part of a row: contiguous pieces of x, and zeros ---- */
 
 typedef struct walk {
-    int64_t line, from, left; /* position of the next piece in the patch, and the number of elements left */
+    int64_t line, from, left; /* next piece: line of x, first element in the patch's line; elements left to copy */
     int64_t run, low, high;   /* a line of the patch has `run` elements, of which [low, high) are inside of x */
     int64_t row;              /* index in x at which the patch would begin if it began at line 0 */
 } walk;
@@ -83,8 +83,8 @@ typedef struct walk {
 static inline walk walk_of(const struct d9_gemm_source *s, place at, int64_t from, int64_t count) {
     const int64_t pixel = at.w * s->step + s->left, run = s->taps_wide * s->channels;
     walk w = {.line = at.h * s->step + s->top, .from = from, .left = count, .run = run};
-    w.low = d9_least(d9_most(-pixel, 0), s->taps_wide) * s->channels;
-    w.high = d9_most(d9_least(s->width - pixel, s->taps_wide) * s->channels, w.low);
+    w.low = d9_min(d9_max(-pixel, 0), s->taps_wide) * s->channels;
+    w.high = d9_max(d9_min(s->width - pixel, s->taps_wide) * s->channels, w.low);
     w.row = s->start + at.n * s->image + pixel * s->pixel;
     if (count > 0 && from >= run) w.line += from / run, w.from = from % run;
     return w;
@@ -100,15 +100,15 @@ static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_
         else if (w->from < w->low)
             until = w->low;
     }
-    piece = d9_least(until - w->from, w->left);
+    piece = d9_min(until - w->from, w->left);
     w->left -= piece;
     w->from += piece;
     if (w->from == w->run) w->from = 0, w->line++;
     return piece;
 }
 
-/* Returns `count` elements of a row from element `from`, as f32 or bf16: a pointer into x if they are contiguous there,
- * otherwise `to`, into which they are copied. */
+/* Returns `count` elements of a row from element `from`, as f32 or bf16: a pointer into x if they are contiguous there
+ * in that type, otherwise `to`, into which they are copied. */
 static const void *fetch(const struct d9_gemm_source *s, place place, bool narrow, int64_t from, int64_t count,
                          void *to) {
     const int64_t bytes = narrow ? 2 : 4;
@@ -126,18 +126,17 @@ static const void *fetch(const struct d9_gemm_source *s, place place, bool narro
     return to;
 }
 
-/* Copies elements of a row as lines of `length` elements that begin `stride` floats apart; the last line is padded with
- * zeros. */
-static inline __attribute__((always_inline)) void lay(const struct d9_gemm_source *s, place place, bool narrow,
-                                                      int64_t from, int64_t count, const int64_t length, int64_t stride,
-                                                      float *to) {
+/* Copies elements of a row as lines of `length` elements, `stride` floats apart; zeros fill up the last line. */
+static inline __attribute__((always_inline)) void copy_lines(const struct d9_gemm_source *s, place place, bool narrow,
+                                                             int64_t from, int64_t count, const int64_t length,
+                                                             int64_t stride, float *to) {
     const int64_t bytes = narrow ? 2 : 4;
     walk w = walk_of(s, place, from, count);
     int64_t filled = 0; /* elements of the line at `to` */
     while (w.left > 0) {
         int64_t at, piece = next_piece(s, &w, &at);
         while (piece > 0) {
-            const int64_t here = d9_least(piece, length - filled);
+            const int64_t here = d9_min(piece, length - filled);
             char *end = (char *)to + filled * bytes;
             if (at < 0) {
                 memset(end, 0, (size_t)(here * bytes));
@@ -176,7 +175,7 @@ static inline const char *plain_row(const struct d9_gemm_source *s, place at, in
 }
 
 /* Copies `bytes` as lines of 64 bytes, `stride` floats apart; the last is padded with zeros. */
-static inline void copy_lines(const char *from, int64_t bytes, int64_t stride, float *to) {
+static inline void copy_row(const char *from, int64_t bytes, int64_t stride, float *to) {
     for (; bytes >= LINE * 4; bytes -= LINE * 4, from += LINE * 4, to += stride) memcpy(to, from, LINE * 4);
     if (bytes == 0) return;
     memset(to, 0, LINE * 4);
@@ -195,9 +194,9 @@ static inline __attribute__((always_inline)) void pack_along(const struct d9_gem
                 continue;
             }
             if (plain)
-                copy_lines(plain_row(p->source, at, p->k), p->k_count * bytes, stride, to);
+                copy_row(plain_row(p->source, at, p->k), p->k_count * bytes, stride, to);
             else
-                lay(p->source, at, pairs, p->k, p->k_count, pairs ? 2 * LINE : LINE, stride, to);
+                copy_lines(p->source, at, pairs, p->k, p->k_count, pairs ? 2 * LINE : LINE, stride, to);
             advance(p->source, &at);
         }
 }
@@ -235,7 +234,7 @@ D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, co
     place at = place_of(p->source, p->k);
     for (int64_t k = 0; k < p->lanes; k += D9_GEMM_AT_ONCE) {
         const void *row[2 * D9_GEMM_AT_ONCE];
-        const int64_t lanes = d9_least(D9_GEMM_AT_ONCE, p->lanes - k);
+        const int64_t lanes = d9_min(D9_GEMM_AT_ONCE, p->lanes - k);
         for (int64_t i = 0; i < lanes * rows_per_lane; i++) {
             float *temporary = p->temporary + i * p->temporary_row;
             if (k * rows_per_lane + i >= p->k_count)
@@ -264,7 +263,7 @@ void D9_LOOP_NAME(gemm_pack_across)(const struct d9_gemm_pack *p) {
         pack_across(p, ACROSS, false);
 }
 
-void D9_LOOP_NAME(gemm_pack_turned)(const struct d9_gemm_pack *p) {
+void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
     const int64_t bytes = p->k_count * (p->pairs ? 2 : 4);
     place at = place_of(p->source, p->from);
     for (int64_t first = 0; first < p->count; first += p->panel)
@@ -355,16 +354,16 @@ static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
         d9_bf16_narrow(sums, count, (uint16_t *)y.data + at);
 }
 
-/* A panel of b stays in the L1 cache while it is multiplied by all panels of a. */
+/* A panel of b is multiplied by all panels of a before the next one, so it can stay in the L1 cache. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     void (*const product)(const register_tile *t) = g->across ? CHOOSE(across, g->pairs) : CHOOSE(along, g->pairs);
     const int64_t panel = g->across ? ACROSS : D9_PRODUCT_ROWS, tall = g->across ? TALL : D9_PRODUCT_ROWS;
     const int64_t a_panel = panel * (g->across ? g->lanes : d9_round_up(g->lanes, LINE));
     float *sums = g->sums;
     for (int64_t column = 0; column < g->columns_count; column += WIDTH) {
-        const int64_t columns = d9_least(WIDTH, g->columns_count - column);
+        const int64_t columns = d9_min(WIDTH, g->columns_count - column);
         for (int64_t row = 0; row < g->rows_count; row += tall) {
-            const int64_t within = row % panel, rows = d9_least(tall, g->rows_count - row);
+            const int64_t within = row % panel, rows = d9_min(tall, g->rows_count - row);
             const bool whole = rows == tall && columns == WIDTH; /* the product stores the sums in y */
             product(&(register_tile){.a = g->a + row / panel * a_panel + within,
                                      .b = g->b + column * g->lanes,
@@ -381,8 +380,8 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     }
 }
 
-void D9_LOOP_NAME(gemm_fold)(const float *sums, int64_t slices, int64_t stride, int64_t begin, int64_t end,
-                             d9_kernel_out y) {
+void D9_LOOP_NAME(gemm_reduce)(const float *sums, int64_t slices, int64_t stride, int64_t begin, int64_t end,
+                               d9_kernel_out y) {
     d9_tile tile;
     for (int64_t at = begin, count; at < end; at += count) {
         count = d9_tile_count(at, end);

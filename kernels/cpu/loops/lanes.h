@@ -20,13 +20,13 @@ typedef float d9_lanes[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
 #define D9_EACH_LANE(i) for (int i = 0; i < D9_LANES; i++)
 #endif
 
-/* Prevents contraction: without this, a product that other levels round by itself is fused with the following sum. */
+/* Makes the compiler round v: it cannot fuse the product that gave v with a following sum. */
 #if defined(__AVX512F__)
-#define D9_LANES_KEEP(v) __asm__("" : "+v"(v))
+#define D9_NO_CONTRACTION(v) __asm__("" : "+v"(v))
 #elif defined(__SSE2__)
-#define D9_LANES_KEEP(v) __asm__("" : "+x"(v))
+#define D9_NO_CONTRACTION(v) __asm__("" : "+x"(v))
 #else
-#define D9_LANES_KEEP(v) __asm__("" : "+m"(v))
+#define D9_NO_CONTRACTION(v) __asm__("" : "+m"(v))
 #endif
 
 typedef uint16_t d9_narrow_vector __attribute__((vector_size(2 * D9_LANES), aligned(2), may_alias));
@@ -50,7 +50,7 @@ D9_INLINE d9_vector d9_lanes_widen(d9_narrow_vector x) {
 D9_INLINE d9_narrow_vector d9_lanes_narrow(d9_vector v) { return (d9_narrow_vector)_mm512_cvtneps_pbh((__m512)v); }
 D9_INLINE d9_vector d9_lanes_bf16(d9_vector v) { return d9_lanes_widen(d9_lanes_narrow(v)); }
 #else
-/* Works on 32-bit lanes as long as possible. */
+/* Returns each lane's bf16 bits as a 32-bit integer. */
 D9_INLINE d9_bits_vector d9_lanes_upper(d9_vector v) {
     d9_lanes in;
     uint32_t out[D9_LANES] __attribute__((aligned(4 * D9_LANES)));
@@ -92,10 +92,10 @@ D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, in
     return d9_lanes_widen(*(const d9_narrow_vector *)narrow);
 }
 
-/* Rounds to the storage type, as storing and loading would. */
+/* Rounds to the storage type, as storing and loading would; f32 is not contracted either. */
 D9_INLINE d9_vector d9_lanes_round(const d9_kernel_store store, d9_vector v) {
     if (store == D9_KERNEL_BF16) v = d9_lanes_bf16(v);
-    D9_LANES_KEEP(v);
+    D9_NO_CONTRACTION(v);
     return v;
 }
 
@@ -129,7 +129,7 @@ D9_INLINE d9_vector d9_lanes_act(const int activation, float alpha, d9_vector x)
     }
 }
 
-/* dy * slope(reference) */
+/* Returns dy * slope(reference), or dy without an activation. */
 D9_INLINE d9_vector d9_lanes_slope(const int activation, float alpha, d9_vector dy, d9_vector reference) {
     d9_lanes in, out;
     *(d9_vector *)in = reference;

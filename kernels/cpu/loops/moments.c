@@ -8,7 +8,7 @@
 enum {
     ROWS = D9_PRODUCT_ROWS,
     WIDTH = D9_PRODUCT_WIDTH,
-    SLACK = D9_RUN + D9_PRODUCT_ROWS, /* pixels of a run rounded up to whole blocks */
+    SLACK = D9_RUN + D9_PRODUCT_ROWS, /* at least the pixels of a run, rounded up to whole blocks */
 };
 typedef float run_tile[SLACK * WIDTH] __attribute__((aligned(64)));
 
@@ -32,7 +32,7 @@ static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pi
     }
 }
 
-/* Patches of a single pixel: whole vectors are copied where the image allows, and surplus elements are masked. */
+/* Patches of a pixel: copies whole vectors while the image has that many elements; returns the number of patches. */
 static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));
@@ -66,8 +66,7 @@ void D9_LOOP_NAME(moments_patches)(const float *image, const d9_cpu_conv_shape *
 
 /* ---- sums ---- */
 
-/* sums (rows, WIDTH), with row stride `sums_row`, += patches^T b for b (n, WIDTH): f32 within the run, double beyond.
- */
+/* sums (rows, WIDTH), rows `sums_row` apart, += patches^T b with b (n, WIDTH): f32 within the run, double beyond. */
 static void add_products(const float *patches, int64_t n, const float *b, int64_t rows, double *sums,
                          int64_t sums_row) {
     float part[ROWS * WIDTH] __attribute__((aligned(64)));
@@ -80,7 +79,7 @@ static void add_products(const float *patches, int64_t n, const float *b, int64_
 }
 
 /* Copies columns [from, from + WIDTH) of n rows of `row` floats; columns past the end are zero. */
-static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, float *tile) {
+static void copy_columns(const float *x, int64_t row, int64_t n, int64_t from, float *tile) {
     const int64_t count = row - from < WIDTH ? row - from : WIDTH;
     for (int64_t p = 0; p < n; p++) {
         const float *a = x + p * row + from;
@@ -97,7 +96,7 @@ static void take_columns(const float *x, int64_t row, int64_t n, int64_t from, f
 void D9_LOOP_NAME(moments_sums)(const float *patches, int64_t n, int64_t inputs, double *sums) {
     run_tile tile;
     for (int64_t from = 0; from < D9_PATCH; from += WIDTH) {
-        take_columns(patches, D9_PATCH, n, from, tile);
+        copy_columns(patches, D9_PATCH, n, from, tile);
         add_products(patches, n, tile, inputs + 1, sums + from, D9_PATCH);
     }
 }
@@ -106,8 +105,8 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
                                     d9_kernel_act act, int64_t outputs, double *sums, int64_t sums_row) {
     run_tile tile, reference;
     for (int64_t from = 0; from < outputs; from += WIDTH) {
-        take_columns(dy, outputs, n, from, tile);
-        take_columns(y, outputs, n, from, reference);
+        copy_columns(dy, outputs, n, from, tile);
+        copy_columns(y, outputs, n, from, reference);
         d9_tile_slope(act, tile, reference, n * WIDTH, tile);
         add_products(patches, n, tile, inputs + 1, sums + from, sums_row);
     }
@@ -115,7 +114,7 @@ void D9_LOOP_NAME(moments_backward)(const float *patches, int64_t n, int64_t inp
 
 /* ---- the pass ---- */
 
-enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of one product; a run has a few whole blocks */
+enum { BLOCK = ROWS > 8 ? 8 : ROWS }; /* pixels of one product */
 
 void D9_LOOP_NAME(moments_pack)(const float *w, const float *factor, const float *bias, int64_t inputs, int64_t outputs,
                                 float *packed) {

@@ -1,8 +1,8 @@
 /* Batch normalisation over runs of pixels with C channels: sums, and the passes that use them.
  *
- * D9_FOLD additions are made in f32, then the sum is added to a double, so the error stays near one f32 rounding for
- * any batch size. Squares are taken of the difference from a pivot (forward) or from the mean (backward), so that a
- * large mean costs no precision.
+ * At most D9_FOLD additions are made in f32, then the sum is added to a double, so the error does not grow with the
+ * batch size. Products use the difference of x from a pivot (forward) or from the mean (backward), so that a large mean
+ * costs no precision.
  *
  * Each loop reads its arrays once, one vector at a time from load to store, with storage type and activation as
  * compile-time constants, so that loads, arithmetic and non-temporal stores overlap. */
@@ -10,36 +10,36 @@
 
 #include "kernels/formulas/norm.h"
 
-enum { D9_FOLD = 64, D9_ROWS = 4 }; /* additions in f32 before a sum is added to a double; rows added at a time */
+enum { D9_FOLD = 64, D9_ROWS = 4 }; /* most additions in f32 before a sum is added to a double; rows at a time */
 
-/* Loops walk over rows of lanes: a row has several pixels if there are few channels, or a chunk of many channels. */
-typedef struct walk {
+/* Loops go row by row: a row is several pixels if there are few channels, otherwise at most D9_TILE channels of one. */
+typedef struct layout {
     int64_t channels, rows, width;
-} walk; /* width = channels * rows */
+} layout; /* width = channels * rows */
 
-static walk walk_of(int64_t c, int64_t channels) {
+static layout layout_of(int64_t c, int64_t channels) {
     const int64_t n = d9_tile_count(c, channels), rows = n == channels && 2 * n <= D9_TILE ? D9_TILE / n : 1;
-    return (walk){n, rows, n * rows};
+    return (layout){n, rows, n * rows};
 }
 
-/* Number of elements in the next row if `left` pixels remain. */
-static inline int64_t lanes(const walk *w, int64_t left) { return (left < w->rows ? left : w->rows) * w->channels; }
+/* Number of elements in the next row if n pixels remain. */
+static inline int64_t elements(const layout *w, int64_t n) { return (n < w->rows ? n : w->rows) * w->channels; }
 
-/* Expands one term per channel into one per lane. */
-static const float *repeat(const float *terms, const walk *w, float *tile) {
+/* Repeats one term per channel for each pixel of a row. */
+static const float *repeat(const float *terms, const layout *w, float *tile) {
     if (w->rows == 1) return terms;
     for (int64_t r = 0; r < w->rows; r++)
         for (int64_t i = 0; i < w->channels; i++) tile[r * w->channels + i] = terms[i];
     return tile;
 }
 
-/* Terms of the channels from c on, expanded to lanes. */
+/* Terms of the channels of a row, one for each of its elements. */
 enum { MOST_TERMS = 4 };
-typedef struct terms_here {
+typedef struct row_terms {
     const float *term[MOST_TERMS];
     d9_tile repeated[MOST_TERMS];
-} terms_here;
-static void load_terms(const float *terms, int count, int64_t c, int64_t channels, const walk *w, terms_here *here) {
+} row_terms;
+static void load_terms(const float *terms, int count, int64_t c, int64_t channels, const layout *w, row_terms *here) {
     for (int i = 0; i < count; i++) here->term[i] = repeat(terms + i * channels + c, w, here->repeated[i]);
 }
 
@@ -54,7 +54,7 @@ D9_INLINE d9_vector slope_at(const d9_kernel_store store, const int activation, 
 
 /* ---- sums ---- */
 
-/* Sums of a row's lanes in f32, and the number of rows added so far. */
+/* Sums in f32 for each element of a row, and the number of rows added since they were cleared. */
 typedef struct partial {
     d9_tile first, second;
     int64_t held;
@@ -65,7 +65,7 @@ static void clear(partial *part, int64_t n) {
     part->held = 0;
 }
 
-static void add_lanes(const float *part, const walk *w, double *sums) {
+static void add_lanes(const float *part, const layout *w, double *sums) {
     for (int64_t r = 0; r < w->rows; r++) {
         const float *row = part + r * w->channels;
 #pragma omp simd
@@ -73,19 +73,19 @@ static void add_lanes(const float *part, const walk *w, double *sums) {
     }
 }
 
-static void fold(partial *part, const walk *w, double *sums, int64_t channels) {
+static void flush(partial *part, const layout *w, double *sums, int64_t channels) {
     add_lanes(part->first, w, sums);
     add_lanes(part->second, w, sums + channels);
     clear(part, w->width);
 }
 
-typedef struct summed { /* operands of the sums: x only, dz and x, or dz only */
+typedef struct operands { /* operands of the sums: x only, dz and x, or dz only */
     d9_kernel_in x, dy;
     const d9_cpu_prologue *prologue;
-} summed;
+} operands;
 enum summand { OF_X, OF_DZ_AND_X, OF_DZ };
 
-/* Prefetches into the L2 cache for the next visit: up to 20% faster on two cores of a Zen 5. */
+/* Prefetches a row that follows into the L2 cache: up to 20% faster on two cores of a Zen 5. */
 D9_INLINE void prefetch(const d9_kernel_store store, d9_kernel_in x, int64_t at) {
     __builtin_prefetch((const char *)x.data + at * d9_kernel_store_bytes(store), 0, 2);
 }
@@ -93,10 +93,10 @@ D9_INLINE void prefetch(const d9_kernel_store store, d9_kernel_in x, int64_t at)
 /* Adds lanes [i, i + left) of `count` rows that are `step` elements apart: first += e, second += e d with d = x -
  * shift. e is dz, or d if only x is summed; if only dz is summed, there is no d. */
 D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const enum summand what, const int count,
-                        const summed *of, int64_t at, int64_t step, const float *shift, int64_t i, int64_t left,
+                        const operands *of, int64_t at, int64_t step, const float *shift, int64_t i, int64_t left,
                         partial *part) {
     const bool prefetches =
-        what == OF_X || store == D9_KERNEL_BF16; /* with three f32 streams prefetching is 5% slower */
+        what == OF_X || store == D9_KERNEL_BF16; /* prefetching the three f32 arrays of a backward pass is 5% slower */
     d9_vector s = {0};
     if (what != OF_DZ) s = d9_lanes_load(D9_KERNEL_F32, shift, i, left);
     d9_vector first = *(const d9_vector *)(part->first + i), second = *(const d9_vector *)(part->second + i);
@@ -117,19 +117,19 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
 }
 
 D9_INLINE void add_width(const d9_kernel_store store, const int activation, const enum summand what, const int count,
-                         const summed *of, int64_t at, int64_t step, const float *shift, int64_t n, partial *part) {
+                         const operands *of, int64_t at, int64_t step, const float *shift, int64_t n, partial *part) {
     int64_t i = 0;
     for (; i + D9_LANES <= n; i += D9_LANES)
         add_rows(store, activation, what, count, of, at, step, shift, i, D9_LANES, part);
     if (i < n) add_rows(store, activation, what, count, of, at, step, shift, i, n - i, part);
 }
 
-D9_INLINE void add_run(const d9_kernel_store store, const int activation, const enum summand what, const summed *of,
+D9_INLINE void add_run(const d9_kernel_store store, const int activation, const enum summand what, const operands *of,
                        const d9_cpu_run *run, int64_t channels, const float *shifts, double *sums) {
     d9_tile repeated;
     partial part;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
-        const walk w = walk_of(c, channels);
+        const layout w = layout_of(c, channels);
         const float *shift = what == OF_DZ ? NULL : repeat(shifts + c, &w, repeated);
         clear(&part, D9_TILE);
         for (int64_t m = 0; m < run->images; m++)
@@ -139,17 +139,17 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
                 if (taken == D9_ROWS)
                     add_width(store, activation, what, D9_ROWS, of, at, w.rows * channels, shift, w.width, &part);
                 else
-                    add_width(store, activation, what, 1, of, at, 0, shift, lanes(&w, run->pixels - p), &part);
+                    add_width(store, activation, what, 1, of, at, 0, shift, elements(&w, run->pixels - p), &part);
                 part.held += taken;
-                if (part.held + D9_ROWS > D9_FOLD) fold(&part, &w, sums + c, channels);
+                if (part.held + D9_ROWS > D9_FOLD) flush(&part, &w, sums + c, channels);
             }
-        fold(&part, &w, sums + c, channels);
+        flush(&part, &w, sums + c, channels);
     }
 }
 
 void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t channels, const float *pivot,
                              double *sums) {
-    const summed of = {.x = x};
+    const operands of = {.x = x};
     if (x.store == D9_KERNEL_F32)
         add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, pivot, sums);
     else
@@ -166,7 +166,7 @@ void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t chan
 
 void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
                                       const d9_cpu_run *run, int64_t channels, const float *mean, double *sums) {
-    const summed of = {x, dy, prologue};
+    const operands of = {x, dy, prologue};
     const d9_kernel_store store = x.store;
     switch (prologue->act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
@@ -180,7 +180,7 @@ void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *pr
 }
 
 void D9_LOOP_NAME(bias_sums)(d9_kernel_in dz, const d9_cpu_run *run, int64_t channels, double *sums) {
-    const summed of = {.dy = dz};
+    const operands of = {.dy = dz};
     if (dz.store == D9_KERNEL_F32)
         add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, NULL, sums);
     else
@@ -197,8 +197,8 @@ typedef struct pass {
     bool stream;
 } pass;
 
-/* Computes act(norm(x)) with the addend, before or after the activation. In bf16 each intermediate value is rounded as
- * if it had been stored. */
+/* Computes act(norm(x)), with the addend, if any, added before or after the activation. In bf16 each intermediate value
+ * is rounded as if it had been stored. */
 D9_INLINE void normalise(const d9_kernel_store store, const int activation, const pass *a, int64_t at,
                          const float *const *term, int64_t i, int64_t left) {
     const d9_kernel_epilogue *e = a->epilogue;
@@ -234,13 +234,13 @@ typedef void (*pass_step)(const d9_kernel_store store, const int activation, con
 
 D9_INLINE void pass_run(const d9_kernel_store store, const int activation, pass_step step, int count, const pass *p,
                         const d9_cpu_run *run, int64_t channels, const float *terms) {
-    terms_here here;
+    row_terms here;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
-        const walk w = walk_of(c, channels);
+        const layout w = layout_of(c, channels);
         load_terms(terms, count, c, channels, &w, &here);
         for (int64_t m = 0; m < run->images; m++)
             for (int64_t q = 0; q < run->pixels; q += w.rows) {
-                const int64_t n = lanes(&w, run->pixels - q), at = run->at + m * run->stride + q * channels + c;
+                const int64_t n = elements(&w, run->pixels - q), at = run->at + m * run->stride + q * channels + c;
                 int64_t i = 0;
                 for (; i + D9_LANES <= n; i += D9_LANES) step(store, activation, p, at + i, here.term, i, D9_LANES);
                 if (i < n) step(store, activation, p, at + i, here.term, i, n - i);
@@ -263,8 +263,8 @@ D9_INLINE void pass_by_activation(int activation, pass_step step, int count, con
     }
 }
 
-/* Non-temporal stores need whole vectors. */
-static bool whole(d9_kernel_out y, int64_t channels) {
+/* True if all stores to y are whole, aligned vectors, as non-temporal stores must be. */
+static bool can_stream(d9_kernel_out y, int64_t channels) {
     const int64_t bytes = D9_LANES * d9_kernel_store_bytes(y.store);
     return channels % D9_LANES == 0 && (uintptr_t)y.data % (uintptr_t)bytes == 0;
 }
@@ -274,13 +274,13 @@ void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, const d9_cpu_run *run, int64_t cha
     const pass p = {.x = x,
                     .epilogue = epilogue,
                     .y = y,
-                    .stream = stream && whole(y, channels) && whole(epilogue->last, channels)};
+                    .stream = stream && can_stream(y, channels) && can_stream(epilogue->last, channels)};
     pass_by_activation(epilogue->act.activation, normalise, 3, &p, run, channels, terms);
 }
 
 void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
                                        const d9_cpu_run *run, int64_t channels, const float *terms, bool stream,
                                        d9_kernel_out dx) {
-    const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && whole(dx, channels)};
+    const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && can_stream(dx, channels)};
     pass_by_activation(prologue->act.activation, differentiate, 4, &p, run, channels, terms);
 }

@@ -27,11 +27,11 @@ static inside columns_of(const d9_kernel_window *w, int64_t ox) {
     return inside_of(ox * w->stride - w->pad, w->kernel, w->width);
 }
 
-/* The windows [from, until) that contain pixel i; the image has `size` pixels. */
 typedef struct range {
     int64_t from, until;
 } range;
 
+/* One dimension: those of all `windows` windows that contain pixel i. */
 static range windows_of(const d9_kernel_window *w, int64_t i, int64_t windows) {
     const int64_t last = (i + w->pad) / w->stride + 1, before = i + w->pad - w->kernel;
     return (range){before < 0 ? 0 : before / w->stride + 1, last < windows ? last : windows};
@@ -96,7 +96,7 @@ static void find_places(d9_kernel_in x, const d9_kernel_window *w, int64_t image
 }
 
 /* Windows without overlap: the inputs in one dimension whose gradient a window writes. These are its own inputs and
- * those between it and the next window, which no window contains. */
+ * those up to the next window or, after the last window, up to the edge, which no window contains. */
 static range owned(int64_t first, int64_t next, bool last, int64_t size) {
     return (range){first < 0 ? 0 : first, last ? size : next};
 }
@@ -125,8 +125,8 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
     }
 }
 
-/* Overlapping windows: blocks of at most ROWS x COLUMNS pixels with DEEP channels. Every window that covers one of them
- * is searched once and adds its gradient to the pixel of its maximum. */
+/* Overlapping windows: blocks of at most ROWS x COLUMNS pixels with DEEP channels. For each block, every window that
+ * covers one of its pixels is searched once and adds its gradient to the pixel of its maximum if the block has it. */
 enum { ROWS = 4, COLUMNS = 8, DEEP = 64 };
 
 static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, range high, range wide,
@@ -134,7 +134,7 @@ static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
     d9_tile tile;
     float sums[ROWS][COLUMNS][DEEP] __attribute__((aligned(64))) = {0};
     int32_t place[DEEP];
-    const int64_t count = d9_least(DEEP, w->channels - c);
+    const int64_t count = d9_min(DEEP, w->channels - c);
     const range down[2] = {windows_of(w, high.from, w->out_height), windows_of(w, high.until - 1, w->out_height)},
                 across[2] = {windows_of(w, wide.from, w->out_width), windows_of(w, wide.until - 1, w->out_width)};
     for (int64_t oy = down[0].from; oy < down[1].until; oy++)
@@ -142,10 +142,10 @@ static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
             const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
             find_places(x, w, n, rows, columns, c, count, place);
             const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, tile);
-            for (int64_t iy = d9_most(high.from, rows.first + rows.from);
-                 iy < d9_least(high.until, rows.first + rows.until); iy++)
-                for (int64_t ix = d9_most(wide.from, columns.first + columns.from);
-                     ix < d9_least(wide.until, columns.first + columns.until); ix++) {
+            for (int64_t iy = d9_max(high.from, rows.first + rows.from);
+                 iy < d9_min(high.until, rows.first + rows.until); iy++)
+                for (int64_t ix = d9_max(wide.from, columns.first + columns.from);
+                     ix < d9_min(wide.until, columns.first + columns.until); ix++) {
                     const int32_t here = (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
                     float *sum = sums[iy - high.from][ix - wide.from];
 #pragma omp simd
@@ -168,12 +168,12 @@ void D9_LOOP_NAME(pool_backward)(d9_kernel_in dy, d9_kernel_in x, const d9_kerne
         for (int64_t ox = 0; ox < w->out_width; ox++) scatter_window(dy, x, w, n, iy / w->stride, ox, dx);
         return;
     }
-    const int64_t last = d9_least(iy + rows, w->height);
+    const int64_t last = d9_min(iy + rows, w->height);
     for (int64_t row = iy; row < last; row += ROWS)
         for (int64_t column = 0; column < w->width; column += COLUMNS)
             for (int64_t c = 0; c < w->channels; c += DEEP)
-                gather_block(dy, x, w, n, (range){row, d9_least(row + ROWS, last)},
-                             (range){column, d9_least(column + COLUMNS, w->width)}, c, dx);
+                gather_block(dy, x, w, n, (range){row, d9_min(row + ROWS, last)},
+                             (range){column, d9_min(column + COLUMNS, w->width)}, c, dx);
 }
 
 /* ---- means ---- */

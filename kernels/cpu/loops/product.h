@@ -1,8 +1,8 @@
-/* The product of two packed blocks of f32, the inner kernel of all matrix products on the CPU:
+/* The product of two packed blocks, the inner kernel of our matrix products on the CPU without AMX:
  *
- *   c (rows, D9_PRODUCT_WIDTH) += a (rows, depth) b (depth, D9_PRODUCT_WIDTH)
+ *   c (rows, D9_PRODUCT_WIDTH) = or += a (rows, K) b (K, D9_PRODUCT_WIDTH)
  *
- * All of c stays in registers: D9_PRODUCT_ROWS rows of two vectors. Each step over the depth loads two vectors of b and
+ * All of c stays in registers: at most D9_PRODUCT_ROWS rows of two vectors. Each step over K loads two vectors of b and
  * multiplies them by one broadcast of a for each row. `a` is stored in `groups` groups of `depth` steps, so
  * that within a group every address is a constant offset. The code is plain C with GCC's vector types, so it runs on
  * any processor; GCC 12 keeps every sum in a register. Measured on one core of a Zen 5 whose multiply-add peak is 264

@@ -15,7 +15,7 @@ static inline void d9_stream_end(void) { _mm_sfence(); }
 static inline void d9_stream_end(void) {}
 #endif
 
-/* One store; `bytes` is a compile-time constant, and `to` is aligned to it. */
+/* One store of D9_STREAM_BYTES or half as many; `bytes` is a compile-time constant, and `to` is aligned to it. */
 #if defined(__AVX512F__)
 static inline void d9_stream_vector(const void *from, int bytes, char *to) {
     if (bytes == 64)
@@ -49,7 +49,7 @@ static inline void d9_stream_line(const char *from, char *to) {
     for (int i = 0; i < D9_LINE; i += D9_STREAM_BYTES) d9_stream_vector(from + i, D9_STREAM_BYTES, to + i);
 }
 
-/* Parts that share a cache line with their neighbours are stored normally. */
+/* Stores normally unless `to` and `bytes` are multiples of a cache line. */
 static inline void d9_stream(const void *from, int64_t bytes, char *to) {
     if (((uintptr_t)to | (uintptr_t)bytes) % D9_LINE)
         memcpy(to, from, (size_t)bytes);

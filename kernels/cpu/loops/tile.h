@@ -1,7 +1,7 @@
-/* Tiles: every loop computes on short runs of floats that stay in the L1 cache. f32 arrays are used in place; bf16 is
- * widened into a tile and rounded from it.
+/* Tiles: short runs of floats that stay in the L1 cache, on which most loops compute. f32 arrays are used in place;
+ * bf16 is widened into a tile and rounded from it.
  *
- * Inner loops are plain C over a tile, marked `omp simd`: the compiler uses vectors as wide as the level allows. */
+ * Inner loops are plain C over a tile, most with `omp simd`: the compiler uses vectors as wide as the level allows. */
 #ifndef D9_CPU_TILE_H
 #define D9_CPU_TILE_H
 
@@ -36,12 +36,12 @@ static inline void d9_tile_store(d9_kernel_out y, int64_t at, int64_t n, const f
     if (y.store == D9_KERNEL_BF16 && y.data) d9_bf16_narrow(tile, n, (uint16_t *)y.data + at);
 }
 
-/* Like d9_tile_target, but y may be written by non-temporal stores; d9_stream_end must run before y is read. */
-static inline float *d9_tile_place(d9_kernel_out y, bool stream, int64_t at, float *tile) {
+/* d9_tile_target and d9_tile_store for non-temporal stores, if `stream`; d9_stream_end must run before y is read. */
+static inline float *d9_tile_stream_target(d9_kernel_out y, bool stream, int64_t at, float *tile) {
     return stream ? tile : d9_tile_target(y, at, tile);
 }
 
-static inline void d9_tile_put(d9_kernel_out y, bool stream, int64_t at, int64_t n, const float *tile) {
+static inline void d9_tile_stream_store(d9_kernel_out y, bool stream, int64_t at, int64_t n, const float *tile) {
     uint16_t narrow[D9_TILE] __attribute__((aligned(64)));
     if (!stream || !y.data) {
         d9_tile_store(y, at, n, tile);
@@ -58,7 +58,7 @@ static inline void d9_tile_round(d9_kernel_store store, int64_t n, float *tile) 
     if (store == D9_KERNEL_BF16) d9_bf16_round(n, tile);
 }
 
-/* t = act(t), and t = dy * slope(reference); dy may be t. */
+/* t = act(t), and t = dy * slope(reference); dy may be t. Without an activation t is left unchanged. */
 void D9_ISA(d9_tile_act)(d9_kernel_act act, int64_t n, float *t);
 void D9_ISA(d9_tile_slope)(d9_kernel_act act, const float *dy, const float *reference, int64_t n, float *t);
 #define d9_tile_act   D9_ISA(d9_tile_act)

@@ -18,7 +18,7 @@ enum { MOST_SIDE = 9, MOST = D9_WINOGRAD_MOST_POSITIONS };
  *
  * Points 0, a, -a, b, -b, infinity. Row p of A holds the powers 1, p, p^2, p^3 (infinity: 0, 0, 0, 1); row p of G those
  * up to p^2 over the product of p's distances from the other finite points; row p of B' the coefficients of the
- * polynomial that is zero at all other finite points (infinity: at all of them). */
+ * polynomial that is zero at all other finite points (infinity: at all of them). "6 to 4": 6 inputs, 4 outputs. */
 #define A  0.6875f
 #define B  1.5625f
 #define A2 (A * A)
@@ -79,7 +79,8 @@ D9_INLINE void filter_gradient(const d9_vector *x, d9_vector *y) { /* G' x: 6 to
 
 /* Stride 2, padding 1. The tile's even pixels are multiplied by the outer two taps of the filter: five of them give
  * four outputs at the first five points. The odd pixels are multiplied by the middle tap, one output each, so these
- * four positions are the pixels themselves. The data gradient is the transposed transform. */
+ * four positions are the pixels themselves. In the data gradient, five pixels of dy give the four odd pixels of dx by
+ * the outer taps, and the first four of them the even ones by the middle tap. */
 enum { POINTS = 5 };
 
 D9_INLINE void five_points(one_dimension f, d9_vector *x,
@@ -244,9 +245,9 @@ D9_INLINE void find_windows(const d9_winograd_image *g, const d9_winograd_pixels
         }
 }
 
-/* Expands one vector of channels to the pixels of a tile. */
-D9_INLINE void spread(const int size, const int odd, const d9_kernel_store store, const window *windows,
-                      int64_t channel, int64_t tail, d9_vector *patch) {
+/* Spreads the gradients of the maxima over the pixels of a tile, for one vector of channels. */
+D9_INLINE void scatter_maxima(const int size, const int odd, const d9_kernel_store store, const window *windows,
+                              int64_t channel, int64_t tail, d9_vector *patch) {
     const int side = size / 2 + odd;
     D9_UNROLL for (int i = 0; i < side; i++) D9_UNROLL for (int j = 0; j < side; j++) {
         const window *w = &windows[i * side + j];
@@ -276,9 +277,9 @@ D9_INLINE void transform_windows(one_dimension f, const int size, const int odd,
         }
     for (int p = 0; p < size * size; p++) there[p] = &patch[p];
     if (tail == LANES)
-        spread(size, odd, store, windows, channel, LANES, patch);
+        scatter_maxima(size, odd, store, windows, channel, LANES, patch);
     else
-        spread(size, odd, store, windows, channel, tail, patch);
+        scatter_maxima(size, odd, store, windows, channel, tail, patch);
     two_dimensions(f, size, 6, D9_KERNEL_F32, there, 0, target, to, plane);
 }
 
@@ -376,15 +377,15 @@ void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winogr
 /* ---- outputs ---- */
 
 /* A rectangle of pixels in an array, with the distances between its lines and pixels. */
-typedef struct corner {
+typedef struct rectangle {
     int64_t at, rows, columns, row, pixel;
-} corner;
+} rectangle;
 
-static inline corner corner_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
+static inline rectangle rectangle_of(const d9_winograd_image *g, tile t, int64_t size, int64_t shrink) {
     const int64_t height = g->height / shrink, width = g->width / shrink, row = t.row / shrink,
                   column = t.column / shrink;
-    return (corner){((t.image * height + row) * width + column) * g->channels, d9_least(size, height - row),
-                    d9_least(size, width - column), width * g->channels, g->channels};
+    return (rectangle){((t.image * height + row) * width + column) * g->channels, d9_min(size, height - row),
+                       d9_min(size, width - column), width * g->channels, g->channels};
 }
 
 typedef float line[2 * GROUP] __attribute__((aligned(64))); /* channels of one pixel, at most one cache line */
@@ -395,7 +396,7 @@ D9_INLINE void store_line(const float *from, const d9_kernel_store store, int64_
         d9_lanes_store(store, stream, *(const d9_vector *)(from + c), channels - c, array, at + c);
 }
 
-D9_INLINE void store_lines(line *y, const int size, const d9_kernel_store store, const corner *to, int64_t channel,
+D9_INLINE void store_lines(line *y, const int size, const d9_kernel_store store, const rectangle *to, int64_t channel,
                            int64_t rows, int64_t columns, int64_t channels, const bool stream, void *all) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
@@ -407,7 +408,7 @@ D9_INLINE d9_vector as_stored(const d9_kernel_store store, const float *from) {
     return store == D9_KERNEL_BF16 ? d9_lanes_bf16(x) : x;
 }
 
-/* Finds the maximum of a window from its first line; ties and NaN are treated as in kernels/cpu/loops/pool.c. */
+/* Finds the maximum of a window; y: its first pixel in a tile of 4 x 4 pixels. Ties and NaN: as in loops/pool.c. */
 D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *maximum, uint8_t *place) {
     for (int c = 0; c < per_line(store); c += LANES) {
         d9_vector best = as_stored(store, y[0] + c);
@@ -424,7 +425,7 @@ D9_INLINE void find_maximum(const line *y, const d9_kernel_store store, float *m
     }
 }
 
-D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const corner *to, int64_t channel,
+D9_INLINE void store_maxima(const line *y, const d9_kernel_store store, const rectangle *to, int64_t channel,
                             int64_t channels, const bool stream, const d9_winograd_pixels *p) {
     for (int64_t i = 0; i < to->rows; i++)
         for (int64_t j = 0; j < to->columns; j++) {
@@ -446,9 +447,9 @@ D9_INLINE void transform_outputs(one_dimension f, const int side, const int size
     find_planes(m, l->plane, side * side, position);
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
-        const corner whole = corner_of(g, t, size, 1), pooled = corner_of(g, t, size / 2, 2);
-        for (int64_t c = begin; c < d9_least(end, g->channels); c += per_line(store)) {
-            const int64_t channels = d9_least(per_line(store), d9_least(end, g->channels) - c);
+        const rectangle whole = rectangle_of(g, t, size, 1), pooled = rectangle_of(g, t, size / 2, 2);
+        for (int64_t c = begin; c < d9_min(end, g->channels); c += per_line(store)) {
+            const int64_t channels = d9_min(per_line(store), d9_min(end, g->channels) - c);
             for (int64_t k = 0; k < channels; k += LANES) {
                 const int64_t at_m = c - begin + k, within = at_m % WIDTH;
                 two_dimensions(f, side, size, D9_KERNEL_F32, position, (at_m - within) * l->rows + q * WIDTH + within,
@@ -496,12 +497,12 @@ void D9_LOOP_NAME(winograd_output)(const d9_winograd_image *g, const float *m, c
 
 /* ---- filters ---- */
 
-/* Loads nine taps of LANES channels along the lanes, for LANES channels across; channels outside of the array are zero.
- */
+/* Loads the nine taps of LANES x LANES filters: channel lane + i in lane i, channel other + k in taps[k]. Channels
+ * outside of the array are zero. */
 D9_INLINE void gather(const d9_winograd_filter *s, const d9_kernel_store store, const void *w, int64_t lane,
                       int64_t other, d9_vector taps[LANES][9]) {
-    const int64_t lanes = d9_least(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
-    const int64_t others = d9_least(LANES, (s->rotated ? s->outputs : s->inputs) - other);
+    const int64_t lanes = d9_min(LANES, (s->rotated ? s->inputs : s->outputs) - lane);
+    const int64_t others = d9_min(LANES, (s->rotated ? s->outputs : s->inputs) - other);
     if (lanes < LANES || others < LANES) memset(taps, 0, sizeof(d9_vector[LANES][9]));
     if (s->rotated) {
         for (int64_t k = 0; k < others; k++)
@@ -568,15 +569,14 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
         else
             two_dimensions(strided_filter_gradient, 6, 3, D9_KERNEL_F32, plane, 0, D9_KERNEL_F32, taps[0], LANES);
         for (int tap = 0; tap < 9; tap++)
-            memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap],
-                   (size_t)d9_least(LANES, s->inputs - i) * sizeof(float));
+            memcpy(dw + (o * 9 + tap) * s->inputs + i, taps[tap], (size_t)d9_min(LANES, s->inputs - i) * sizeof(float));
     }
 }
 
 /* ---- products of one position ---- */
 
 static const d9_product_layout tiles_are_rows = {GROUP, 1, GROUP}, channels_are_rows = {1, GROUP, 4};
-enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* TALL + n LOW = GROUP */
+enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* rows of products; TALL + n LOW = GROUP */
 
 typedef void block_product(const float *a, int64_t group, const float *b, int64_t groups, bool add, float *c);
 #define PRODUCT_(name, pairs, rows, layout)                                                                            \
@@ -607,7 +607,7 @@ void D9_LOOP_NAME(winograd_product)(bool pairs, const float *v, const float *u, 
     block_product *const many_rows = CHOOSE(many_tiles, pairs), *const few_rows = CHOOSE(few_tiles, pairs);
     for (int64_t c = 0; c < depth; c += step)
         for (int64_t j = 0; j < panels; j++) {
-            const int64_t groups = d9_least(step, depth - c) / GROUP, size = groups * GROUP * WIDTH;
+            const int64_t groups = d9_min(step, depth - c) / GROUP, size = groups * GROUP * WIDTH;
             const bool last = j + 1 == panels, end = c + step >= depth;
             const float *ahead = !last ? u + ((j + 1) * depth + c) * WIDTH : !end ? u + (c + step) * WIDTH : next;
             const int64_t slice = size * D9_PRODUCT_ROWS / tiles;

@@ -13,7 +13,7 @@ void fuzz_require(bool holds, const char *what) {
     abort();
 }
 
-static void *own(size_t size) { /* for the test itself: never NULL */
+void *fuzz_own(size_t size) {
     void *bytes = calloc(1, size ? size : 1);
     fuzz_require(bytes != NULL, "the test has memory");
     return bytes;
@@ -234,7 +234,7 @@ bool fuzz_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t 
 }
 
 char *fuzz_text(const uint8_t *bytes, size_t size) {
-    char *text = own(size + 1);
+    char *text = fuzz_own(size + 1);
     if (size) memcpy(text, bytes, size);
     return text;
 }
@@ -242,7 +242,7 @@ char *fuzz_text(const uint8_t *bytes, size_t size) {
 uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size) {
     const uint8_t *end = size ? memchr(data, 255, size) : NULL;
     const size_t header = end ? (size_t)(end - data) : 0;
-    uint8_t *file = own(size + 8);
+    uint8_t *file = fuzz_own(size + 8);
     *file_size = end ? 8 + size - 1 : size;
     for (int i = 0; end && i < 8; i++) file[i] = (uint8_t)(header >> 8 * i);
     if (end) memcpy(file + 8, data, header);

@@ -47,5 +47,6 @@ uint8_t *fuzz_tensors(const uint8_t *data, size_t size, size_t *file_size);
 size_t fuzz_split(const uint8_t *file, size_t file_size, uint8_t *data);
 
 void fuzz_require(bool holds, const char *what);
+void *fuzz_own(size_t size); /* zeros from malloc, never NULL: memory of the test itself, which is not counted */
 
 #endif

@@ -4,17 +4,17 @@
  *
  * All divisions move the same number of bytes (a quarter more if x is read twice). They differ in the average number of
  * busy multiprocessors: clusters run in waves, the last wave is rarely full, and threads without a row do not count.
- * The list is ordered by busy multiprocessors, then by the widest slice, then by the fewest blocks; tuning on the
- * device may choose another one. */
+ * The list is ordered by the time estimated from both, then by the most channels, then by the fewest blocks; tuning on
+ * the device may choose another one. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
-    d9_cuda_residence way;
+    d9_cuda_norm_algorithm algorithm;
     double cost;
 };
 
-/* Shared memory for a run of 8 lanes: forward x; backward dz, x and two bytes for the positions of the maxima. The two
- * bytes are counted even without a pool, so that the work is divided equally with and without one. */
+/* Shared memory in bytes for a run of 8 lanes: forward x; backward dz or, with keeps_x, dz, x and two bytes for the
+ * positions of the maxima, even without a pool, so that the work is divided equally with and without one. */
 static int64_t run_bytes(d9_kernel_store store, bool backward, bool keeps_x) {
     const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE;
     return backward && keeps_x ? 2 * run + 2 : run;
@@ -26,13 +26,13 @@ static int64_t block_bytes(const d9_kernel_norm *norm, int runs, int blocks, int
 }
 
 /* Estimated time, in arbitrary units; at_once: clusters that run at the same time. */
-static double cost(const d9_kernel_norm *norm, const d9_cuda_residence *way, int at_once, const d9_room &room) {
-    const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, way->runs);
-    const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / way->runs * way->blocks;
+static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, int at_once, const d9_limits &limits) {
+    const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
+    const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
-    const double blocks = used * static_cast<double>(clusters * way->blocks);
-    const double busy = blocks / static_cast<double>(d9_ceiling(clusters, at_once)) / room.multiprocessors;
-    return (way->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
+    const double blocks = used * static_cast<double>(clusters * a->blocks);
+    const double busy = blocks / static_cast<double>(d9_ceiling(clusters, at_once)) / limits.multiprocessors;
+    return (a->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
 }
 
 /* Inserts after all entries that are equally good. */
@@ -42,25 +42,25 @@ static void insert(ranked *list, int *count, const ranked &one) {
     list[at] = one;
 }
 
-int d9_cuda_norm_ways(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
-                      d9_cuda_residence *ways, int capacity, int *count) {
-    d9_room room;
-    ranked list[D9_CUDA_NORM_WAYS];
+int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, bool backward, bool pools,
+                            d9_cuda_norm_algorithm *algorithms, int capacity, int *count) {
+    d9_limits limits;
+    ranked list[D9_CUDA_NORM_ALGORITHMS];
     int found = 0;
     *count = 0;
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0 || norm->channels % D9_WIDE != 0) return 0;
     const int64_t all = norm->channels / D9_WIDE, rows = norm->images / norm->groups * norm->pixels;
-    D9_CUDA_TRY(backward ? d9_norm_resident_backward_room(&room) : d9_norm_resident_room(&room));
+    D9_CUDA_TRY(backward ? d9_norm_resident_backward_limits(&limits) : d9_norm_resident_limits(&limits));
     for (int keeps = 1; keeps >= (backward && !pools ? 0 : 1); keeps--)
         for (int runs = D9_RESIDENT_RUNS; runs >= (all == 1 ? 1 : 2); runs /= 2)
-            for (int blocks = 1; runs < 2 * all && blocks <= room.cluster_blocks && blocks <= rows; blocks *= 2) {
+            for (int blocks = 1; runs < 2 * all && blocks <= limits.cluster_blocks && blocks <= rows; blocks *= 2) {
                 const int64_t bytes = block_bytes(norm, runs, blocks, run_bytes(store, backward, keeps));
-                const d9_cuda_residence way = {runs, blocks, bytes, keeps != 0};
-                if (bytes > room.block_bytes) continue;
-                const int at_once = backward ? d9_norm_resident_backward_clusters(store, pools, &way, room)
-                                             : d9_norm_resident_clusters(store, pools, &way, room);
-                if (at_once > 0) insert(list, &found, {way, cost(norm, &way, at_once, room)});
+                const d9_cuda_norm_algorithm algorithm = {runs, blocks, bytes, keeps != 0};
+                if (bytes > limits.block_bytes) continue;
+                const int at_once = backward ? d9_norm_resident_backward_clusters(store, pools, &algorithm, limits)
+                                             : d9_norm_resident_clusters(store, pools, &algorithm, limits);
+                if (at_once > 0) insert(list, &found, {algorithm, cost(norm, &algorithm, at_once, limits)});
             }
-    for (; *count < found && *count < capacity; (*count)++) ways[*count] = list[*count].way;
+    for (; *count < found && *count < capacity; (*count)++) algorithms[*count] = list[*count].algorithm;
     return 0;
 }
