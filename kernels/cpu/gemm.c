@@ -8,14 +8,14 @@
 #include "kernels/cpu/integers.h"
 
 enum {
-    LANE = 4,            /* bytes */
-    K_BLOCK = 256,       /* lanes: one panel of each operand fits into the L1 cache */
-    SLICE = 8 * K_BLOCK, /* lanes of a long K that one task multiplies; limits the rounding error, too */
-    WIDE = 512,          /* columns of a task that has few rows */
+    LANE = 4,            /* bytes of a lane */
+    K_BLOCK = 256,       /* lanes, at most: one panel of each operand takes 22 KB with AVX2 and 46 KB with AVX-512 */
+    SLICE = 8 * K_BLOCK, /* lanes of a weight gradient's slice, at most: limits the rounding error of f32 sums */
+    WIDE = 512,          /* columns of a task, at most, if `a` is along K */
     PACK_COLUMNS = 128,  /* columns of weights that one packing task packs */
-    TASKS = 4,           /* wanted tasks for each thread, so that all threads end at about the same time */
-    LONG_TASKS = 2,      /* the same if K is long, because each task packs its operands */
-    WAKE = 4 << 20,      /* operations that one thread computes in the time it takes to wake another */
+    TASKS = 4,           /* tasks wanted for each thread, so that all threads end at about the same time */
+    LONG_TASKS = 2,      /* the same for a weight gradient, whose tasks pack both operands each */
+    WAKE = 4 << 20,      /* multiply-adds that one thread computes in the time it takes to wake another */
 };
 
 typedef struct plan {
