@@ -13,19 +13,9 @@ typedef struct results {
 } results;
 
 static results new_results(const d9_kernel_norm *norm) {
-    const int64_t counts[RESULTS] = {COUNT,
-                                     GROUPS * CHANNELS,
-                                     GROUPS * CHANNELS,
-                                     COUNT,
-                                     CHANNELS,
-                                     CHANNELS,
-                                     SAMPLES * OUTPUTS,
-                                     OUTPUTS * INPUTS,
-                                     d9_cuda_norm_scratch_bytes(norm) / 4,
-                                     COUNT,
-                                     COUNT,
-                                     CHANNELS,
-                                     CHANNELS};
+    const int64_t c = CHANNELS, scratch = d9_cuda_norm_scratch_bytes(norm) / 4;
+    const int64_t counts[RESULTS] = {COUNT,   GROUPS * c, GROUPS * c, COUNT, c, c, SAMPLES * OUTPUTS, OUTPUTS * INPUTS,
+                                     scratch, COUNT,      COUNT,      c,     c};
     results r;
     for (int i = 0; i < RESULTS; i++) r.array[i] = d9_array_new(D9_KERNEL_F32, counts[i], 0);
     return r;
