@@ -163,17 +163,13 @@ TEST(the_choice_of_a_norm_is_remembered) {
     watch_nothing_left();
 }
 
-static void assert_banned(const watch *w, const char *choice) {
-    if (!strstr(w->log, choice)) fail_msg("logged: %s", w->log);
-}
-
 TEST(what_does_not_repeat_is_banned) {
     static watch w;
     fresh_cache();
     fake->unsteady = 3;
     watch_run("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
-    assert_banned(&w, "e3");
+    assert_non_null(strstr(w.log, "e3"));
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
     watch_run_afresh("fp16", "auto", &w);
@@ -200,7 +196,7 @@ TEST(verify_bans_what_was_chosen_before) {
     assert_true(watch_count(w.plan, "e3") >= 20);
     assert_string_equal(w.log, "");
     open_ground(&g, "fp16", "auto", true);
-    assert_banned(&g.w, "e3");
+    assert_non_null(strstr(g.w.log, "e3"));
     assert_int_equal(watch_count(plan_of(&g), "e3"), 0);
     close_ground(&g);
     watch_run("fp16", "auto", &w);
@@ -209,7 +205,7 @@ TEST(verify_bans_what_was_chosen_before) {
     fresh_cache();
     fake->unsteady = 1;
     open_ground(&g, "fp16", "off", true);
-    assert_banned(&g.w, "e1");
+    assert_non_null(strstr(g.w.log, "e1"));
     assert_true(watch_count(plan_of(&g), "e3") >= 20); /* the next that can be built */
     close_ground(&g);
 }
