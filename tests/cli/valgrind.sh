@@ -5,12 +5,13 @@
 
 command -v valgrind >/dev/null || skips valgrind "not installed (Debian package valgrind)"
 
+watched="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
+
 # clean STATUS COMMAND...: of dawn9, under valgrind.
 clean() {
     expected=$1
     shift
-    observe valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-        --log-file="$scratch/valgrind" "$dawn9" "$@"
+    observe $watched --log-file="$scratch/valgrind" "$dawn9" "$@"
     [ $status = "$expected" ] || fail "status $status, $expected expected: $*"
     [ ! -s "$scratch/valgrind" ] || { fail "valgrind on $*"; head -n 60 "$scratch/valgrind"; }
 }
@@ -22,7 +23,7 @@ sed 's/^backend: .*/backend: reference/; /^backend_options/d' cpu.yaml >referenc
 printf '#include <stdlib.h>\nint main(int n, char **a) { (void)a; char *p = malloc(8); return n > 1 ? (p = 0, 0) : p[3] ? 1 : (free(p), 0); }\n' >bad.c
 "${CC:-cc}" -g -O0 -o bad bad.c || fail "the program with errors does not compile"
 for words in "" lost; do
-    observe valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite ./bad $words
+    observe $watched ./bad $words
     [ $status = 99 ] || fail "valgrind overlooks an error planted ($words)"
 done
 
@@ -40,8 +41,7 @@ clean 0 predict cpu preview.png
 # Interrupted behind its first epoch: a checkpoint stays, and is taken up.
 sed 's/epochs: 0.75/epochs: 3/' cpu.yaml >long.yaml
 valgrind_log=$scratch/interrupted
-valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-    --log-file="$valgrind_log" "$dawn9" train long.yaml --out long >"$out" 2>"$err" &
+$watched --log-file="$valgrind_log" "$dawn9" train long.yaml --out long >"$out" 2>"$err" &
 child=$!
 until_written long/events.jsonl $child
 kill -s INT $child
