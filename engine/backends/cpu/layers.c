@@ -82,7 +82,7 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
     return D9_OK;
 }
 
-/* ---- the classifier ---- */
+/* ---- linear layers ---- */
 
 /* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
 static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_kernel_linear *linear) {

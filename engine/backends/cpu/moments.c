@@ -1,5 +1,5 @@
-/* Rules that fuse a convolution of few input channels with its norm and activation, in closed form
- * (kernels/cpu/moments.h).
+/* Rules that fuse a convolution of few input channels with its norm and activation: the norm's statistics follow in
+ * closed form from moments of the image (kernels/cpu/moments.h).
  *
  * The backward rule does not read the convolution's output. The forward rule writes it only if another rule reads it or
  * the program keeps all values. The backend onednn never uses these rules. */

@@ -209,7 +209,7 @@ done:
     return status;
 }
 
-/* Times a choice, widening included. *ran false: not built, not run or too large; the device still works. */
+/* Times a choice, widening included. *ran false: banned, not built, too large or failed; the device still works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
@@ -296,7 +296,7 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
         D9_TRY(first_buildable(context, cuda, c, choices, count, &best));
-    /* reports the batch size that would fit */
+    /* fails, and its message has the batch size that would fit */
     if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
     if (best < 0)
         D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot compute %s on this device", site->nodes[0]->role,
@@ -307,7 +307,7 @@ done:
     return status;
 }
 
-/* Sets *same to whether two runs of a choice give identical bits; leaves it if the choice cannot be built. */
+/* Sets *same to whether two runs of a choice give identical bits; unchanged if the choice cannot be built. */
 static d9_status check_repeats(d9_context *context, const d9_site *site, trial *t, const d9_cudnn_choice *choice,
                                bool *same) {
     d9_status status = D9_OK;
@@ -330,8 +330,8 @@ done:
     return status;
 }
 
-/* Chooses until two runs give equal results; without trial runs, the first choice is taken unchecked. A choice whose
- * results differ is banned; choose_anew fails if none is left. */
+/* Chooses until two runs give equal results; `found`: tries *chosen first. Without memory for trial runs, the first
+ * choice is taken unchecked. A choice whose results differ is banned; choose_anew fails if none is left. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;

@@ -86,7 +86,7 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 /* Waits for submitted work, and warns of steps that the guard skipped since the last call. */
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
-/* ---- memory limit (memory_limit.c) ---- */
+/* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
 /* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
@@ -96,7 +96,7 @@ D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *c
                                            int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* buffers and tables */
 
-/* Checks all indices that the plan's nodes read, if they were written since the last check (backend.c). */
+/* Checks all indices that the plan's nodes read, if they were written since the last check. */
 D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan);
 
 /* ---- steps (steps.c) ---- */

@@ -128,7 +128,8 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* True if pool and norm are adjacent, 2 x 2 windows tile the pool's input, and the one-pass kernels take the arrays. */
+/* True if pool and norm are adjacent (backward: in the forward pass too, and nothing else reads dx), 2 x 2 windows tile
+ * the pool's input, and the one-pass kernels take the arrays. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);

@@ -69,7 +69,7 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
                          d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
-/* Runs one rule; checks the gradients before the first update. */
+/* Runs one rule; under a guard (fp16), gradients are checked before the step's first update. */
 static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
     d9_status status = D9_OK;
     const d9_placed_rule *placed = &set->plan->placed[i];

@@ -60,8 +60,7 @@ static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
     return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
-/* Describes the primitive; a backward pass needs the forward description as a hint. *description NULL: not
- * available. */
+/* Describes the primitive; a backward pass needs the forward description as hint. *description NULL: unavailable. */
 static d9_status describe(d9_context *context, const d9_site *site, const d9_onednn_conv *c, d9_conv_pass pass,
                           const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
     d9_status status;
