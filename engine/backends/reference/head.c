@@ -1,4 +1,4 @@
-/* The head: classifier, loss and metrics. */
+/* Linear layers, loss and metrics. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/loss.h"
