@@ -132,7 +132,7 @@ static json_t *json_path(const prediction *self, const char *path) {
     return d9_json_path(&self->cli->context, &self->cli->arena, path);
 }
 
-static void print_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
+static void print_json_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
 
 static void print_json(const prediction *self, const char *path, const double *probabilities) {
     const char *const *names = self->predictor.description->class_names;
@@ -142,17 +142,18 @@ static void print_json(const prediction *self, const char *path, const double *p
         json_array_append_new(top,
                               json_pack("{s:s, s:i, s:o}", "label", names[self->order[k]], "class", (int)self->order[k],
                                         "probability", d9_json_number(probabilities[self->order[k]])));
-    print_line(self, json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", json_path(self, path), "label", names[first],
-                               "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
+    print_json_line(self,
+                    json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", json_path(self, path), "label", names[first],
+                              "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
 /* Counts an unusable image, warns if there are several images (a single one fails in `finish`); --json: adds a line. */
-static void show_failure(prediction *self, const d9_cli_picture *picture) {
+static void report_failure(prediction *self, const d9_cli_picture *picture) {
     self->failed++;
     if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
     if (self->options->json)
-        print_line(self, json_pack("{s:o, s:o}", "file", json_path(self, picture->path), "error",
-                                   json_path(self, picture->failure)));
+        print_json_line(self, json_pack("{s:o, s:o}", "file", json_path(self, picture->path), "error",
+                                        json_path(self, picture->failure)));
 }
 
 static void draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
@@ -171,7 +172,8 @@ static void keep_features(prediction *self, const char *path, int slot) {
     self->feature_files[kept->count++] = path;
 }
 
-static d9_status show_batch(prediction *self, int begin, int count) {
+/* Reads and classifies a batch, prints a line per image, and keeps its thumbnails and features if requested. */
+static d9_status predict_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     const int64_t classes = self->predictor.description->classes;
     D9_TRY(read_batch(self, begin, count));
@@ -180,7 +182,7 @@ static d9_status show_batch(prediction *self, int begin, int count) {
         const d9_cli_picture *picture = &self->pictures.rows[begin + i];
         const double *probabilities = self->probabilities + i * classes;
         if (picture->failure) {
-            show_failure(self, picture);
+            report_failure(self, picture);
             continue;
         }
         sort_classes(self, probabilities);
@@ -317,7 +319,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     measure_columns(&self);
     for (int begin = 0; begin < self.pictures.count; begin += BATCH) {
         const int left = self.pictures.count - begin;
-        D9_TRY(show_batch(&self, begin, left < BATCH ? left : BATCH));
+        D9_TRY(predict_batch(&self, begin, left < BATCH ? left : BATCH));
     }
     D9_TRY(finish(&self));
 done:

@@ -83,7 +83,7 @@ static void show_line(d9_progress *progress, const line_parts *line) {
     progress->live.width = width;
 }
 
-/* Draws the live line of progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
+/* Draws the live line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
 static void draw_step(d9_progress *progress, const d9_program *program, int evaluated) {
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
