@@ -219,7 +219,7 @@ done:
 
 /* ---- the whole program ---- */
 
-static d9_status keep_features(d9_context *context, d9_graph *graph) {
+static d9_status mark_features(d9_context *context, d9_graph *graph) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (classifier == D9_NONE)
         return d9_fail(context, D9_USAGE, "this network has no features: no linear layer makes its logits");
@@ -234,7 +234,7 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
     D9_TRY(d9_build_evaluation_batch(b, &program->eval));
     d9_layout_copy(&program->train, &program->eval);
-    if (b->options->features) D9_TRY(keep_features(b->context, &program->eval));
+    if (b->options->features) D9_TRY(mark_features(b->context, &program->eval));
 done:
     return status;
 }

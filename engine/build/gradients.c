@@ -95,8 +95,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch =
-                                               kind == SELECTED ? 0 : e->batch, /* 0: each step reads from order[0] */
+    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: start at order[0] */
                                            .count = all,
                                            .steps_per_epoch = per_epoch,
                                            .samples = images,

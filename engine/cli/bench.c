@@ -100,8 +100,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicted seconds of the whole run with its evaluations, at these steps' operations per second; NAN: no operations
- * are counted. */
+/* Predicted seconds of the whole run with its evaluations, at these steps' operations/s; NAN: none counted. */
 static double run_seconds(const d9_measurement *m) {
     const double operations = step_operations(m);
     return operations > 0 ? d9_measured_step_seconds(m) / operations *

@@ -132,7 +132,7 @@ static json_t *json_path(const prediction *self, const char *path) {
     return d9_json_path(&self->cli->context, &self->cli->arena, path);
 }
 
-static void print_json_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
+static void print_line(const prediction *self, json_t *object) { d9_cli_print_json_line(self->cli, object, 9); }
 
 static void print_json(const prediction *self, const char *path, const double *probabilities) {
     const char *const *names = self->predictor.description->class_names;
@@ -142,9 +142,8 @@ static void print_json(const prediction *self, const char *path, const double *p
         json_array_append_new(top,
                               json_pack("{s:s, s:i, s:o}", "label", names[self->order[k]], "class", (int)self->order[k],
                                         "probability", d9_json_number(probabilities[self->order[k]])));
-    print_json_line(self,
-                    json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", json_path(self, path), "label", names[first],
-                              "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
+    print_line(self, json_pack("{s:o, s:s, s:i, s:o, s:o}", "file", json_path(self, path), "label", names[first],
+                               "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
 /* Counts an unusable image, warns if there are several images (a single one fails in `finish`); --json: adds a line. */
@@ -152,8 +151,8 @@ static void report_failure(prediction *self, const d9_cli_picture *picture) {
     self->failed++;
     if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
     if (self->options->json)
-        print_json_line(self, json_pack("{s:o, s:o}", "file", json_path(self, picture->path), "error",
-                                        json_path(self, picture->failure)));
+        print_line(self, json_pack("{s:o, s:o}", "file", json_path(self, picture->path), "error",
+                                   json_path(self, picture->failure)));
 }
 
 static void draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {

@@ -60,8 +60,7 @@ static int64_t count_with_file(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Width for the names of arms: the longest, but at most 120 and the columns left beside `others`, taken as 12 or more.
- */
+/* Width for the names of arms: the longest, but at most 120 and what `others` columns leave, taken as 12 or more. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;

@@ -300,8 +300,7 @@ static d9_status measure_peak_rate(void *user, d9_session *session) {
     return status;
 }
 
-/* Trains into `out`. `tensorboard`: folder of event files; NULL: none. `peak_rate`: operations/s; 0: measured if
- * --verbose. */
+/* Trains into `out`. `tensorboard`: event files' folder or NULL. `peak_rate`: operations/s; 0: not measured yet. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
                             const char *tensorboard, d9_result *result, double *peak_rate) {
     d9_progress progress;

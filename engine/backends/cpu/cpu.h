@@ -1,5 +1,5 @@
 /* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library
- * (library.h), as conv_choice.c decides. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH, KW, I).
+ * (library.h), as conv_choice.c decides. Activations in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I).
  */
 #ifndef D9_BACKENDS_CPU_H
 #define D9_BACKENDS_CPU_H

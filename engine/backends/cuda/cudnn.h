@@ -1,6 +1,5 @@
 /* A thin layer over cuDNN's graph API: a description becomes an operation graph, the graph a list of choices, a choice
- * an execution plan. Excluded are choices that are nondeterministic, less precise, compiled at run time, or need
- * cuBLASLt.
+ * an execution plan. Excluded are nondeterministic and less precise choices, and those that compile or need cuBLASLt.
  *
  * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN 9.11 on). */
 #ifndef D9_BACKENDS_CUDA_CUDNN_H

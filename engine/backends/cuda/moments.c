@@ -1,7 +1,6 @@
-/* Rules of a first layer: a convolution of few input channels with its norm and activation, optionally after another
- * convolution with constant weights, such as whitening. The norm's statistics follow from moments of the image
- * (kernels/cuda/kernels.h). Outputs of convolutions are written only if other rules or a program that keeps all need
- * them.
+/* Rules of a first layer by moments of image patches (kernels/cuda/kernels.h): a convolution of few input channels with
+ * its norm and activation, optionally after another convolution with constant weights, such as whitening. The outputs
+ * of the convolutions are written only if other rules read them or the program keeps all values.
  *
  * Forward and backward rules share two arrays on the device: the sums over patches and, with two convolutions, a copy
  * of the image, whose memory the graph reuses after the first convolution. The copy has 3 MB where the whitened batch
