@@ -12,7 +12,7 @@ typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {
     char name[128];                /* common name of the processor or GPU */
-    char version[128];             /* of libraries: "oneDNN 2.6.3"; "own kernels" without any */
+    char version[128];             /* of libraries: "oneDNN 2.6.3"; if none are used: "own kernels" */
     char isa[32];                  /* "avx512-bf16", "amx", "sm_90" */
     int threads;                   /* number of CPU threads */
     int64_t memory_bytes;          /* memory of the GPU, or host memory that this process may use */

@@ -48,7 +48,7 @@ typedef struct d9_cuda {
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
     int64_t own_bytes; /* size of all d9_cuda_own */
-    /* data of the program; made by d9_cuda_allocate, except `step` */
+    /* data of the program; made by d9_cuda_allocate, except `step` and its value */
     int64_t *step;               /* on the device: number of the step that runs next; made by d9_cuda_open */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
     float *table[D9_MAX_TABLES]; /* on the device: the program's tables */

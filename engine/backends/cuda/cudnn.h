@@ -44,7 +44,7 @@ void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
 /* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
- * engines; engines without tensor cores and those with strict NaN propagation come last. */
+ * engines. Where tensor cores are allowed, engines without them come later; those that propagate NaN strictly, last. */
 D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                                        d9_cudnn_choice *choices, int capacity, int *count);
 

@@ -19,7 +19,7 @@ enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tri
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
     bool trial;                       /* trial run: running statistics are kept in scratch memory */
-    d9_cuda_own tickets;              /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
+    d9_cuda_own tickets;              /* counters of the one-pass backward kernel (kernels/cuda/kernels.h) */
 } norm_site;
 
 static const d9_cuda_norm_algorithm passes = {.runs = 0};

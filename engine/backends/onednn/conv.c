@@ -118,7 +118,7 @@ static d9_status make_memory(d9_context *context, const d9_site *site, const_dnn
                                               d9_onednn_of(site)->engine, DNNL_MEMORY_NONE));
 }
 
-/* Makes the memories of the arguments and their reorders, and reserves scratch memory for them. */
+/* Makes the memories of the arguments and the workspace, and the reorders; reserves scratch memory for all of them. */
 static d9_status make_memories(d9_context *context, const d9_site *site, d9_onednn_conv *c,
                                const_dnnl_primitive_desc_t description) {
     d9_status status;
