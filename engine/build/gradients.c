@@ -14,7 +14,7 @@ static int find_table(const d9_program *program, const char *name) {
     return found;
 }
 
-/* ---- the batch ---- */
+/* ---- the batch, its types, weights and metrics ---- */
 
 d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer, d9_type type,
                           d9_shape shape, int64_t offset, d9_value_id *id) {
@@ -71,7 +71,7 @@ done:
 typedef enum batch_kind {
     DRAWN,    /* all images drawn for a step, in the order of the epoch */
     SELECTED, /* the images of a step with the largest losses */
-    EVALUATED /* a batch of test images */
+    EVALUATED /* a batch of evaluation images */
 } batch_kind;
 
 static const char ranked_name[] = "proxy.look.ranked";

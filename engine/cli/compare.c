@@ -262,7 +262,7 @@ static bool is_shown(const table *table, const section *section, const row *row)
     return section->all || !same;
 }
 
-/* ---- printing ---- */
+/* ---- printing, and the command ---- */
 
 static void cell_text(const row *row, int run, char text[CELL_BYTES]) {
     const json_t *cell = row->cells[run];

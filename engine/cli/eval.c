@@ -26,7 +26,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- accuracy by class ---- */
+/* ---- accuracy, also by class ---- */
 
 enum { SHOWN_MOST = 10 };
 
@@ -103,6 +103,8 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
 done:
     return status;
 }
+
+/* ---- the command ---- */
 
 /* A single word is the model, unless it ends in .yaml; of two words the first is the configuration. */
 static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {

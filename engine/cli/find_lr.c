@@ -114,7 +114,7 @@ done:
     return status;
 }
 
-/* ---- result ---- */
+/* ---- result, and the whole test ---- */
 
 /* The moving average at a point minus the mean of the first losses; 0 if the difference is within the noise. */
 static double loss_change(const range_test *self, const point *at) {

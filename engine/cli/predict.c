@@ -102,7 +102,7 @@ done:
     return status;
 }
 
-/* ---- output ---- */
+/* ---- output, and a whole batch ---- */
 
 static void sort_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;

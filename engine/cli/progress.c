@@ -107,7 +107,7 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
     show_line(progress, &line);
 }
 
-/* ---- the rows ---- */
+/* ---- the rows, and the observer ---- */
 
 static bool shows_rate(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- counting ---- */
+/* ---- counting and names ---- */
 
 typedef struct tally {
     int64_t of[D9_RUN_DONE + 1];

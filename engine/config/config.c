@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- sections ---- */
+/* ---- sections and initial weights ---- */
 
 /* Fails if the first unknown key belongs in another map, like `epochs` at the top, and suggests its path. A key that
  * exists nowhere is left to d9_values_bind, which lists the known ones. */

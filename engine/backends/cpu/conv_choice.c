@@ -135,7 +135,7 @@ done:
     return status;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing and running ---- */
 
 static double operations(const d9_cpu_conv_shape *s) {
     return 2 * (double)(s->images * s->out_height * s->out_width * s->outputs) *

@@ -40,7 +40,7 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
 bool d9_cpu_any(const d9_site *site);
 bool d9_cpu_f32(const d9_site *site);
 
-/* ---- tables of rules, at the end of their files ---- */
+/* ---- tables of rules (at the end of their files), peak rates ---- */
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
     d9_cpu_layer_rules[], d9_cpu_batch_and_update_rules[];
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- opening ---- */
+/* ---- opening, closing, description ---- */
 
 /* Allocates the step number and launches the first kernel, which shows whether there is code for this device. */
 static d9_status make_step_counter(d9_context *context, d9_cuda *cuda) {
@@ -82,7 +82,7 @@ void d9_cuda_describe(const void *backend, d9_device_info *info) {
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
 }
 
-/* ---- memory ---- */
+/* ---- memory and errors ---- */
 
 static d9_status allocate(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer) {
     const d9_cuda *cuda = backend;

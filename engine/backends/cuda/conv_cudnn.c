@@ -169,7 +169,7 @@ done:
     return status;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing and preparing ---- */
 
 static d9_status build(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
                        bool *built) {

@@ -176,7 +176,7 @@ static inline d9_cuda_coefficient d9_cuda_coefficient_of(const d9_site *site, co
     return (d9_cuda_coefficient){d9_cuda_of(site)->table[coefficient->table], 0};
 }
 
-/* ---- match, prepare and run functions of rules in other files than rules.c ---- */
+/* ---- functions of rules in other files than rules.c ---- */
 #define D9_CUDA_RUN(name) d9_status d9_cuda_run_##name(d9_context *context, const d9_site *site, int64_t step)
 D9_CUDA_RUN(draw_augment);
 D9_CUDA_RUN(draw);

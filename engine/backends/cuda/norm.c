@@ -297,7 +297,7 @@ D9_CUDA_RUN(norm_backward) {
     return d9_cuda_check(context, site, error);
 }
 
-/* ---- choosing ---- */
+/* ---- choosing, preparing, benchmark ---- */
 
 static d9_status run_trial(d9_context *context, void *what) {
     const d9_site *site = what;

@@ -129,7 +129,7 @@ LINEAR(forward)
 LINEAR(backward_data)
 LINEAR(backward_weight)
 
-/* ---- the loss ---- */
+/* ---- loss and metrics ---- */
 
 /* Address on the device, like all of the program's tables; NULL: every class has weight 1. */
 static const float *class_weights(const d9_site *site) {

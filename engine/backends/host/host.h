@@ -60,7 +60,6 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
 /* True for a scratch value that is written and read only by nodes of the site: a fused rule need not write it. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
 
-/* True if the values share bytes. */
 bool d9_values_overlap(const d9_value *a, const d9_value *b);
 
 /* `count` nodes of the site, starting at `first`, as a site. */
