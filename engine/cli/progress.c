@@ -135,8 +135,8 @@ static void print_header(d9_progress *progress, const d9_program *program) {
                  shows_rate(progress) ? "  images/s  seconds" : "", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
-/* After 1 + TIMED_STEPS steps of the first epoch, prints the predicted time left, unless below a minute, and the header
- * of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
+/* After 1 + TIMED_STEPS steps of the first epoch here, prints the predicted time left, unless below a minute, and the
+ * header of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
 static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
     const int64_t seen = ++progress->epoch_steps;
     if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;
