@@ -1,5 +1,5 @@
-/* The closed form of a convolution with few inputs (kernels/cpu/moments.h), compared with convolution, batch norm and
- * activation in double: every level that runs here, patches of 1 to 27 inputs, odd sizes. */
+/* A convolution with few inputs, its batch norm and activation in closed form (kernels/cpu/moments.h), compared with
+ * the three operations in double: every instruction set that runs here, patches of 9 to 27 inputs, odd sizes. */
 #define D9_REAL double
 #include "kernels/cpu/moments.h"
 #include "kernels/formulas/activation.h"
@@ -8,16 +8,16 @@
 
 enum { GUARD = 16 };
 
-typedef struct bench { /* arrays of a shape */
+typedef struct bench { /* inputs, results and expected results (want_) of a shape; xh: normalized values */
     d9_cpu_moments shape;
-    int64_t x_count, w_count, y_count, gc;
+    int64_t x_count, w_count, y_count, gc; /* elements; gc: groups * channels */
     float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *conv, *dw, *dscale, *dbias;
     double *want_conv, *want_y, *xh, *want_dw, *want_dscale, *want_dbias, *want_statistics, *want_running;
     void *scratch;
     uint32_t seed;
 } bench;
 
-/* Every array of a bench, freed by `destroy`. */
+/* All arrays, freed by `destroy`. */
 static void *owned[64];
 static int owned_count;
 
@@ -32,7 +32,7 @@ static float *floats(int64_t count) {
     return made;
 }
 
-static void assert_guarded(const float *a, int64_t count) {
+static void assert_guarded(const float *a, int64_t count) { /* nothing was written behind `count` elements */
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 
@@ -79,7 +79,7 @@ static void destroy(void) {
     while (owned_count) free(owned[--owned_count]);
 }
 
-/* Iterates over the products of output `at` of pixel (i, p), with indices into x and w. */
+/* Iterates over the products summed in output o of pixel p of image i; at_x and at_w: indices into x and w. */
 #define FOR_TAPS(c, i, p, o, at_x, at_w)                                                                               \
     for (int64_t t = 0; t < (c)->kernel * (c)->kernel; t++)                                                            \
         for (int64_t h = (p) / (c)->out_width * (c)->stride + t / (c)->kernel - (c)->pad,                              \
@@ -89,7 +89,8 @@ static void destroy(void) {
                          at_w = ((o) * (c)->kernel * (c)->kernel + t) * (c)->inputs + ch, once = 1;                    \
                  once; once = 0)
 
-static void normalise(bench *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
+/* Expected statistics, activations and gradients of output channel o in group g, from the convolution's result y. */
+static void expect_channel(bench *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width, at = g * c->outputs + o;
     const double n = (double)(c->images / b->shape.groups * pixels);
@@ -124,7 +125,7 @@ static void normalise(bench *b, const double *y, int64_t g, int64_t o, d9_kernel
         }
 }
 
-static void compute(bench *b, d9_kernel_act act) {
+static void expect_all(bench *b, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width;
     double *y = b->want_conv;
@@ -133,7 +134,7 @@ static void compute(bench *b, d9_kernel_act act) {
             for (int64_t o = 0; o < c->outputs; o++) FOR_TAPS(c, i, p, o, at_x, at_w)
     y[(i * pixels + p) * c->outputs + o] += (double)b->x[at_x] * (double)b->w[at_w];
     for (int64_t g = 0; g < b->shape.groups; g++)
-        for (int64_t o = 0; o < c->outputs; o++) normalise(b, y, g, o, act);
+        for (int64_t o = 0; o < c->outputs; o++) expect_channel(b, y, g, o, act);
 }
 
 static void close_to(const float *got, const double *want, int64_t count, double limit, const char *what,
@@ -189,13 +190,13 @@ static d9_cpu_moments shape_at(int row) {
     return m;
 }
 
-TEST(test_equal_to_the_chain) {
+TEST(test_equal_to_three_operations) {
     int levels = 0;
     for (int i = 0; i < SHAPES; i++) {
         bench b;
         make(&b, shape_at(i));
         assert_true(d9_cpu_moments_fits(&b.shape));
-        compute(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
+        expect_all(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
         float *running = floats(2 * b.gc);
         memcpy(running, b.running, (size_t)(2 * b.gc) * sizeof *running);
         for (int l = 0; d9_cpu_level_at(l); l++) {
