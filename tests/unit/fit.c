@@ -1,7 +1,7 @@
 /* The largest batch that fits, for a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10.
  *
- * With rules of one node, the scratch of a step of n images is, in bytes, each rounded up to 64: draws (32n, freed
- * after the image is made; labels and losses reuse them), the image (768n), logits and their gradient (40n each). */
+ * With rules of one node, the scratch of a step of n images is, in bytes, each rounded up to 64: draws (32n; labels
+ * and losses reuse their memory, once the image is made), the image (768n), logits and their gradient (40n each). */
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 #include "train/fit.h"
