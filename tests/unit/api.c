@@ -51,7 +51,7 @@ typedef struct watched { /* reports of progress; `stop_at`: step at which traini
     dawn9_epoch last;
 } watched;
 
-static int watch(void *user, const dawn9_progress *progress) {
+static int watch(void *user, const dawn9_progress *progress) { /* the progress callback; nonzero: stop */
     watched *w = user;
     w->calls++;
     w->last_step = progress->step;
@@ -256,8 +256,7 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model_free(model);
 }
 
-/* Each context has its own message. */
-TEST(contexts_are_apart, set_up, tear_down) {
+TEST(each_context_has_its_own_message, set_up, tear_down) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;
     assert_int_equal(dawn9_open(&other), DAWN9_OK);

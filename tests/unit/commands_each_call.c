@@ -21,7 +21,7 @@ const d9_system *__wrap_d9_system_default(void);
 static planted *shared;  /* memory shared with the child processes */
 static d9_system faulty; /* the commands' system: one call fails */
 
-static int no_sync(void *user, int file) {
+static int no_sync(void *user, int file) { /* success without fsync, which is slow */
     (void)user, (void)file;
     return 0;
 }
@@ -124,8 +124,7 @@ static void check(const command *c, each_call kind, int64_t k) {
 
 static int64_t some = TEST_SHARE > 1 ? 1 : 2; /* calls tried per kind, at most */
 
-/* Counts the calls of the command, then runs it once for each call tried. */
-static void check_each(const command *c) {
+static void check_each(const command *c) { /* counts its calls, then lets each call tried fail once */
     char line[1024] = "";
     for (int i = 0; i < 2; i++) { /* the second run's calls count: like all later runs it finds files of the first */
         remove_made(c);

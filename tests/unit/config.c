@@ -137,8 +137,7 @@ TEST(test_defaults, enter_source_folder) {
     d9_config_free(&context, config);
 }
 
-/* The bounds themselves are legal values. */
-TEST(test_bounds, enter_source_folder) {
+TEST(test_bounds_are_legal, enter_source_folder) {
     d9_config *config = parse("target: 100\nthreads: 4096\ntrain: {epochs: 0.001, momentum: 0.999999}\n", NULL);
     assert_true(config->target == 100 && config->train.epochs == 0.001 && config->train.momentum == 0.999999);
     assert_int_equal(config->threads, 4096);

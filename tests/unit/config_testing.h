@@ -18,7 +18,6 @@
 #define EDIT(kind, text)                                                                                               \
     (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
 
-/* Paths in the tests are relative to the source folder. */
 static inline int enter_source_folder(void **state) {
     (void)state;
     return chdir(D9_SOURCE_DIR);

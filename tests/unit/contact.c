@@ -80,7 +80,7 @@ TEST(thumbnails_show_the_whole_picture) {
     assert_int_equal(thumbnail[3 * 95], 77);
 }
 
-static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t green, uint8_t blue) {
+static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t green, uint8_t blue) { /* pixels */
     int64_t count = 0;
     for (int x = 0; x < sheet->width; x++) {
         const uint8_t *pixel = sheet->pixels + ((int64_t)row * sheet->width + x) * 3;

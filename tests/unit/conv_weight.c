@@ -31,8 +31,7 @@ static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width,
 
 static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }
 
-/* Integers from -3 to 3 as bf16. */
-static uint16_t *integers(int64_t count, uint32_t seed) {
+static uint16_t *integers(int64_t count, uint32_t seed) { /* from -3 to 3, as bf16 */
     uint16_t *values = aligned_alloc(64, (size_t)(count * 2 + 63) / 64 * 64);
     assert_non_null(values);
     for (int64_t i = 0; i < count; i++)
@@ -91,7 +90,7 @@ TEST(sums_are_exact) {
     static const int sizes[][5] = {
         {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
         {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
-        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups of images */
+        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* last: two groups with one thread */
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int *n = sizes[i];

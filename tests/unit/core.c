@@ -32,7 +32,7 @@ static void faulty_release(void *user, void *pointer) {
     ((faults *)user)->live--;
     d9_system_default()->release(NULL, pointer);
 }
-static bool interrupted(faults *faults, int kind) {
+static bool interrupted(faults *faults, int kind) { /* true: this call fails with EINTR */
     if (faults->interruptions[kind] == 0) return false;
     faults->interruptions[kind]--;
     errno = EINTR;
@@ -114,6 +114,8 @@ static void assert_file(const char *path, const char *expected) {
 }
 
 static void log_to(void *user, d9_log_level level, const char *line) { snprintf(user, 64, "%d %s", (int)level, line); }
+
+/* ---- context, memory, texts, hashes ---- */
 
 TEST(test_context_keeps_the_first_message) {
     assert_ptr_equal(context.system, d9_system_default());

@@ -15,7 +15,7 @@ typedef struct fixture {
 
 static const d9_backend_options fused = {.threads = 2, .fuse = true}, unfused = {.threads = 2};
 
-static bool open_fixture(fixture *f, const char *backend) {
+static bool open_fixture(fixture *f, const char *backend) { /* false: the backend is not available */
     d9_device *device;
     d9_device_info info;
     d9_context_init(&context);
@@ -30,20 +30,19 @@ static bool open_fixture(fixture *f, const char *backend) {
     return true;
 }
 
-/* ---- operations, fused rules, invalid input: see rival.h ---- */
-
-static void check_rules(fixture *f, d9_type type) {
+/* rival.h documents these checks. */
+static void check_operations(fixture *f, d9_type type) {
     rival_every_operation(&f->r, &type, 1);
     rival_fused_rules(&f->r, &type, 1);
     rival_fused_gradients(&f->r, &type, 1);
 }
 
-TEST(every_operation_and_fused_rule_in_f32) { check_rules(*state, D9_F32); }
+TEST(every_operation_and_fused_rule_in_f32) { check_operations(*state, D9_F32); }
 
 TEST(every_operation_and_fused_rule_in_bf16) {
     fixture *f = *state;
     if (!f->bf16) skip_for("bf16", "this processor does not compute in it");
-    check_rules(f, D9_BF16);
+    check_operations(f, D9_BF16);
 }
 
 TEST(a_wanted_intermediate_is_not_swallowed) { rival_wanted_intermediate(&((fixture *)*state)->r); }

@@ -8,8 +8,8 @@
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-/* Largest root mean square and largest value of the errors, relative to the root mean square of the expected values. In
- * bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
+/* Limits for the root mean square of the errors and for the largest error, relative to the root mean square of the
+ * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
 typedef struct tolerance {
     const char *kernel;
     double rms[3], largest[3]; /* per pass */
@@ -38,8 +38,7 @@ typedef struct guarded {
     float *data;            /* of f32 or bf16, `shift` bytes after the first guard */
 } guarded;
 
-/* Allocates an array that begins `shift` bytes after a cache line. */
-static guarded between_guards(int64_t bytes, int64_t shift) {
+static guarded between_guards(int64_t bytes, int64_t shift) { /* begins `shift` bytes after a cache line */
     guarded g = {.all = aligned_alloc(64, (size_t)((bytes + shift + 2 * GUARD + 63) / 64 * 64)),
                  .bytes = bytes + shift,
                  .payload = bytes};
@@ -64,7 +63,7 @@ static void put(const guarded *g, d9_kernel_store store, int64_t i, float value)
         ((uint16_t *)(void *)g->data)[i] = d9_bf16_from_float(value);
 }
 
-/* ---- a case: three arrays, and the expected result of each pass ---- */
+/* ---- a case: three arrays, the expected result of each pass, running it ---- */
 
 typedef struct conv_case {
     d9_cpu_conv_shape shape;
@@ -76,8 +75,7 @@ typedef struct conv_case {
     double *want[3];   /* y, dx, dw */
 } conv_case;
 
-/* Index of the array that the pass computes. */
-static int array_of(d9_cpu_conv_pass pass) {
+static int array_of(d9_cpu_conv_pass pass) { /* index of the array that the pass computes */
     return pass == D9_CPU_CONV_FORWARD ? 2 : pass == D9_CPU_CONV_BACKWARD_DATA ? 0 : 1;
 }
 
@@ -100,7 +98,7 @@ static void add_pixel(conv_case *c, int64_t from, int64_t tap, int64_t to) {
     }
 }
 
-static void convolve(conv_case *c) {
+static void convolve(conv_case *c) { /* computes the expected results */
     const d9_cpu_conv_shape *s = &c->shape;
     for (int64_t n = 0; n < s->images; n++)
         for (int64_t at = 0; at < s->out_height * s->out_width; at++)
@@ -112,7 +110,7 @@ static void convolve(conv_case *c) {
             }
 }
 
-static void fill(conv_case *c, int i) {
+static void fill(conv_case *c, int i) { /* array i, with values that the storage type can hold */
     c->values[i] = malloc((size_t)c->counts[i] * sizeof(float));
     assert_non_null(c->values[i]);
     for (int64_t k = 0; k < c->counts[i]; k++) {
@@ -145,13 +143,13 @@ static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width,
                                .pad = pad};
 }
 
-static void set_outputs(d9_cpu_conv_shape *s) {
+static void set_output_size(d9_cpu_conv_shape *s) {
     s->out_height = (s->height + 2 * s->pad - s->kernel) / s->stride + 1;
     s->out_width = (s->width + 2 * s->pad - s->kernel) / s->stride + 1;
 }
 
 static conv_case new_case(d9_cpu_conv_shape s, bool integers) {
-    set_outputs(&s);
+    set_output_size(&s);
     conv_case c = {.shape = s, .integers = integers};
     c.counts[0] = s.images * s.height * s.width * s.inputs;
     c.counts[1] = s.outputs * s.kernel * s.kernel * s.inputs;
@@ -338,6 +336,8 @@ static void check_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
         check_pooled_backward(c, kernel, cpu);
 }
 
+/* ---- all passes, instruction sets and sizes ---- */
+
 /* Tests each pass that the kernel accepts; returns their number. */
 static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
     const d9_cpu cpus[] = {{.loops = loops, .threads = 1},
@@ -375,7 +375,7 @@ static int check_levels(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kerne
 /* True if the kernel accepts some pass in f32 or bf16; otherwise the plain sum is not needed. */
 static bool accepts(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
-    set_outputs(&shape);
+    set_output_size(&shape);
     for (int pass = 0; pass < 6; pass++) {
         shape.pass = (d9_cpu_conv_pass)(pass % 3);
         shape.store = pass < 3 ? D9_KERNEL_F32 : D9_KERNEL_BF16;
@@ -463,7 +463,7 @@ static void put_special_values(conv_case *c) {
             put(&c->inputs[0], s->store, pixel * s->inputs + i, odd[pixel / 7 % 5]);
 }
 
-static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) {
+static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
     const d9_cpu_conv_shape *s = &c->shape;
     const d9_kernel_window window = {.images = s->images,
                                      .height = s->out_height,

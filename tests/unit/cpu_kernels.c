@@ -193,7 +193,7 @@ static void activations(fixture *f, const setting *s) {
         }
 }
 
-/* Each update rule, with 0 to all of its state arrays given, and lerp. tests/unit/formulas.c tests the formulas. */
+/* Each update rule, with none, one and both of the state arrays, and lerp. formulas.c tests the formulas. */
 static void updates(fixture *f, const setting *s) {
     if (s->store != D9_KERNEL_F32) return; /* weights and states are f32 */
     for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
@@ -469,7 +469,7 @@ static void augmentation(fixture *f, const setting *s) {
     augmentation_of(f, s, false, 9, 277);
 }
 
-static void strips(fixture *f, const setting *s) {
+static void strips(fixture *f, const setting *s) { /* four images side by side, and back */
     const d9_cpu_strip strip = {.images = 8, .height = 3, .width = 5, .channels = 27, .across = 4, .gap = 1};
     array *x = fill(f, 0, 8 * 3 * 5 * 27, s->store, s->integers), *y = empty(f, 1, 2 * 3 * 24 * 27, s->store), *back;
     d9_cpu_strip_pack(&s->cpu, &strip, x->f32, s->store, y->f32);
@@ -485,7 +485,7 @@ static void strips(fixture *f, const setting *s) {
 
 /* ---- fused equals unfused bit for bit, for any number of threads and cache sizes ---- */
 
-static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
+static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm -> act -> add, and its gradients */
     const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
@@ -572,6 +572,8 @@ static void divisions(fixture *f, const setting *s) {
     }
 }
 
+/* ---- the tests ---- */
+
 #define EVERYWHERE(name)                                                                                               \
     TEST(test_##name) { check_everywhere(*state, name); }
 EVERYWHERE(elementwise)
@@ -600,8 +602,7 @@ TEST(levels_are_found_by_name) {
     assert_true(fastest && d9_cpu_loops_find(NULL) == fastest);
 }
 
-/* A variance that rounding makes negative counts as zero. */
-TEST(test_statistics_without_spread) {
+TEST(negative_variance_counts_as_zero) {
     float mean, inv_std, running_mean = 0, running_var = 1;
     const d9_kernel_norm_state kept = {.running_mean = &running_mean,
                                        .running_var = &running_var,

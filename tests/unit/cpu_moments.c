@@ -21,7 +21,7 @@ typedef struct bench { /* inputs, results and expected results (want_) of a shap
 static void *owned[64];
 static int owned_count;
 
-static void *own(void *made) {
+static void *own(void *made) { /* `destroy` will free it */
     assert_true(made && owned_count < (int)(sizeof owned / sizeof *owned));
     return owned[owned_count++] = made;
 }
@@ -45,7 +45,7 @@ static float *random_floats(bench *b, int64_t count, float low, float high) {
     return made;
 }
 
-static void make(bench *b, d9_cpu_moments shape) {
+static void make(bench *b, d9_cpu_moments shape) { /* with random inputs */
     const d9_cpu_conv_shape *c = &shape.conv;
     *b = (bench){.shape = shape};
     b->x_count = c->images * c->height * c->width * c->inputs;
@@ -137,8 +137,8 @@ static void expect_all(bench *b, d9_kernel_act act) {
         for (int64_t o = 0; o < c->outputs; o++) expect_channel(b, y, g, o, act);
 }
 
-static void close_to(const float *got, const double *want, int64_t count, double limit, const char *what,
-                     const char *level) {
+static void assert_close(const float *got, const double *want, int64_t count, double limit, const char *what,
+                         const char *level) {
     double error = 0, norm = 0;
     for (int64_t i = 0; i < count; i++) {
         error += pow((double)got[i] - want[i], 2);
@@ -158,13 +158,13 @@ static void check(bench *b, const d9_cpu *cpu, const float *running) {
     d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->conv, b->y);
     d9_cpu_moments_backward(cpu, &b->shape, b->dy, act, b->y, b->x, b->w, state.mean, state.inv_std, b->scale,
                             b->scratch, &(d9_cpu_moments_gradients){b->dw, b->dscale, b->dbias});
-    close_to(b->conv, b->want_conv, b->y_count, 3e-6, "the convolution", level);
-    close_to(b->y, b->want_y, b->y_count, 3e-6, "y", level);
-    close_to(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
-    close_to(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
-    close_to(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
-    close_to(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
-    close_to(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
+    assert_close(b->conv, b->want_conv, b->y_count, 3e-6, "the convolution", level);
+    assert_close(b->y, b->want_y, b->y_count, 3e-6, "y", level);
+    assert_close(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
+    assert_close(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
+    assert_close(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
+    assert_close(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
+    assert_close(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
     assert_guarded(b->conv, b->y_count);
     assert_guarded(b->y, b->y_count);
     assert_guarded(b->dw, b->w_count);
@@ -231,12 +231,11 @@ TEST(test_evaluation) {
                 const double z = (y - mean) / sqrt(variance + 1e-5) * (double)b.scale[o] + (double)b.bias[o];
                 b.want_y[(i * pixels + p) * s->outputs + o] = z > 0 ? z : 0;
             }
-    close_to(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
+    assert_close(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
     destroy();
 }
 
-/* Bits must not depend on the number of threads. */
-TEST(test_threads) {
+TEST(threads_change_no_bit) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     bench one = {0}, b;
     for (int threads = 1; threads <= 3; threads++) {

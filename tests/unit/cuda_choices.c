@@ -75,8 +75,7 @@ TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up,
     d9_cuda_choices_close(&context, choices);
 }
 
-/* If the folder of the cache cannot be made, the run continues without an error. */
-TEST_WITH(const char *folder, what_cannot_be_kept_is_no_failure, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up, run_folder_tear_down) {
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
     d9_cuda_choices *choices = open_file(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));

@@ -149,7 +149,7 @@ TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up
     unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
 
-static void fill_classes(const char *folder, const char *root, int images) {
+static void fill_classes(const char *folder, const char *root, int images) { /* three folders in `root` */
     static const char *const classes[] = {"ant", "bee", "cow"};
     for (int class = 0; class < 3; class ++) {
         char name[128];
@@ -195,8 +195,7 @@ TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
-/* A class of two images has a training image and a test image. */
-TEST_WITH(const char *folder, small_classes_are_split_too, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 2);
     d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);

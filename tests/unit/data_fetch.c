@@ -81,8 +81,7 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     fetch_fails(D9_SIGHUP, "curl");
 }
 
-/* Writes a JSON array of labels i / 3 % 10; label `wrong` (-1: none) is 10, which is no class. */
-static void write_labels(const char *folder, const char *name, int count, int wrong) {
+static void write_labels(const char *folder, const char *name, int count, int wrong) { /* label `wrong` is 10 */
     d9_text text;
     d9_text_init(&context, &text);
     for (int i = 0; i < count; i++) d9_text_add(&text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
@@ -114,8 +113,7 @@ static void make_package(const char *folder) {
     write_labels(folder, "package/test_lables.json", 10000, -1);
 }
 
-/* Checks the labels, which begin with label `first`, and the pixels of image 300. */
-static void check_records(const char *decoded, const char *name, int first) {
+static void check_records(const char *decoded, const char *name, int first) { /* from label `first` on */
     uint8_t *bytes;
     size_t size;
     assert_ints(d9_file_read_limited(&context, run_path(decoded, name), D9_IMAGE_MAX_BYTES, &bytes, &size), D9_OK, size,

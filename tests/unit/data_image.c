@@ -143,7 +143,7 @@ TEST(what_a_jpeg_leaves_out_is_zero) {
     d9_image_free(&context, &image);
 }
 
-static void put_16(uint8_t *bytes, int value) {
+static void put_16(uint8_t *bytes, int value) { /* big-endian */
     bytes[0] = (uint8_t)(value >> 8);
     bytes[1] = (uint8_t)value;
 }

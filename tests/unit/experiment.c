@@ -70,7 +70,7 @@ static void refuse_with(const char *yaml, const d9_experiment_options *options, 
 }
 static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &no_options, words); }
 
-static const d9_arm *arm(const d9_experiment *experiment, const char *name) {
+static const d9_arm *find_arm(const d9_experiment *experiment, const char *name) {
     for (int i = 0; i < experiment->arm_count; i++)
         if (strcmp(experiment->arms[i].name, name) == 0) return &experiment->arms[i];
     fail_msg("there is no arm %s", name);
@@ -97,8 +97,8 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
              "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
     assert_ints(experiment->arm_count, 8, d9_experiment_runs(experiment), 16, d9_experiment_seed(experiment, 7), 7);
     assert_int_equal(d9_experiment_seed(experiment, 8), 3);
-    const d9_arm *a = arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
-                 *b = arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");
+    const d9_arm *a = find_arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
+                 *b = find_arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");
     assert_string_equal(a->baseline, "b,train.epochs=2,model.channels=8-8-8-8");
     assert_string_equal(b->label, "The other, epochs 1, channels [4, 4, 8, 8]");
     assert_true(a->config->train.epochs == 2 && b->config->train.epochs == 1);
@@ -130,13 +130,13 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     d9_experiment *experiment = load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
                                      "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
                                      "grid: {train.epochs: [1, 2, 3]}\n");
-    assert_true(arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
-    assert_true(isnan(arm(experiment, "own,train.epochs=2")->config->published.accuracy));
-    assert_true(isnan(arm(experiment, "edited,train.epochs=1")->config->published.accuracy));
-    assert_true(arm(experiment, "rows,train.epochs=1")->config->published.accuracy == 50);
-    assert_null(arm(experiment, "rows,train.epochs=1")->config->published.source);
-    assert_true(arm(experiment, "rows,train.epochs=2")->config->published.accuracy == 60);
-    assert_true(isnan(arm(experiment, "rows,train.epochs=3")->config->published.accuracy));
+    assert_true(find_arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
+    assert_true(isnan(find_arm(experiment, "own,train.epochs=2")->config->published.accuracy));
+    assert_true(isnan(find_arm(experiment, "edited,train.epochs=1")->config->published.accuracy));
+    assert_true(find_arm(experiment, "rows,train.epochs=1")->config->published.accuracy == 50);
+    assert_null(find_arm(experiment, "rows,train.epochs=1")->config->published.source);
+    assert_true(find_arm(experiment, "rows,train.epochs=2")->config->published.accuracy == 60);
+    assert_true(isnan(find_arm(experiment, "rows,train.epochs=3")->config->published.accuracy));
     d9_experiment_free(&context, experiment);
 }
 
@@ -190,7 +190,7 @@ TEST(test_an_ablation_moves_each_trick, setup, teardown) {
         {"with-frozen_bn_scale+companions", "plain", false, true, false, 0, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const d9_arm *made = arm(experiment, rows[i].name);
+        const d9_arm *made = find_arm(experiment, rows[i].name);
         if (rows[i].baseline)
             assert_string_equal(made->baseline, rows[i].baseline);
         else
@@ -274,13 +274,13 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-static int failing_lock(void *user, int file, const char *path) {
+static int failing_lock(void *user, int file, const char *path) { /* `user`: the error */
     (void)file, (void)path;
     errno = *(int *)user;
     return -1;
 }
 
-/* Without locks on the disk, a run fails. If another process takes the lock after the state was read, it is running. */
+/* Without file locks a run fails. If another process takes the lock after the state was read, the run is running. */
 TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
     const struct {
         int error;

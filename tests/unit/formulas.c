@@ -267,8 +267,7 @@ TEST(reflection_repeats_no_edge) {
     assert_int_equal(d9_augment_column(0, 12, 1, 4, 24, 32), 31); /* its first column if mirrored */
 }
 
-/* Each of five draws must have `span` values, all about equally frequent. */
-static void check_ranges(const d9_augment_rule *rule, const int span[5]) {
+static void check_ranges(const d9_augment_rule *rule, const int span[5]) { /* `span`: number of values of each draw */
     static const int slots[5] = {D9_DRAW_CROP_Y, D9_DRAW_CROP_X, D9_DRAW_MIRROR, D9_DRAW_CUTOUT_Y, D9_DRAW_CUTOUT_X};
     int seen[5][32] = {{0}};
     for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_places(rule, slots[s]), span[s]);
@@ -302,7 +301,7 @@ TEST(what_is_off_draws_zero) {
             assert_ints(d9_augment_draw(&rule, sample, 1).slot[s], 0, d9_augment_draw(&whole, sample, 1).slot[s], 0);
 }
 
-static double drawn_number(const d9_augment_draws *draws, int slot) {
+static double drawn_number(const d9_augment_draws *draws, int slot) { /* a slot that holds the bits of a float */
     return (double)d9_float_of_bits((uint32_t)draws->slot[slot]);
 }
 

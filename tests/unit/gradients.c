@@ -12,8 +12,7 @@ static double many_a[MANY], many_b[MANY];
 
 static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
 
-/* Runs the step; returns the sum of r * y. */
-static double objective(op_live *live, d9_value_id y, double *room) {
+static double objective(op_live *live, d9_value_id y, double *room) { /* the sum of r * y after a step */
     double sum = 0;
     op_step(live, 0);
     op_read(live, y, room);
@@ -141,8 +140,7 @@ TEST(gradients_are_derivatives) {
             fail_msg("the gradient of %s is not checked", d9_op_name((d9_op)op));
 }
 
-/* The gradient of the loss is that of the sum, not the mean, over the samples. */
-TEST(loss_gradient_is_of_the_sum) {
+TEST(loss_gradient_is_of_the_sum_over_samples) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;

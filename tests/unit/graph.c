@@ -222,8 +222,7 @@ TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up, tear_d
     assert_shape(f, s.e, (d9_shape){2, {6, 10}});
 }
 
-/* Swapping twice restores the graph. */
-TEST_WITH(fixture *f, test_swap_undoes_itself, set_up, tear_down) {
+TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up, tear_down) {
     d9_graph before;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &before));

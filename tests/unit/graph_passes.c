@@ -35,7 +35,7 @@ static void assert_types(const d9_graph *graph, d9_type type, const char *const 
     assert_types(graph, type, (const char *const[]){__VA_ARGS__},                                                      \
                  (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 
-static void check_half(const char *precision, d9_type half) {
+static void check_half_types(const char *precision, d9_type half) {
     d9_program program;
     char weight[32], head[32];
     snprintf(weight, sizeof weight, "layer1.conv.weight.%s", d9_type_name(half));
@@ -65,11 +65,11 @@ static void check_half(const char *precision, d9_type half) {
 }
 
 TEST(test_half_precisions) {
-    check_half("bf16", D9_BF16);
-    check_half("fp16", D9_F16);
+    check_half_types("bf16", D9_BF16);
+    check_half_types("fp16", D9_F16);
 }
 
-static void check_whole(const char *precision, d9_type type) {
+static void check_whole_types(const char *precision, d9_type type) {
     d9_program program;
     make(program_many_tricks, precision, false, &program);
     for (int v = 0; v < program.train.value_count; v++) {
@@ -82,9 +82,9 @@ static void check_whole(const char *precision, d9_type type) {
 }
 
 TEST(test_whole_precisions) {
-    check_whole("f32", D9_F32);
-    check_whole("f64", D9_F64);
-    check_whole("tf32", D9_F32);
+    check_whole_types("f32", D9_F32);
+    check_whole_types("f64", D9_F64);
+    check_whole_types("tf32", D9_F32);
     for (int p = 0; p < D9_PRECISIONS; p++) {
         const d9_precision *precision = d9_precision_at(p);
         assert_ptr_equal(d9_precision_find(precision->name), precision);
