@@ -1,8 +1,7 @@
 /* Commands in which one system call fails: the k-th allocation, open, read, write and so on. A command must end with a
- * documented error status and one line on standard error, or succeed with the output of a run without failures (unless
- * its output varies); it must leave no partial file. After an error it must work again (not tried for allocations). At
- * most two calls of each kind are tried, one with sanitizers; N with `test_commands_each_call N`; `all`: all, in
- * minutes.
+ * documented error status and one line (and warnings) on standard error, or succeed with its usual output, and leave no
+ * partial file. After an error it must work again (not tried for allocations). At most two calls of each kind are
+ * tried, one with sanitizers; N with `test_commands_each_call N`; all, in minutes, with `test_commands_each_call all`.
  *
  * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. */
 #include "core/listing.h"

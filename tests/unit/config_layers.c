@@ -138,7 +138,7 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("a.yaml", "a.yaml:1:7 base");
     put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
     put("sub/c.yaml", "base: ../b.yaml\n");
-    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of the same file */
+    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of a.yaml */
     assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
     put("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
     assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");

@@ -17,7 +17,7 @@ typedef struct faults {
     int64_t disk_bytes_left;            /* -1: unlimited */
     size_t most_at_once;                /* bytes that one read or write moves at most; 0: unlimited */
     int interruptions[KINDS];           /* the next calls of each kind, this many, fail with EINTR */
-    bool sync, close, rename, truncate; /* these calls fail */
+    bool sync, close, rename, truncate; /* true: these calls fail */
     int64_t live;                       /* allocations not released */
 } faults;
 

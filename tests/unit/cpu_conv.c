@@ -1,8 +1,7 @@
 /* Every convolution kernel of the CPU, compared with a plain sum in double: all instruction sets that run here, odd
  * sizes and channels, one to three threads with different caches, whose bits must be equal. Guard bytes surround
  * outputs and scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and
- * numbers in
- * [-1, 1), in f32 and bf16. Shapes that a kernel rejects are left out. */
+ * random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"

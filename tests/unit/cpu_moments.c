@@ -32,7 +32,7 @@ static float *floats(int64_t count) {
     return made;
 }
 
-static void assert_guarded(const float *a, int64_t count) { /* nothing was written behind `count` elements */
+static void assert_guarded(const float *a, int64_t count) { /* nothing was written after `count` elements */
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 

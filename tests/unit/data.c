@@ -90,7 +90,7 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_
     OK(d9_dataset_verify(&context, dataset)); /* no checksums were requested */
     d9_dataset_free(&context, dataset);
     dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
-    d9_dataset_free(&context, dataset); /* while checksums are still computed */
+    d9_dataset_free(&context, dataset); /* while checksums may still be computed */
     dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
     assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
     assert_words(context.message, "data_batch_1.bin");

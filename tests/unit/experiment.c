@@ -31,7 +31,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    d9_context_init(&context); /* again with the default system */
+    d9_context_init(&context); /* back to the default system */
     d9_folder_remove(&context, folder);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* The graph: building and editing, and the error for each invalid node. graph_passes.c tests the passes. */
+/* The graph: building, editing, and errors of invalid nodes. graph_passes.c tests the passes. */
 #include "graph/edit.h"
 #include "exchange/exchange.h"
 #include "graph/op.h"
@@ -85,7 +85,7 @@ TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
     d9_value_id y;
     OK(d9_graph_conv(&context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
-    OK(d9_graph_pool(&context, &f->graph, "third", y, (d9_pool_attributes){3, 3, 0}, &y)); /* column 4 is left out */
+    OK(d9_graph_pool(&context, &f->graph, "third", y, (d9_pool_attributes){3, 3, 0}, &y)); /* 4 x 4 becomes 1 x 1 */
     assert_shape(f, y, (d9_shape){4, {6, 1, 1, 4}});
     OK(d9_graph_pool(&context, &f->graph, "overlapping", f->image, (d9_pool_attributes){3, 3, 0}, &y));
     f->graph.nodes[f->graph.node_count - 1].as.pool.stride = 2;
@@ -234,7 +234,7 @@ TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up, tear_down)
     d9_graph_free(&context, &before);
 }
 
-/* All readers of the pair's output then read the other node's output, and so do the logits. */
+/* After a swap, the readers of the pair's output, and the logits, use the output of the pair's other node. */
 TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&context, &f->graph, "head", f->image, 10, &x));
