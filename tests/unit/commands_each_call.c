@@ -91,7 +91,7 @@ static void remove_made(const command *c) { /* the folder that the command made 
     if (c->makes && access(c->makes, F_OK) == 0) remove_folder(c->makes);
 }
 
-static bool same_files(const char *a, const char *b) {
+static bool same_files(const char *a, const char *b) { /* equal contents */
     FILE *files[2] = {fopen(a, "r"), fopen(b, "r")};
     int letters[2];
     assert_true(files[0] && files[1]);

@@ -212,7 +212,7 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     if (!(most <= allowed->largest[pass])) say_failure(c, kernel, cpu, "largest error", most);
 }
 
-static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
+static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* the result */
     const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape),
                   each = d9_kernel_store_bytes(store_of_output(&c->shape));
     const int out = array_of(c->shape.pass);

@@ -148,7 +148,7 @@ static void assert_close(const float *got, const double *want, int64_t count, do
         fail_msg("%s at level %s: error %.3g, limit %.3g", what, level, sqrt(error / norm), limit);
 }
 
-static void check(bench *b, const d9_cpu *cpu, const float *running) {
+static void check(bench *b, const d9_cpu *cpu, const float *running) { /* both passes with one instruction set */
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     const char *level = cpu->loops->level;

@@ -143,7 +143,7 @@ static void begin(network *self, const struct row *row) {
     self->reference = calloc((size_t)self->winner_count, sizeof *self->reference);
 }
 
-static void end(network *self) {
+static void end(network *self) { /* frees what begin made */
     self->session.backend->plan_free(&context, self->plan);
     d9_graph_free(&context, &self->forward), d9_session_close(&self->session);
     d9_config_free(&context, self->config), free(self->state), free(self->gradient), free(self->winners);
