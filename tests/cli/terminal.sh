@@ -145,7 +145,7 @@ config: slow.yaml
 seeds: 2
 arms: {a: {}}
 Y
-after='a seed 2 [0-9]+%' # both workers have begun
+after='about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%' # both workers have begun
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
 shows '^about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
