@@ -50,7 +50,7 @@ json even-balanced/result.json 'd["params_sha256"] == json.load(open("even-none/
 json uneven-balanced/result.json 'd["params_sha256"] != json.load(open("uneven-none/result.json"))["params_sha256"]'
 json uneven-none/result.json 'd["config_hash"] == json.load(open("uneven-run/result.json"))["config_hash"]'
 
-# ---- a class without test images, also in arrays ----
+# ---- a class without test images ----
 rm -r uneven/test/stripes
 observe "$dawn9" train small.yaml --data uneven --out untested --set train.epochs=0.5 --quiet
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"

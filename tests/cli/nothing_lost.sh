@@ -2,7 +2,7 @@
 # finds its data again, or says how.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# Trains for a minute; evaluates for seconds, in batches of a few hundredths of one, after its second step.
+# long.yaml trains for a minute; evaluates.yaml evaluates for seconds, in short batches, from its second step on.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 

@@ -239,10 +239,10 @@ accepts "$dawn9" train tiny.yaml --find-lr --lr 1e-9 --out cold-rates --quiet
 says '^no learning rate up to 1e-07 lowers the loss; '
 grep -q -- '--lr [0-9]' "$out" && fail "noise is recommended as a rate"
 [ "$(sed -n 1p "$out" | tr -d ' ')" = rateloss ] || fail "--quiet prints more of a test of rates than its end"
-# It starts from the weights that train.from names.
+# The range test starts from the weights that train.from names.
 accepts "$dawn9" train tiny.yaml --find-lr --set train.from=run/model.safetensors --out begun-rates
 cmp -s rates/rates.tsv begun-rates/rates.tsv && fail "a test of rates forgets train.from"
-# Filters that move by a rate of their own: it grows with the others', from a thousandth of its peak to a hundred times.
+# Muon has a rate of its own, which grows with the others', from a thousandth of its peak to a hundred times its peak.
 accepts "$dawn9" train tiny.yaml --find-lr --lr 0.01 --with muon:rate=0.2 --out muon-rates
 says '^lowest loss at learning rate [0-9.e+-]+; a usual peak is a tenth of it: --lr [0-9.e+-]+ --set tricks.muon.rate=[0-9.e+-]+$'
 says "^tricks.muon.rate is another peak; here its ratio to train.lr stayed 0.2 to 0.01$"
