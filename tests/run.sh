@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds dawn9 twice and runs every test that needs no GPU and no network.
+# Builds dawn9 twice and runs the tests that need no GPU and no network.
 #
-#   build             gcc, as setup.sh makes it     every test
+#   build             gcc, as setup.sh makes it     every test but those labelled long
 #   build+avx2        the same, held to AVX2        tests that depend on the processor
 #   build-sanitized   clang with AddressSanitizer   unit tests, some commands (label smoke), each fuzz target for 10
 #                     and UBSan, without nvcc       seconds; warnings are errors

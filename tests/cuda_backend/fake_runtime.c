@@ -245,7 +245,7 @@ cudaError_t cudaFreeHost(void *pointer) {
 
 /* ---- the stream, and graphs ---- */
 
-static void route_launches(void) {
+static void route_launches(void) { /* to the capture, if there is one, otherwise to the queue */
     const bool capturing = the_stream.captured;
     d9_model_keep(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
                   capturing);
@@ -362,7 +362,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return begin();
 }
 
-static int do_mark(const void *what) {
+static int do_mark(const void *what) { /* the stream has reached an event */
     cudaEvent_t event;
     memcpy(&event, what, sizeof event);
     event->seconds = now + 1e-6 * (double)d9_model_launches();

@@ -19,7 +19,7 @@ TEST(another_framework_s_numbers_in_tf32) {
     set_tensor_cores(false);
 }
 
-/* All tricks are on, so that a step contains all rules. */
+/* Many tricks are on, so that a step contains many rules. */
 TEST(rule_by_rule) {
     static const char *const precisions[] = {"f32", "bf16", "fp16", "tf32"};
     set_tensor_cores(true);
@@ -34,10 +34,10 @@ TEST(rule_by_rule) {
     set_tensor_cores(false);
 }
 
-/* The limits of tf32 may be wide only where tensor cores round: convolutions. */
+/* Rows compared in tf32. Limits may be wide only where tensor cores round: convolutions. */
 typedef struct limits {
-    int convolutions, others;
-    double worst;
+    int convolutions, others; /* number of rows */
+    double worst;             /* largest error of a convolution */
 } limits;
 
 static void note_limit(void *user, const d9_verify_row *row) {

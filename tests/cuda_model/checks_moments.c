@@ -31,10 +31,10 @@ typedef struct site {
     d9_cuda_moments s;
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count,
-        statistics; /* pixels of an image; inputs of a patch; elements; G * O */
+        statistics; /* pixels of an output; inputs of a patch; elements of x, w and y; G * O */
     float *x, *w, *first, *dy, *scale, *bias, *running;
-    double *product;                   /* (O, patch): product of both filters */
-    double *conv, *y, *mean, *inv_std; /* (N, P, O) and (G, O) */
+    double *product;                   /* (O, patch): product of both filters, or the only filter */
+    double *conv, *y, *mean, *inv_std; /* conv and y: (N, P, O); mean and inv_std: (G, O) */
     d9_array gpu_x, gpu_dy, gpu_y, gpu_mean, gpu_inv_std, gpu_running[2], scratch, moments;
 } site;
 
@@ -141,7 +141,7 @@ static void normalise(site *s) {
     }
 }
 
-static void forward(d9_check *check, site *s) {
+static void forward(d9_check *check, site *s) { /* in double, and on the model */
     const d9_cuda_moments_weights weights = weights_of(s);
     const d9_kernel_norm_state state = state_of(s);
     const d9_kernel_act act = {D9_ACT_CELU, alpha};
@@ -270,7 +270,7 @@ void d9_cuda_check_moments_stores(d9_check *check) {
     check_backward(check, &turns, D9_KERNEL_F32, 0, true);
 }
 
-/* Shapes that do not fit must be rejected. */
+/* Shapes that fit must be accepted, others rejected. */
 void d9_cuda_check_moments_fits(d9_check *check) {
     const struct {
         int kernel;

@@ -76,7 +76,7 @@ static void give_shares(const d9_kernel_window *w, const float *dy, float *dx) {
 typedef enum pass { POOL, POOL_BACKWARD, MEAN_POOL, MEAN_POOL_BACKWARD } pass;
 static const char *const names[] = {"pool", "pool_backward", "mean_pool", "mean_pool_backward"};
 
-/* The result of `pass` by loops. x: the pool's input, only read for the maximum; dy: the gradient. */
+/* The result of `pass` by loops. x: the pool's input; dy: the gradient, only read by backward passes. */
 static void compute(pass pass, const d9_kernel_window *w, const float *x, const float *dy, float *result) {
     if (pass == POOL) find_maxima(w, x, result);
     if (pass == POOL_BACKWARD) give_to_maxima(w, dy, x, result);
@@ -91,7 +91,7 @@ static int launch(pass pass, const d9_kernel_window *w, d9_kernel_in x, d9_kerne
     return d9_cuda_mean_pool_backward(NULL, w, dy, result);
 }
 
-/* Every window, store and shift. Means of random numbers depend on the order of their sums. */
+/* Every store, shift and window (means: without padding). Means of random numbers depend on the order of their sums. */
 static void check_pass(d9_check *check, pass pass) {
     const bool mean = pass >= MEAN_POOL, backward = pass == POOL_BACKWARD || pass == MEAN_POOL_BACKWARD;
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {

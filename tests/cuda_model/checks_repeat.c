@@ -7,7 +7,7 @@
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
 enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 13, SEEDS = 5 };
 
-/* All arrays that the launches write. */
+/* The compared arrays that the launches write. */
 typedef struct results {
     d9_array array[RESULTS];
 } results;

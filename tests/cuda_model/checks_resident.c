@@ -24,7 +24,7 @@ typedef struct site {
     int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
-    outputs apart, once;
+    outputs apart, once; /* of separate passes; of the norm in one pass */
 } site;
 
 static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
@@ -184,7 +184,7 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     }
 }
 
-/* ---- every shape with all algorithms of an H100 ---- */
+/* ---- every shape with some of the algorithms for an H100 ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
 
@@ -216,8 +216,9 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
 void d9_cuda_check_resident(d9_check *check) { check_all(check, false, check_forward); }
 void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, check_backward); }
 
-/* Algorithms for dawn94's sizes on an H100, batch 512 in ghost groups of 32, in half precision; and on other
- * devices. */
+/* ---- sizes of dawn94, batch 512 in ghost groups of 32, in half precision on an H100; other sizes and devices ---- */
+
+/* The first of the norm's algorithms must be `wanted`. */
 static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward,
                         const d9_cuda_norm_algorithm *wanted) {
     d9_cuda_norm_algorithm algorithm = {.runs = 0};
@@ -232,7 +233,8 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                       (long long)algorithm.block_bytes, algorithm.keeps_x);
 }
 
-/* Largest number of blocks per cluster among the algorithms, which must fit; -1: no algorithm. */
+/* Largest number of blocks per cluster among the algorithms for the device (NULL: an H100), all of which must fit; -1:
+ * no algorithm. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;

@@ -121,7 +121,7 @@ struct machine {
     std::set<std::pair<std::string, std::string>> waits; /* file:line of a barrier, test */
     std::set<std::pair<std::string, std::string>> fences;
     std::string dropped;              /* the barrier or fence to ignore */
-    const char *noted_file = nullptr; /* the last one recorded */
+    const char *noted_file = nullptr; /* the barrier or fence that was last recorded */
     int noted_line = 0;
     uint64_t word = 0; /* state of the random generator */
     unsigned seed = 0, launches = 0, clusters_run = 0;
@@ -142,6 +142,7 @@ template <typename T> void shuffle(T *numbers, size_t count) {
 
 thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(thread)]; }
 
+/* Makes the thread the running one. */
 void place(int thread) {
     const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
     const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
@@ -364,7 +365,7 @@ bool have_ended(size_t begin, size_t end) {
     return true;
 }
 
-/* Frees a block's shared memory after its last thread, if the cluster has several blocks. */
+/* Once all threads of a block have ended, tells the race check that its shared memory is freed. */
 void end_block(size_t block) {
     const size_t begin = block * m.block_threads, end = begin + m.block_threads;
     if (m.in->races.empty() || !have_ended(begin, end)) return;
@@ -378,7 +379,7 @@ bool some_wait(wait kind) {
     return false;
 }
 
-/* Runs the next warp of the cluster. False: all threads have ended. */
+/* Runs the next warp of the cluster; after the last one, opens barriers. False: all threads have ended. */
 bool drive(cluster *c) {
     m.in = c;
     if (c->at == c->order.size()) { /* every warp has had its turn */
@@ -446,7 +447,7 @@ std::string bare_name(const char *kernel) {
 
 /* ---- functions called by kernels ---- */
 
-static bool takes(dim3 grid, dim3 block, unsigned cluster) {
+static bool is_legal(dim3 grid, dim3 block, unsigned cluster) {
     const size_t threads = size_t(block.x) * block.y * block.z;
     return threads > 0 && threads <= 1024 && grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 && grid.y <= 65535 &&
            grid.z > 0 && grid.z <= 65535 && cluster > 0 && cluster <= D9_MODEL_CLUSTER && grid.y % cluster == 0 &&
@@ -455,7 +456,7 @@ static bool takes(dim3 grid, dim3 block, unsigned cluster) {
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
                     size_t dynamic_bytes) {
-    if (!takes(grid, block, cluster)) return D9_MODEL_INVALID_CONFIGURATION;
+    if (!is_legal(grid, block, cluster)) return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
@@ -476,7 +477,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
 
 static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
 
-/* Adds up a block's arrays as nvcc places them, one after another; the dynamic part has the launch's size. */
+/* Fails if a block's arrays, one after another as nvcc places them, exceed a limit, alone or with the dynamic part. */
 static void check_room(size_t block) {
     size_t bytes = 0;
     for (const shared_array &array : m.in->shared)

@@ -19,7 +19,7 @@ struct d9_race_knowledge {
 
 namespace {
 
-struct access {
+struct access { /* a thread's number and clock, and the instruction's address */
     uint32_t number = 0, clock = 0;
     uintptr_t code = 0;
 };
@@ -57,7 +57,7 @@ struct watcher {
 };
 
 watcher w;
-bool watches; /* set before `w` is constructed */
+bool watches; /* kernels are compiled for the check; set before `w` is constructed */
 
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
 uint32_t place_of(uint32_t number) { return (number - w.first) % w.cluster_threads; }
@@ -162,21 +162,22 @@ void write(cell *c, const char *does, const access &now, uintptr_t at) {
     c->read = 0;
 }
 
-bool counts(uintptr_t at) {
+/* False without a running thread, on its stack, and in d9_model_here. */
+bool is_checked(uintptr_t at) {
     return w.thread && at - w.stack >= w.stack_bytes &&
            at - reinterpret_cast<uintptr_t>(&d9_model_here) >= sizeof d9_model_here;
 }
 
 void on_read(const void *address, size_t bytes, const void *code) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
-    if (!counts(from)) return;
+    if (!is_checked(from)) return;
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
     for_cells(from, bytes, [&now](cell *c, uintptr_t at) { read(c, now, at); });
 }
 
 void on_write(const void *address, size_t bytes, const void *code) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
-    if (!counts(from)) return;
+    if (!is_checked(from)) return;
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
     for_cells(from, bytes, [&now](cell *c, uintptr_t at) { write(c, "writes", now, at); });
 }

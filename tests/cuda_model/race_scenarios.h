@@ -23,7 +23,7 @@
     row(same_word, "same_kernel", " writes what thread ") /* three warps write different values to a word */ \
     row(same_value, "same_kernel", " has written, in global memory, ") /* two blocks write the same value to a word */ \
     row(half_words, "halves_kernel", " has written, ") /* a thread writes a word, another writes half of it */ \
-    row(read_first, "read_first_kernel", "in global memory") /* a writer, and a reader whose block has long ended */ \
+    row(read_first, "read_first_kernel", "in global memory") /* one thread writes a word that all others read */ \
     row(no_cluster, "cluster_kernel", " of turn, ") /* a block barrier instead of a cluster barrier */ \
     row(early_end, "cluster_kernel", " of turn, ") /* a block may end before the next has read its memory */ \
     row(ticket_unwritten, "ticket_kernel", "in global memory") /* the ticket without the fence before it */ \
