@@ -253,7 +253,7 @@ END { if (arrows) print_arrows(); else { complain_of_circles(); exit bad } }
 ')
 }
 
-# Every file of the tree that a person writes; built and measured files are not.
+# sources ROOT: files of these kinds that a person writes, neither built nor measured.
 sources() {
     (cd "$1" && find . \( -path './build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
         -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.yaml' -o -name '*.cmake' -o -name '*.md' \

@@ -23,7 +23,7 @@ cp "$out" devices.json
 json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]'
 json all.json 'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
 
-# Without --memory: the device's. A batch is a multiple of the ghost groups' size. A folder's images are neither counted nor read.
+# Without --memory: the device's. A batch is a multiple of the ghost group's size. Images of a folder are not counted or read.
 accepts "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 says 'a multiple of 16$'
 accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M

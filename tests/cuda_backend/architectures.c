@@ -52,7 +52,7 @@ static void add_configuration(fixture *f, const char *path) {
     d9_config_free(&context, config);
 }
 
-static void add_folder(fixture *f, const char *pattern, size_t least) {
+static void add_folder(fixture *f, const char *pattern, size_t least) { /* `least`: number of files expected */
     glob_t found;
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     assert_true(found.gl_pathc >= least);

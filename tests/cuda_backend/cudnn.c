@@ -60,6 +60,7 @@ static int list_choices(fixture *f, const d9_conv_description *description, d9_c
     return count;
 }
 
+/* Checks that there are engines and choices with proper names, and that the first choice can be planned. */
 static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
     d9_cudnn_graph graph;
     int64_t engines;

@@ -11,7 +11,7 @@
 
 enum { BLOCKS = 512 };
 
-typedef struct block {
+typedef struct block { /* an allocation of device memory */
     uint8_t *data;
     size_t bytes;
 } block;
@@ -187,7 +187,7 @@ cudaError_t cudaFree(void *pointer) {
     return error;
 }
 
-typedef struct move {
+typedef struct move { /* a queued copy or memset */
     uint8_t *to;
     const uint8_t *from; /* NULL: memset to `value` */
     size_t bytes;
@@ -324,7 +324,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     return begin();
 }
 
-static int do_replay(const void *what) {
+static int do_replay(const void *what) { /* runs a launched graph */
     const d9_model_list *list;
     memcpy(&list, what, sizeof list);
     return d9_model_list_run(list);

@@ -12,7 +12,7 @@ typedef struct first_case {
     int count;
 } first_case;
 
-typedef struct first_how {
+typedef struct first_how { /* what the graph contains */
     bool whiten, evaluate, trains_filters;
     int mixes;   /* kernel size of the second convolution, or of the only one */
     bool halves; /* that convolution has stride 2 */

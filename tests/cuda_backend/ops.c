@@ -237,7 +237,7 @@ TEST(products_of_all_sizes_are_the_reference_s) {
 
 /* ---- chains around a norm in one pass ---- */
 
-typedef struct chain {
+typedef struct chain { /* a graph around a norm, and the values to compare */
     op_case c;
     d9_value_id outputs[8];
     int count;

@@ -120,7 +120,7 @@ TEST(the_order_is_the_host_s) {
     watch_nothing_left();
 }
 
-static void expect_failure(const char *kernel_driver, const char *words) {
+static void expect_failure(const char *kernel_driver, const char *words) { /* of a run, with these words */
     static watch w;
     w.kernel_driver = kernel_driver;
     watch_run("f32", "off", &w);

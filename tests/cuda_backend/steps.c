@@ -10,7 +10,7 @@ enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 
 static const d9_backend *cuda;
 static char logged[256]; /* the last warning */
 
-static void note(void *user, d9_log_level level, const char *line) {
+static void keep_warning(void *user, d9_log_level level, const char *line) {
     (void)user;
     if (level == D9_LOG_WARNING) snprintf(logged, sizeof logged, "%s", line);
 }
@@ -280,7 +280,7 @@ TEST(times_are_measured_after_a_reset) {
 }
 
 int main(void) {
-    context.log = note;
+    context.log = keep_warning;
     if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
         print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);
         return 1;

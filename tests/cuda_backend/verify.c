@@ -40,7 +40,7 @@ typedef struct limits {
     double worst;             /* largest error of a convolution */
 } limits;
 
-static void note_limit(void *user, const d9_verify_row *row) {
+static void check_row(void *user, const d9_verify_row *row) {
     limits *l = user;
     const bool convolution =
         strstr(row->name, " conv") && !strchr(row->name, '+'); /* with '+': the fused first layer, computed in f32 */
@@ -61,7 +61,7 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     d9_config *configs[] = {run_config(&context, "cuda", "tf32", ""), run_config(&context, "reference", "f32", "")};
     run_open_ready(&context, configs[0], &tested);
     run_open_ready(&context, configs[1], &judge);
-    OK(d9_rules_compare(&tested, &judge, 0, "tf32", note_limit, &l, &failed));
+    OK(d9_rules_compare(&tested, &judge, 0, "tf32", check_row, &l, &failed));
     assert_int_equal(failed, 0);
     assert_true(l.convolutions >= 20 && l.others >= 20);
     const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose other algorithms */

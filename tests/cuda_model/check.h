@@ -35,8 +35,7 @@ void d9_store_round(d9_kernel_store store, int64_t count, float *values);
 float d9_array_at(const d9_array *array, int64_t at);
 
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
- * be `tolerance` times the largest magnitude plus, in half precision, a unit in the last place. NaN fails, and so does
- * an `expected` of more than 8 elements that is mostly zero. */
+ * be `tolerance` times the largest magnitude plus, in half precision, one unit. NaN or mostly zero values fail. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
 float *d9_floats(int64_t count);                                       /* zeros */

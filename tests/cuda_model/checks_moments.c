@@ -50,7 +50,7 @@ static double patch_at(const site *s, int64_t i, int64_t pixel, int64_t k) {
     return (double)s->x[((i * c->height + y) * c->width + x) * c->inputs + k % c->inputs];
 }
 
-static void convolve(site *s) {
+static void convolve(site *s) { /* fills `product` and `conv` */
     const d9_cuda_moments *c = &s->s;
     for (int64_t o = 0; o < c->outputs; o++)
         for (int64_t k = 0; k < s->patch; k++) {
@@ -122,7 +122,7 @@ static const float *narrowed(int64_t count, const double *values) {
         for (int64_t p = 0, at = i * (s)->pixels * (s)->s.outputs + (o); p < (s)->pixels;                              \
              p++, at = (i * (s)->pixels + p) * (s)->s.outputs + (o))
 
-static void normalise(site *s) {
+static void normalise(site *s) { /* fills `mean`, `inv_std` and `y`; updates `running` */
     const double n = (double)(s->s.images / s->s.groups * s->pixels);
     for (int64_t at = 0; at < s->statistics; at++) {
         const int64_t g = at / s->s.outputs, o = at % s->s.outputs;

@@ -1,5 +1,5 @@
 /* Batch norm, compared with the CPU in f32, stage by stage. Values are rounded to the storage type between stages, as
- * unfused kernels do; fused ones may differ from them by single units in the last place. */
+ * unfused kernels do; fused ones may differ from them by a few units in the last place. */
 #include "tests/cuda_model/checks.h"
 #include <string.h>
 

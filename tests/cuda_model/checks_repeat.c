@@ -21,7 +21,8 @@ static results new_results(const d9_kernel_norm *norm) {
     return r;
 }
 
-static void run_all(d9_check *check, const d9_kernel_norm *norm, const results *r, double *metrics) {
+/* Norms in two passes, a linear layer, metrics. */
+static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const results *r, double *metrics) {
     const float *x = d9_random(D9_KERNEL_F32, COUNT, 61), *dy = d9_random(D9_KERNEL_F32, COUNT, 62);
     const float *scale = d9_random(D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
     float *running = d9_floats(2 * GROUPS * CHANNELS);
@@ -81,7 +82,7 @@ void d9_cuda_check_repeated(d9_check *check) {
         results again = turn ? new_results(&norm) : first;
         double metrics[4] = {0, 0, 0, 0};
         d9_model_seed((unsigned)turn);
-        run_all(check, &norm, &again, turn ? metrics : first_metrics);
+        run_kernels(check, &norm, &again, turn ? metrics : first_metrics);
         run_resident(check, &norm, &again);
         for (int i = 0; turn && i < RESULTS; i++) {
             check->compared++;

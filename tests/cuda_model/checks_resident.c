@@ -184,11 +184,11 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     }
 }
 
-/* ---- every shape with some of the algorithms for an H100 ---- */
+/* ---- algorithms for an H100: some of them with every shape; sizes of dawn94 ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
 
-static void check_all(d9_check *check, bool backward, run_check *run) {
+static void check_shapes(d9_check *check, bool backward, run_check *run) {
     int tried = 0, clusters = 0, reread = 0;
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             const struct shape *shape = &shapes[i];
@@ -213,12 +213,10 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
         d9_check_fail(check, "%d algorithms, %d in clusters, %d read x twice", tried, clusters, reread);
 }
 
-void d9_cuda_check_resident(d9_check *check) { check_all(check, false, check_forward); }
-void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, check_backward); }
+void d9_cuda_check_resident(d9_check *check) { check_shapes(check, false, check_forward); }
+void d9_cuda_check_resident_backward(d9_check *check) { check_shapes(check, true, check_backward); }
 
-/* ---- sizes of dawn94, batch 512 in ghost groups of 32, in half precision on an H100; other sizes and devices ---- */
-
-/* The first of the norm's algorithms must be `wanted`. */
+/* The first algorithm must be `wanted`: for sizes of dawn94 on an H100, batch 512 in ghost groups of 32, in fp16. */
 static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward,
                         const d9_cuda_norm_algorithm *wanted) {
     d9_cuda_norm_algorithm algorithm = {.runs = 0};
@@ -233,8 +231,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                       (long long)algorithm.block_bytes, algorithm.keeps_x);
 }
 
-/* Largest number of blocks per cluster among the algorithms for the device (NULL: an H100), all of which must fit; -1:
- * no algorithm. */
+/* Largest number of blocks per cluster among the device's algorithms, which must fit; -1: none. NULL: an H100. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;

@@ -18,8 +18,7 @@ static void run_check(const char *name, d9_cuda_check_function *run) {
     TEST(name) { run_check(#name, d9_cuda_check_##name); }
 D9_CUDA_CHECKS(CHECK_TEST)
 
-/* Lists the tests that ran the kernel. False: none. */
-static bool list_tests(const char *kernel, char *tests, size_t size) {
+static bool list_tests(const char *kernel, char *tests, size_t size) { /* false: no test ran the kernel */
     const char *test, *name;
     tests[0] = 0;
     for (size_t i = 0; (name = d9_model_kernel_at(i, &test)); i++)

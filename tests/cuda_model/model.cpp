@@ -142,8 +142,7 @@ template <typename T> void shuffle(T *numbers, size_t count) {
 
 thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(thread)]; }
 
-/* Makes the thread the running one. */
-void place(int thread) {
+void place(int thread) { /* makes it the running thread */
     const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
     const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
     m.running = thread;
@@ -289,7 +288,7 @@ void exchange(thread_state *warp, unsigned mask) {
     }
 }
 
-bool open_warp(size_t begin) {
+bool open_warp(size_t begin) { /* completes the warp's exchange, if all lanes of its mask have arrived */
     const size_t lanes = lanes_from(begin, m.in->threads.size());
     thread_state *warp = &m.in->threads[begin], *first = nullptr;
     for (size_t lane = 0; lane < lanes && !first; lane++)

@@ -121,7 +121,7 @@ template <typename F> void for_cells(uintptr_t at, size_t bytes, F visit) {
     }
 }
 
-std::string code_at(uintptr_t code) {
+std::string code_at(uintptr_t code) { /* an address for addr2line */
     Dl_info info;
     char text[32];
     if (!code) return "the end of its block";
@@ -162,8 +162,7 @@ void write(cell *c, const char *does, const access &now, uintptr_t at) {
     c->read = 0;
 }
 
-/* False without a running thread, on its stack, and in d9_model_here. */
-bool is_checked(uintptr_t at) {
+bool is_checked(uintptr_t at) { /* false without a running thread, on its stack, and in d9_model_here */
     return w.thread && at - w.stack >= w.stack_bytes &&
            at - reinterpret_cast<uintptr_t>(&d9_model_here) >= sizeof d9_model_here;
 }

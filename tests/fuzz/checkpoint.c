@@ -73,7 +73,7 @@ static void round_trip(d9_progress_state *progress) {
     free(first);
 }
 
-static void require_own(d9_progress_state *progress) {
+static void require_own(d9_progress_state *progress) { /* the run's checkpoint is read, and written identically */
     fuzz_put(&shared, path, own, own_size);
     require_ok(read_back(progress));
     require_ok(d9_checkpoint_write(&session, path, progress));
