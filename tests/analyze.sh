@@ -58,8 +58,7 @@ with open(f"{build}/once/files", "w") as files, open(f"{build}/once/gcc", "w") a
 PYTHON
 
 # look NAME COMMAND...: reports the command's lines with a severity as findings of NAME, except gcc's that gcc.txt lists.
-# Its exit status is ignored: a file that does not compile is a finding, and without the planted finding the analyser
-# did not run.
+# Its exit status is ignored: a file that does not compile is a finding, and the planted finding must be there.
 look() {
     name=$1
     shift

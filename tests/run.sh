@@ -184,8 +184,8 @@ run_tests() {
     [ $status = 0 ] || [ "$(grep -c '^failed' "$results" || true)" -gt "$before" ] || note failed "$build" "ctest (status $status)"
 }
 
+count() { grep -c "^$1 " "$results" || true; } # STATE
 # The verdict, in words and as the exit status.
-count() { grep -c "^$1 " "$results" || true; }
 tell() {
     [ "${CI-}" != true ] || judge_skips
     say "done"

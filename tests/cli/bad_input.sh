@@ -1,4 +1,4 @@
-# Input that would hang, mislead or do harm is rejected at once, in one line, by every command that reads it.
+# Input that would hang, mislead or do harm is rejected at once, in one line, by the commands that read it.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 at_once() { # reading a FIFO without a writer, or an endless device, would never end

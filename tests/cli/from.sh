@@ -37,7 +37,7 @@ refuses 2 'high/config.yaml train.from sha256' \
 refuses 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
 refuses 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
 
-# ---- the folder of a run; a resumed run ----
+# ---- from the folder of a run, which cannot be overwritten meanwhile ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
 json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
 

@@ -1,8 +1,8 @@
-# The files in a folder are not lost: by a second dawn9 train, by two at once, by a signal or a full disk; and a run
-# finds its data again, or says how.
+# The files in a folder are not lost: by a second dawn9 train, by two at once, by a signal, by a model that cannot be
+# written, or by an output that is also an input.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# long.yaml trains for a minute; evaluates.yaml evaluates for seconds, in short batches, from its second step on.
+# long.yaml trains for a minute; evaluates.yaml evaluates for seconds, in batches of hundredths of one, after its second step.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 

@@ -196,7 +196,7 @@ static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cu
 }
 
 typedef struct tally {
-    int choices, plain, strict; /* all; strict: with strict NaNs; plain: neither strict nor with tensor cores */
+    int choices, plain, strict; /* strict: with strict NaNs; plain: neither strict nor with tensor cores */
 } tally;
 
 /* Choices must be sorted: with tensor cores, without, with strict NaNs. */

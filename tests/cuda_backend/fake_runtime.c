@@ -243,7 +243,7 @@ cudaError_t cudaFreeHost(void *pointer) {
     return begin();
 }
 
-/* ---- the stream, and graphs ---- */
+/* ---- the stream, graphs and events ---- */
 
 static void route_launches(void) { /* to the capture, if there is one, otherwise to the queue */
     const bool capturing = the_stream.captured;

@@ -87,7 +87,7 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
     RUNNING();
     for (int t = 0; t < 2 * TYPES; t++) {
         const bool jitter = t >= TYPES;
-        const int height = jitter ? 6 : 9; /* the whole image, or a crop */
+        const int height = jitter ? 6 : 9; /* a crop, or the whole image */
         const d9_type type = types[t % TYPES];
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
         op_case_begin(&c, &context, "batch", type, D9_F32, OP_FILL_RANDOM);
@@ -524,8 +524,7 @@ TEST(f64_is_refused_by_name) {
     }
 }
 
-/* Buffers larger than the fake's memory: the message names the memory requested, the free memory, the batch and the one
- * that would fit. */
+/* Buffers larger than the fake's memory: the message names memory requested and free, the batch and one that fits. */
 TEST(too_much_memory_is_refused_in_figures) {
     fixture *f = *state;
     op_case c;

@@ -71,8 +71,8 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     set_tensor_cores(false);
 }
 
-/* 13 steps, replayed from recordings. The network amplifies rounding from step to step, so only the loss is compared,
- * with a limit for reordered sums. */
+/* 13 steps, on cuda replayed from captured graphs. The network amplifies rounding from step to step, so only the loss
+ * is compared, with a limit for reordered sums. */
 TEST(the_loss_follows_the_reference) {
     run_report reports[3];
     static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};

@@ -10,7 +10,7 @@
     row(all_read) /* all threads of all blocks read a word */ \
     row(launches) /* a launch reads what the previous one wrote */ \
     row(syncwarp) /* lanes exchange values with __syncwarp */ \
-    row(cluster) /* a block reads the next block's shared memory between cluster barriers */ \
+    row(cluster) /* blocks of a pair read each other's shared memory between cluster barriers */ \
     row(ticket) /* the last of several blocks adds the results: write, fence, ticket, fence */ \
     row(atomics) /* all threads of all blocks change a word by atomics */
 

@@ -40,9 +40,8 @@ int d9_scenario_missing_lane(void);  /* a lane ends before an exchange of all la
 int d9_scenario_outside_mask(void);  /* a lane reads a lane outside the mask */
 int d9_scenario_two_exchanges(void); /* lanes of a warp exchange at different places */
 int d9_scenario_too_many_threads(void);
-int d9_scenario_ended_block(void); /* a block ends before the other of the cluster reads its shared memory */
-int d9_scenario_mixed_barriers(
-    void); /* half of a block waits at a cluster barrier, the other half at a block barrier */
+int d9_scenario_ended_block(void);    /* a block ends before the other of the cluster reads its shared memory */
+int d9_scenario_mixed_barriers(void); /* half a block waits at a cluster barrier, half at a block barrier */
 int d9_scenario_broken_cluster(void); /* a grid of 5 rows in clusters of 4 */
 int d9_scenario_static_room(void);    /* two arrays of 24 KiB and one of a byte */
 int d9_scenario_plain_array(void);    /* reads 16 bytes of an array declared without alignment */

@@ -13,7 +13,7 @@ static uint32_t big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* A chunk is its length, four letters, data, and the checksum of letters and data. */
+/* Corrects the checksum of each chunk: length, four letters, data, and the checksum of letters and data. */
 static void mend_checksums(uint8_t *bytes, size_t size) {
     size_t at = 8;
     while (at + 12 <= size) {
