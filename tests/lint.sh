@@ -1,6 +1,6 @@
 #!/bin/sh
 # Rules that a compiler does not check: which folder may include which, without a circle; where names of tricks, printing,
-# unsafe calls and paths may stand; how long files and lines may be. One line per violation, "FILE:LINE: what"; exit status 1.
+# unsafe calls and paths may stand; how long files and lines may be. Prints "FILE:LINE: what" of each violation; any: status 1.
 #
 # usage: tests/lint.sh [ROOT]      without ROOT: first proves on planted violations that every rule bites, then this tree
 #        tests/lint.sh --arrows    the rooms (rows of `layers`) and the nearest ones that each includes

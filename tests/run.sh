@@ -86,7 +86,7 @@ judge_skips() {
 
 # ---- tools ----
 
-# What the tests need beyond what dawn9 needs.
+# Installs what the tests need and dawn9 does not; without apt or root only names it.
 install_tools() {
     missing=
     has_command python3 || missing="$missing python3"

@@ -53,7 +53,7 @@ fi
 
 # The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
 # near-ties in max pools send gradients to other pixels (reference in f32 against f64: 1.1e-2).
-follows() { # RUN STEPS LIMIT PEER: the largest relative difference of its epochs' losses from those of PEER
+follows() { # RUN STEPS LIMIT PEER: LIMIT is the largest relative difference of its epochs' losses from those of PEER
     json "$1/result.json" "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4"
     json "$1/result.json" "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], json.load(open(\"$4/result.json\"))[\"epochs\"]))"
 }

@@ -173,7 +173,7 @@ kill -TERM $child
 wait $child
 [ $? = 143 ] || fail "the run under nohup did not end by SIGTERM"
 
-# ---- an evaluation is interrupted at once, and repeated after resuming ----
+# ---- an evaluation is interrupted at once ----
 "$dawn9" train evaluates.yaml --out left --set train.epochs=1 --quiet >"$out" 2>"$err" &
 child=$!
 until [ -s left/config.yaml ] || ! kill -0 $child; do sleep 0.02; done

@@ -1,7 +1,7 @@
 /* The fake CUDA runtime and cuDNN in the tests' dawn9-cuda.so: counters, and settings of its behaviour. The module
  * exports d9_fake_get; a test calls fake_find, which finds it.
  *
- * Work is queued on the only stream and runs when the host waits. A host that reads too early therefore reads old
+ * Work is queued on the only stream and runs when the host waits or frees. A host that reads too early so reads old
  * bytes, and one that overwrites the source of a queued copy sends wrong ones. Time is simulated: a kernel, copy or
  * memset takes a microsecond, a convolution the time of its choice. */
 #ifndef D9_TESTS_CUDA_FAKE_H

@@ -1,5 +1,5 @@
-/* A network's first layer as a graph: optional whitening, a convolution, batch norm and activation; and their
- * gradients. */
+/* A network's first layer as a graph: optional whitening, a convolution, batch norm and activation; and the gradients
+ * of the convolution's weights, scale and bias. */
 #ifndef D9_TESTS_CUDA_FIRST_LAYER_H
 #define D9_TESTS_CUDA_FIRST_LAYER_H
 
