@@ -6,7 +6,7 @@
 #include "tests/support/graphs.h"
 
 enum { FIRST_OUTPUTS = 8 };
-typedef struct first_case {
+typedef struct first_case { /* a graph, and its values of interest */
     op_case c;
     d9_value_id conv, whitened, outputs[FIRST_OUTPUTS]; /* whitened: may be D9_NONE; outputs: values to compare */
     int count;

@@ -60,7 +60,7 @@ static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},
                                         {300, 10, 0.2, 0, 1}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
-typedef struct batch {
+typedef struct batch { /* a case of the loss, on both sides */
     float *logits, *loss, *dlogits;
     int32_t *labels;
     double *weights;    /* by class */

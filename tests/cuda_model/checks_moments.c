@@ -27,7 +27,7 @@ static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
     ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* alignment does not depend on the storage type */
 
-typedef struct site {
+typedef struct site { /* a case's arrays, in double and for the model */
     d9_cuda_moments s;
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count,
@@ -201,7 +201,7 @@ void d9_cuda_check_moments_eval(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) check_eval(check, &shapes[i], store);
 }
 
-typedef struct gradients {
+typedef struct gradients {                 /* in double */
     double *product, *dw, *dscale, *dbias; /* product: gradient of the product of the filters */
 } gradients;
 

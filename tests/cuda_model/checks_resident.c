@@ -15,7 +15,7 @@ typedef struct outputs { /* outputs of one of the two algorithms */
     d9_array y, sum, pooled, statistics[STATISTICS], dx, dz, dscale, dbias;
 } outputs;
 
-typedef struct site {
+typedef struct site { /* a case, with the outputs of both algorithms */
     d9_kernel_norm norm;
     d9_kernel_window window; /* kernel 0: no pool */
     d9_kernel_store store;

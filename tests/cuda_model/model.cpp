@@ -62,7 +62,7 @@ constexpr size_t stack_bytes = 128 << 10;
 
 enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other threads run first */
 
-struct fiber {
+struct fiber {            /* a stack on which threads run, one after another */
     void *left = nullptr; /* end of its stack while another runs */
     std::unique_ptr<char[]> stack;
     void *fake = nullptr;
@@ -82,8 +82,8 @@ struct thread_state {
     int source = 0;
 };
 
-struct shared_array {
-    size_t block; /* block in the cluster */
+struct shared_array { /* of one block of a running cluster */
+    size_t block;     /* block in the cluster */
     const void *tag;
     const char *name;
     size_t bytes;
@@ -102,7 +102,7 @@ struct cluster {
     std::vector<shared_array> shared;
 };
 
-struct machine {
+struct machine {               /* the state of the model */
     void *scheduler = nullptr; /* end of its stack while a fiber runs */
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;

@@ -24,12 +24,12 @@ struct access { /* a thread's number and clock, and the instruction's address */
     uintptr_t code = 0;
 };
 
-struct cell {
+struct cell { /* accesses of a word or a byte */
     access write, atomic;
     uint64_t read = 0; /* index of the latest reading; they form a list */
 };
 
-struct reading {
+struct reading { /* a read, and the index of the one before it */
     access by;
     uint64_t before;
 };
@@ -37,12 +37,12 @@ struct reading {
 constexpr size_t page_bytes = 4096, page_words = page_bytes / 4, remembered = 1024;
 constexpr uint32_t in_parts = ~0u; /* in write.number of a cell: write.clock is an index into `parts` */
 
-struct page_at {
+struct page_at { /* a page of cells that was used recently */
     uintptr_t number = 0;
     cell *cells = nullptr;
 };
 
-struct watcher {
+struct watcher {                      /* the state of the check */
     d9_race_thread *thread = nullptr; /* the running thread */
     uintptr_t stack = 0, stack_bytes = 0;
     uint32_t first = 1, next = 1; /* first thread of the launch; next free number */

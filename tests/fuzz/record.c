@@ -13,7 +13,7 @@ static const char experiment[] =
     " \"arms\": [{\"name\": \"a\"}, {\"name\": \"b\", \"baseline\": \"a\", \"edits\": [\"train.epochs=2\"]}],"
     " \"runs\": [{\"arm\": \"a\", \"seed\": 1, \"folder\": \"a\"}, {\"arm\": \"b\", \"seed\": 1, \"folder\": \"b\"}]}";
 
-typedef struct parts {
+typedef struct parts { /* of an input, in the order above */
     const uint8_t *bytes[4];
     size_t sizes[4];
 } parts;
