@@ -125,7 +125,7 @@ static double unpack(d9_type type, const void *from) {
     }
 }
 
-/* Fills a buffer with guard bytes and the values in it with NaN. D9_BUFFER_GUARD is left to the backend. */
+/* Fills a buffer with guard bytes, and the values in it with bytes 0xff, which are NaN in floats. */
 static void write_blank(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];

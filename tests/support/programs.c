@@ -72,7 +72,7 @@ static bool makes(const d9_node *node, d9_value_id value) {
 }
 
 void program_check_graph(const d9_graph *graph) {
-    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* unless the list begins after the batch */
+    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* false: the batch is made elsewhere */
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++) {
@@ -194,7 +194,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     }
 }
 
-/* `places`: also write each value's offset. */
+/* `places`: also writes the value's buffer and offset. */
 static void write_value(const d9_graph *graph, d9_value_id id, bool places, d9_text *text) {
     if (id == D9_NONE) {
         d9_text_add(text, " none");
