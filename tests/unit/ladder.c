@@ -11,7 +11,7 @@ typedef struct step {
     unsigned tricks;
 } step;
 
-/* Each step has the tricks of the previous one and one more, or fewer. */
+/* Sets of tricks: each but the first is the previous set and one more trick. */
 #define FIRST  (BIT(crop) | BIT(flip) | BIT(cutout))
 #define POOL   (FIRST | BIT(pool_before_activation))
 #define SMOOTH (POOL | BIT(label_smoothing))
@@ -44,7 +44,7 @@ static const step table[LADDER_COUNT] = {
 
 static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-/* Settings common to all steps, and options of tricks that never change. */
+/* Writes the expected settings of the tricks whose options are the same in all steps. */
 static void write_constants(d9_text *text, unsigned tricks) {
     static const struct {
         unsigned bit;

@@ -1,4 +1,4 @@
-/* Default threads and memory limits on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
+/* Default threads, memory limits, processor names and cache sizes, read from fabricated trees of /proc and /sys. */
 #include "backends/host/machine.h"
 #include "core/system.h"
 #include "tests/support/runs.h"
@@ -20,7 +20,7 @@ typedef struct tree {
     const char *group;   /* /proc/self/cgroup; NULL: missing */
     file files[MAX_FILES];
     int threads;     /* expected */
-    double gibibyte; /* expected limit; 0: none */
+    double gibibyte; /* expected memory limit; 0: none */
 } tree;
 
 #define V1 "12:cpuset:/x\n4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n"
@@ -159,13 +159,13 @@ TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up, run_folde
     put(root, "proc/cpuinfo",
         "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
-    put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no number */
+    put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no digit */
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
-/* Cache sizes are read from sysfs, where each file is one line with a size in K or M. */
+/* Cache sizes are read from sysfs, where a size is one line in K or M. Instruction caches do not count. */
 TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up, run_folder_tear_down) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},

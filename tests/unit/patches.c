@@ -53,7 +53,7 @@ static void naive_covariance(int64_t count, int size, double *covariance) {
 TEST(test_covariance, set_up) {
     static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
     static const struct {
-        int64_t ask, images;
+        int64_t ask, images; /* images asked for, images used */
         int size;
     } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
     d9_init_site s = site();
@@ -81,7 +81,7 @@ TEST(test_threads_change_no_bit, set_up) {
     }
 }
 
-/* White images have the largest sums, beyond 32 bits for the runs of a large image. */
+/* White images have the largest sums, which exceed 32 bits in a large image. */
 TEST(test_large_sums, set_up) {
     enum { SIDE = 300 };
     uint8_t *white = malloc(SIDE * SIDE);
