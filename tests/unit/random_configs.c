@@ -9,7 +9,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 3, MOST_REFUSED = 20 /* per accepted configuration */ };
+enum { STEPS = 3, MOST_REFUSED = 20 /* per wanted configuration */ };
 static int wanted_count = 32;
 static uint64_t first_seed = 1;
 static bool want_all = true; /* requires that each network and trick has trained to the end */
@@ -89,7 +89,7 @@ static void put_value(draw *d, const d9_option *option) {
     }
 }
 
-/* Options that are not drawn, with the reason. */
+/* Value of an option that is not drawn; NULL: it is drawn. */
 static const char *pinned(const draw *d, const char *section, const char *key) {
     const struct {
         const char *section, *key, *value;
@@ -100,7 +100,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"eval", "patience", "0"},            /* there are no validation images */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
-        {"batch_schedule", "batches", "[2]"}, /* the number per epoch */
+        {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;
@@ -115,7 +115,8 @@ static bool is_large(const d9_option *option) {
            strtod(first, NULL) > option->minimum + WHOLE_SPAN;
 }
 
-/* Writes each option as pinned, by default unless that is large, or drawn. */
+/* Writes pinned and drawn values of options; omits options with unlimited values, and a third of those with small
+ * defaults. */
 static void put_options(draw *d, const char *section, const d9_option *options, const char *between) {
     for (const d9_option *option = options; option->type != D9_OPTION_NONE; option++) {
         const char *value = pinned(d, section, option->key);
@@ -214,7 +215,7 @@ static run_report train(const d9_config *config, const char *folder, int64_t sto
     return run_train(&options, NULL);
 }
 
-/* True if it trained to its end; numbers may become non-finite, then in both runs. */
+/* True if the draw trained to its end; false if numbers became non-finite, in both runs. */
 static bool check_resumed(draw *d, const d9_config *config) {
     char whole_folder[RUN_PATH_BYTES], parts_folder[RUN_PATH_BYTES], what[48];
     snprintf(what, sizeof what, "the draw with seed %llu", (unsigned long long)d->seed);
@@ -247,7 +248,7 @@ static outcome check_draw(draw *d) {
     d9_text_init(&context, &d->yaml);
     draw_yaml(d);
     OK(d9_text_status(&d->yaml));
-    /* the table knows each option's legal values; combinations may be rejected */
+    /* each drawn value is legal, but not every combination */
     if (d9_config_parse(&context, "random.yaml", d9_text_get(&d->yaml), NULL, &config) != D9_OK) goto done;
     if (run_missing(&absent, config->backend, config->precision, config->backend_options.cpu_level)) {
         came = ABSENT;

@@ -358,7 +358,7 @@ TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
     OK(d9_record_result(&record, &bench->result));
-    bool finished = false; /* its config.yaml can be loaded */
+    bool finished = false; /* d9_record_finished loads config.yaml */
     OK(d9_record_finished(&context, bench->folder, bench->config, &finished));
     assert_true(finished);
     bench->config->title = title;

@@ -45,7 +45,7 @@ TEST(integers_agree_across_types) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case wide, narrow;
         d9_op op = op_spec_op(i);
-        if (op == D9_OP_AUGMENT) continue;           /* its table holds integers, but bytes index it: no sums */
+        if (op == D9_OP_AUGMENT) continue;           /* it looks pixels up; there are no sums */
         if (op == D9_OP_ORTHOGONAL_UPDATE) continue; /* it divides by a norm */
         op_case_make(&wide, &context, i, D9_F64, D9_F64, OP_FILL_INTEGER);
         op_case_make(&narrow, &context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
@@ -200,8 +200,8 @@ static double scale_by_hand(const op_case *c, int64_t i) {
 static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
-/* Hyperparameters of the update in specs.c: learning rate 1/8, decay 1/4, momentum 1/2, epsilon 1/4. Adam: a = 1/2,
- * b = 3/4, bias corrections 7/8 and 3/4, and the gradient is a sum over 2 images. */
+/* Hyperparameters of the update in specs.c: learning rate 1/8, decay 1/4, momentum 1/2, epsilon 1/4. Adam: weights 1/2
+ * and 3/4 of the new gradient in the averages, bias corrections 7/8 and 3/4, gradients summed over 2 images. */
 static double update_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     double w = content(c, 0)[i], g = content(c, 1)[i], v = node->input_count > 2 ? content(c, 2)[i] : 0, s = g + w / 4;
@@ -330,11 +330,11 @@ TEST(norm_moves_the_running_statistics) {
     op_close(&live), op_case_free(&c);
 }
 
-/* ---- the orthogonal update by its definition: X X^T, whichever side is longer ---- */
+/* ---- updates, pooling, metrics, indices out of range ---- */
 
 enum { LARGEST = 70 * 117 };
 
-/* c (m, n) = a (m, k) b (k, n), or a b^T. */
+/* c (m, n) = a (m, k) b, with b (k, n), or (n, k) transposed if `turned`. */
 static void multiply(const double *a, const double *b, bool turned, int64_t m, int64_t n, int64_t k, double *c) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -350,6 +350,7 @@ static double length_of(const double *x, int64_t count) {
     return sqrt(sum);
 }
 
+/* Iterates x = by[0] x + by[1] A x + by[2] A^2 x with A = x x^T, also if x has more rows than columns. */
 static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const double *by, int iterations) {
     static double inner[LARGEST], square[LARGEST], next[LARGEST];
     for (int t = 0; t < iterations; t++) {
@@ -400,7 +401,7 @@ TEST(orthogonal_updates_of_zeros) {
         while (op_spec_op(spec) != D9_OP_ORTHOGONAL_UPDATE) spec++;
         op_case_make(&c, &context, spec, D9_F64, D9_F64, OP_FILL_RANDOM);
         const int64_t count = op_count(&c, 0);
-        for (int input = 0; input < 3; input++) /* the filter; gradient and velocity; all */
+        for (int input = 0; input < 3; input++) /* zeros in the filter; in gradient and velocity; in all */
             for (int64_t k = 0; k < count && (zero == 2 || (zero == 1) == (input > 0)); k++) c.content[input][k] = 0;
         run_once(&c, 1, 0, many_a);
         const double keep = zero == 1 ? sqrt(7) / length_of(content(&c, 0), count) * (1 - 0.125 * 0.25) : 0;
@@ -412,7 +413,7 @@ TEST(orthogonal_updates_of_zeros) {
     }
 }
 
-TEST(sgd_keeps_the_velocity) {
+TEST(updates_keep_their_state) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_UPDATE) continue;
@@ -494,7 +495,7 @@ TEST(a_wrong_index_is_refused) {
         op_case_make(&c, &context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         d9_value_id id = node->inputs[input];
-        int64_t beside = 0; /* entries of the order after the step's */
+        int64_t beside = 0; /* entries of the order after those of step 2 */
         if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT)
             beside = 2 * (node->as.augment.count - node->as.augment.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;

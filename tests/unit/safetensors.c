@@ -1,4 +1,4 @@
-/* safetensors: written files are read back, real files are read, and every invalid header is rejected by name. */
+/* safetensors: written files are read back, a golden case is read, and invalid or truncated files are rejected. */
 #include "record/safetensors.h"
 #include "core/system.h"
 #include "tests/support/test.h"

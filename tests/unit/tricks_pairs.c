@@ -1,8 +1,8 @@
 /* Combinations of tricks: each alone, with each other one, all together, and off. Each pair trains for two steps on the
- * reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite and differ from
- * those of either trick alone. The table of pairs is printed, and an empty cell fails. On each network, each trick
- * applies or is rejected as listed. A trick that is off, alone or beside any other, gives the program and the bits of a
- * run without it. */
+ * reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite and, with few
+ * exceptions, differ from those of either trick alone. The table of pairs is printed, and an empty cell fails. On each
+ * network, each trick applies or is rejected as listed. A trick that is off, alone or beside any other, gives the
+ * program and the bits of a run without it. */
 #include "core/hash.h"
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
@@ -62,10 +62,10 @@ static const struct network {
     {"densenet", RECIPE("16", "name: densenet, growth: 2, features: 4, blocks: [2, 2]"), BIT(pool_before_activation)},
     {"airbench", RECIPE("16", "name: airbench, widths: [4, 6, 6]"), BIT(patch_whitening)},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* IN_PAIRS: the first ones */, RESNET9 = 2 };
+enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* the first two train in pairs */, RESNET9 = 2 };
 static cell cells[IN_PAIRS][D9_TRICK_COUNT][D9_TRICK_COUNT];
 
-/* Hashes of the trained and the evaluated weights after two steps, and of the test images' probabilities. */
+/* Hashes of the trained and the evaluated weights after two steps, and of the test images' confidences. */
 typedef struct outcome {
     char weights[65], predictions[65];
 } outcome;
@@ -83,15 +83,13 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
     assert_true(used < size);
 }
 
-/* `under`: the recipe, or a line with a base. */
+/* `under`: YAML for all other settings, for example a line with a base. */
 static d9_config *make(unsigned set, int off, const char *under) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, off, tricks, sizeof tricks);
     snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", under, tricks);
     return program_config(&context, yaml);
 }
-
-/* ---- training for two steps ---- */
 
 static double *read_finite(d9_session *session, d9_buffer buffer) {
     int64_t count = session->program.state_elements;
@@ -134,7 +132,7 @@ static outcome train_two_steps(const d9_config *config) {
 }
 
 /* `first` and all tricks that conflict neither with it nor with an earlier one, except those of `refuse`. */
-static unsigned company(int first, unsigned refuse) {
+static unsigned compatible_tricks(int first, unsigned refuse) {
     unsigned set = 1u << first;
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         bool fits = !(refuse >> t & 1);
@@ -245,7 +243,7 @@ TEST(test_all_together) {
         unsigned done = 0;
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if ((done | networks[n].refuse) >> t & 1) continue;
-            const unsigned set = company(t, networks[n].refuse);
+            const unsigned set = compatible_tricks(t, networks[n].refuse);
             run_set(&networks[n], set);
             done |= set;
         }
@@ -271,7 +269,6 @@ static void write_program(const d9_config *config, d9_text *text) {
     d9_program_free(&context, &program);
 }
 
-/* Program, configuration hash, and trained parameters must be equal. */
 static void assert_same_program(const d9_config *off, const d9_config *absent, const char *trick) {
     d9_text texts[2];
     d9_text_init(&context, &texts[0]), d9_text_init(&context, &texts[1]);
@@ -282,6 +279,7 @@ static void assert_same_program(const d9_config *off, const d9_config *absent, c
     d9_text_free(&texts[0]), d9_text_free(&texts[1]);
 }
 
+/* Program, configuration hash, and the runs' parameters and results must be equal. */
 static void assert_same(const d9_config *off, const d9_config *absent, const char *trick) {
     char hash[2][65];
     assert_same_program(off, absent, trick);
@@ -306,7 +304,7 @@ TEST(test_off_is_absent) {
     run_folder_make(folder);
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
-        const unsigned set = company(t, 0);
+        const unsigned set = compatible_tricks(t, 0);
         write_base(folder, set);
         d9_config *absent = make(set & ~(1u << t), -1, recipe), *off = make(0, t, base);
         assert_false(off->trick_on[t]);
@@ -330,7 +328,7 @@ TEST(test_off_alone) {
 /* Turning a trick on, alone or with any other trick on, must change the predictions, and the weights too unless it only
  * affects evaluation. A step of two batches may not cross from one phase into the next, and some tricks end a phase
  * after the first of the two: then batch_schedule has nothing to do. */
-static void assert_moves(int network, int t, int other, const outcome *with, const outcome *without) {
+static void check_effect(int network, int t, int other, const outcome *with, const outcome *without) {
     const unsigned one_step_phases = BIT(progressive) | BIT(whitening_bias) | BIT(freeze);
     const bool idle = t == D9_TRICK_batch_schedule && one_step_phases >> other & 1,
                of_evaluation = t == D9_TRICK_flip_tta || t == D9_TRICK_multicrop_tta,
@@ -348,7 +346,7 @@ TEST(test_on_is_not_off) {
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             for (int other = 0; other < D9_TRICK_COUNT; other++)
                 if (cells[n][t][other] == TRAINED)
-                    assert_moves(n, t, other, &outcomes[n][t][other], t == other ? &plain : &outcomes[n][other][other]);
+                    check_effect(n, t, other, &outcomes[n][t][other], t == other ? &plain : &outcomes[n][other][other]);
     }
 }
 

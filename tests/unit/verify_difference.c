@@ -17,7 +17,7 @@ TEST(test_by_hand) {
     close_to(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
 }
 
-TEST(test_zeros_point_nowhere) {
+TEST(test_zeros_have_no_cosine) {
     const double zeros[2] = {0}, ones[] = {1, 1};
     assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
@@ -41,7 +41,7 @@ TEST(test_nan_stays) {
 
 TEST(test_the_worst) {
     assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
-    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but further within its limit */
+    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but a smaller part of its limit */
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* a limit of 0 is exceeded */
     assert_false(d9_error_is_worse(0, 0, 1e-9, 1e-5));
     assert_true(d9_error_is_worse(NAN, 1, 5, 1) && d9_error_is_worse(INFINITY, 1, 5, 0));
@@ -61,7 +61,7 @@ TEST(test_nothing_compared_fails) {
     assert_true(failed == 1 && self.failed == 1 && self.rows == 2);
 }
 
-/* One failed row makes the sum fail, at any position and however few elements it compared. */
+/* One failed row makes the summary fail, at any position and however few elements it compared. */
 TEST(test_the_worst_row) {
     const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
                                   {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},

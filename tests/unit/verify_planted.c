@@ -1,5 +1,5 @@
-/* Errors planted in a reference case must be found: a changed element, NaN, a tensor that is missing or has another
- * size.
+/* Errors planted in a reference case must be found: a tensor that is scaled by 1%, has one NaN, is missing or has
+ * another size; invalid inputs, settings and files.
  *
  * The case is `ema` of tests/golden, which has tensors of every kind, reduced to 4 channels, 8 images and 2 steps so
  * that it runs in milliseconds. Its expected values are those of the reference backend in f64, so it passes unchanged,
@@ -178,7 +178,7 @@ static void verify(fixture *f, const char *path, const char *precision) {
                    .cases = path, .backend = "reference", .precision = precision, .data = f->folder, .threads = 1});
 }
 
-/* The row of a tensor; NULL: it is an input. */
+/* The group of the row that compares this tensor; NULL: an input. */
 static const char *group_of(const char *name) {
     if (strncmp(name, "step", 4) == 0) return strstr(name, "/loss") ? "loss" : "logits";
     if (strncmp(name, "grad/", 5) == 0) return "gradients";
@@ -275,7 +275,7 @@ TEST(test_one_percent_in_f32) {
     assert_fail(*state, spoilt, GROUPS, SCALED, "f32");
 }
 
-static void test_first_and_last(fixture *f, wrong how) {
+static void check_first_and_last(fixture *f, wrong how) {
     int spoilt[GROUPS];
     for (int first = 0; first < 2; first++) {
         pick(f, first, spoilt);
@@ -286,9 +286,9 @@ static void test_first_and_last(fixture *f, wrong how) {
 }
 
 /* Later tensors of a row must not hide the error, at any position. */
-TEST(test_nan) { test_first_and_last(*state, ONE_NAN); }
-TEST(test_missing) { test_first_and_last(*state, DROPPED); }
-TEST(test_another_size) { test_first_and_last(*state, CUT); }
+TEST(test_nan) { check_first_and_last(*state, ONE_NAN); }
+TEST(test_missing) { check_first_and_last(*state, DROPPED); }
+TEST(test_another_size) { check_first_and_last(*state, CUT); }
 
 static void assert_refused(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];

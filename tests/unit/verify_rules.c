@@ -1,5 +1,5 @@
 /* The comparison rule by rule must find errors planted in the backend under test: its plans are made from graphs with
- * slightly wrong attributes, while the reference uses the right ones. In every precision of the backend. */
+ * slightly wrong attributes, or its tables are wrong, while the reference is right. On the CPU, in f32 and bf16. */
 #include "core/system.h"
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
@@ -11,7 +11,7 @@
 
 typedef void planted(d9_graph *graph);
 
-static void each_node(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) {
+static void change_nodes(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) {
     int changed = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == op) change(&graph->nodes[n]), changed++;
@@ -21,7 +21,7 @@ static void each_node(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) 
 /* Defines an error `name` that changes each node of an operation. */
 #define PLANT(name, op, change)                                                                                        \
     static void name##_of(d9_node *node) { change; }                                                                   \
-    static void name(d9_graph *graph) { each_node(graph, op, name##_of); }
+    static void name(d9_graph *graph) { change_nodes(graph, op, name##_of); }
 PLANT(momentum, D9_OP_UPDATE, node->as.update.numbers[0] = 0.89)
 PLANT(no_decay, D9_OP_UPDATE, node->as.update.decay = ((d9_coefficient){D9_NONE, 0}))
 PLANT(idle_optimizer, D9_OP_UPDATE, node->when.from = INT64_MAX)
@@ -30,17 +30,17 @@ PLANT(epsilon, D9_OP_NORM, node->as.norm.epsilon *= 2)
 PLANT(statistics, D9_OP_NORM, node->as.norm.momentum *= 0.99)
 PLANT(alpha, D9_OP_ACT, node->as.act.alpha = 0.29)
 PLANT(one_percent, D9_OP_SCALE, node->as.scale.factor *= 1.01)
-static void half_rate(d9_graph *graph) { (void)graph; /* check() halves the program's tables */ }
+static void halved_rates(d9_graph *graph) { (void)graph; /* a marker: check() halves the program's tables */ }
 
 static const struct planted_error {
     const char *name;
     planted *plant;
-    bool evaluation; /* only in evaluation */
+    bool evaluation; /* planted in evaluation, not in training */
 } errors[] = {{"nothing", NULL, false},
               {"nothing, in evaluations", NULL, true},
               {"momentum 0.89", momentum, false},
               {"no weight decay", no_decay, false},
-              {"half the rate", half_rate, false},
+              {"half the rate", halved_rates, false},
               {"an idle optimizer", idle_optimizer, false},
               {"an idle average", idle_average, false},
               {"epsilon times 2", epsilon, false},
@@ -91,7 +91,7 @@ static void note(void *user, const d9_verify_row *row) {
 static void check(const char *backend, const char *precision, const struct planted_error *error) {
     bench b;
     open_bench(&b, backend, precision);
-    if (error->plant == half_rate)
+    if (error->plant == halved_rates)
         for (int t = 0; t < b.tested.program.table_count; t++)
             for (int64_t i = 0; i < b.tested.program.table[t].count; i++) b.tested.program.table[t].values[i] /= 2;
     if (error->plant && error->evaluation)
