@@ -65,7 +65,7 @@ void program_check_networks(const char *const *first, size_t rows, size_t stride
     }
 }
 
-static bool makes(const d9_node *node, d9_value_id value) {
+static bool writes(const d9_node *node, d9_value_id value) {
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i] == value) return true;
     return false;
@@ -88,7 +88,7 @@ void program_check_graph(const d9_graph *graph) {
             if (value->kind == D9_VALUE_ACTIVATION && value->producer != n)
                 fail_msg("%s is written by node %d, but its producer is %d", value->name, n, value->producer);
             for (d9_node_id later = n + 1; value->kind == D9_VALUE_ACTIVATION && later < graph->node_count; later++)
-                if (makes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is written twice", value->name);
+                if (writes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is written twice", value->name);
         }
     }
 }

@@ -208,7 +208,7 @@ TEST(test_the_small_network_is_not_frozen) {
     program_drop(&b);
 }
 
-static double all_operations(int batch, const char *tricks) {
+static double training_operations(int batch, const char *tricks) {
     d9_config *config = configure("auto", tricks);
     config->train.batch_size = batch;
     built b = program_built(config, 32, 16, "f32");
@@ -219,9 +219,9 @@ static double all_operations(int batch, const char *tricks) {
 
 /* Steps of two batches have as many operations as steps with a batch twice as large. */
 TEST(test_operations_of_larger_steps) {
-    const double large = all_operations(16, "hard_examples: {widths: [2, 3, 4], every: 1}"),
-                 twice = all_operations(8, "hard_examples: {widths: [2, 3, 4], every: 2}, "
-                                           "batch_schedule: {from: [0], batches: [2]}");
+    const double large = training_operations(16, "hard_examples: {widths: [2, 3, 4], every: 1}"),
+                 twice = training_operations(8, "hard_examples: {widths: [2, 3, 4], every: 2}, "
+                                                "batch_schedule: {from: [0], batches: [2]}");
     assert_true(large > 0 && fabs(twice / large - 1) < 1e-12);
 }
 

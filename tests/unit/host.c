@@ -155,7 +155,7 @@ static d9_value_id vector(chain *t, const char *name, bool filled) {
                   : op_output(&t->c, name, D9_BUFFER_SCRATCH, D9_F32, shape);
 }
 
-static void put_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_value_id b, d9_value_id to) {
+static void add_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_value_id b, d9_value_id to) {
     d9_node node = {
         .op = op, .inputs = {a, b}, .input_count = b == D9_NONE ? 1 : 2, .outputs = {to}, .output_count = 1};
     snprintf(node.role, sizeof node.role, "%s", role);
@@ -170,9 +170,9 @@ static void make_chain(chain *t, bool second_reader) {
     t->y = vector(t, "y", false);
     t->z = vector(t, "z", false);
     t->w = vector(t, "w", false);
-    put_node(t, D9_OP_SCALE, "first", t->x, D9_NONE, t->y);
-    put_node(t, D9_OP_ADD, "second", t->y, t->b, t->z);
-    if (second_reader) put_node(t, D9_OP_ADD, "third", t->y, t->y, t->w);
+    add_node(t, D9_OP_SCALE, "first", t->x, D9_NONE, t->y);
+    add_node(t, D9_OP_ADD, "second", t->y, t->b, t->z);
+    if (second_reader) add_node(t, D9_OP_ADD, "third", t->y, t->y, t->w);
 }
 
 /* Runs step 0: z must be 2x + b, and w, if computed, 4x. Checks the plan's text. */

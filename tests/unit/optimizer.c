@@ -327,7 +327,7 @@ static d9_status average_of_groups(d9_context *inner, const void *options, d9_ac
 done:
     return status;
 }
-static d9_status activate(d9_context *inner, const void *options, d9_accumulators *accumulators, d9_tail *tail) {
+static d9_status add_activation(d9_context *inner, const void *options, d9_accumulators *accumulators, d9_tail *tail) {
     (void)inner, (void)options, (void)accumulators;
     tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_ACT, .to = D9_BUFFER_STATE, .from = D9_BUFFER_STATE};
     return D9_OK;
@@ -375,7 +375,7 @@ TEST(invalid_groups_are_refused) {
     assert_refused(&(d9_trick){.on_optimizer = end_at_once}, "weights 0");
     assert_refused(&(d9_trick){.on_optimizer = insert_too_many}, "144");
     assert_refused(&(d9_trick){.on_step = average_of_groups}, "state short");
-    assert_refused(&(d9_trick){.on_step = activate}, "state");
+    assert_refused(&(d9_trick){.on_step = add_activation}, "state");
 }
 
 TEST(a_group_without_members_has_no_update) {

@@ -479,7 +479,7 @@ TEST(test_the_least_sure_are_looked_at_again) {
     d9_evaluation_free(&context, &evaluation), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-static void quiet_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+static void ignore_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
     (void)user, (void)program, (void)step, (void)loss, (void)seconds;
 }
 
@@ -497,7 +497,7 @@ TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_benc
         numbers[found] = (int)strtol(at, (char **)&at, 10);
     assert_in_range(numbers[0], 2, 200);
     assert_ints(numbers[1], (numbers[0] + 4) / 5, numbers[2], 7);
-    options.observer.step = quiet_step;
+    options.observer.step = ignore_step;
     run_report now = run_train(&options, NULL); /* detected at once, in the same step */
     assert_int_equal(now.status, D9_NONFINITE);
     assert_string_equal(now.message, end.message);

@@ -151,7 +151,7 @@ static d9_config *make_on(const struct network *network, unsigned set, tiny_mode
     return config;
 }
 
-static outcome run_set(const struct network *network, unsigned set) {
+static outcome train_set(const struct network *network, unsigned set) {
     tiny_model tiny;
     d9_config *config = make_on(network, set, &tiny);
     const outcome came = train_two_steps(config);
@@ -196,7 +196,7 @@ static cell run_pair(const struct network *network, int a, int b, outcome *came)
         check_refusal(network, set);
         return REFUSED;
     }
-    *came = run_set(network, set);
+    *came = train_set(network, set);
     return TRAINED;
 }
 
@@ -244,7 +244,7 @@ TEST(test_all_together) {
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if ((done | networks[n].refuse) >> t & 1) continue;
             const unsigned set = compatible_tricks(t, networks[n].refuse);
-            run_set(&networks[n], set);
+            train_set(&networks[n], set);
             done |= set;
         }
         assert_int_equal(done | networks[n].refuse, (1u << D9_TRICK_COUNT) - 1);
@@ -342,7 +342,7 @@ static void check_effect(int network, int t, int other, const outcome *with, con
 
 TEST(test_on_is_not_off) {
     for (int n = 0; n < IN_PAIRS; n++) {
-        const outcome plain = run_set(&networks[n], 0);
+        const outcome plain = train_set(&networks[n], 0);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             for (int other = 0; other < D9_TRICK_COUNT; other++)
                 if (cells[n][t][other] == TRAINED)
@@ -357,7 +357,7 @@ TEST(test_off_beside_each_other) {
     run_folder_make(folder);
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int on = 0; on < D9_TRICK_COUNT; on++) {
-        const outcome alone = run_set(&networks[RESNET9], 1u << on);
+        const outcome alone = train_set(&networks[RESNET9], 1u << on);
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if (t == on) continue;
             write_base(folder, 1u << on | (unsigned)!d9_tricks_conflict(on, t) << t);

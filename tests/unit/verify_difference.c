@@ -3,18 +3,18 @@
 #include "verify/tensor_difference.h"
 #include "tests/support/test.h"
 
-static void close_to(double got, double want) {
+static void assert_close(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
 
 TEST(test_by_hand) {
     const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
-    close_to(difference.distance, sqrt(32));
-    close_to(difference.want_norm, 5);
-    close_to(difference.cosine, 9.0 / 25);
-    close_to(difference.largest, 4);
-    close_to(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
+    assert_close(difference.distance, sqrt(32));
+    assert_close(difference.want_norm, 5);
+    assert_close(difference.cosine, 9.0 / 25);
+    assert_close(difference.largest, 4);
+    assert_close(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
 }
 
 TEST(test_zeros_have_no_cosine) {

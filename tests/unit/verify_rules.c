@@ -30,7 +30,7 @@ PLANT(epsilon, D9_OP_NORM, node->as.norm.epsilon *= 2)
 PLANT(statistics, D9_OP_NORM, node->as.norm.momentum *= 0.99)
 PLANT(alpha, D9_OP_ACT, node->as.act.alpha = 0.29)
 PLANT(one_percent, D9_OP_SCALE, node->as.scale.factor *= 1.01)
-static void halved_rates(d9_graph *graph) { (void)graph; /* a marker: check() halves the program's tables */ }
+static void halved_rates(d9_graph *graph) { (void)graph; /* a marker: check_error() halves the program's tables */ }
 
 static const struct planted_error {
     const char *name;
@@ -82,13 +82,13 @@ static void plan_wrongly(bench *b, const d9_graph *graph, planted *plant, d9_pla
     OK(d9_session_plan(&b->tested, &b->wrong, plan));
 }
 
-static void note(void *user, const d9_verify_row *row) {
+static void count_row(void *user, const d9_verify_row *row) {
     bench *b = user;
     b->rows++;
     b->failed += !row->passed;
 }
 
-static void check(const char *backend, const char *precision, const struct planted_error *error) {
+static void check_error(const char *backend, const char *precision, const struct planted_error *error) {
     bench b;
     open_bench(&b, backend, precision);
     if (error->plant == halved_rates)
@@ -98,8 +98,8 @@ static void check(const char *backend, const char *precision, const struct plant
         plan_wrongly(&b, &b.tested.program.eval, error->plant, &b.tested.eval_plan);
     else if (error->plant)
         plan_wrongly(&b, &b.tested.program.train, error->plant, &b.tested.train_plan);
-    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, note, &b)
-                         : d9_rules_compare_steps(&b.tested, &b.judge, b.reference.steps, error->name, note, &b));
+    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, count_row, &b)
+                         : d9_rules_compare_steps(&b.tested, &b.judge, b.reference.steps, error->name, count_row, &b));
     assert_true(b.rows > 20);
     if ((b.failed > 0) != (error->plant != NULL))
         fail_msg("%s in %s, planted: %s. %d rows of %d failed", backend, precision, error->name, b.failed, b.rows);
@@ -109,5 +109,6 @@ static void check(const char *backend, const char *precision, const struct plant
 TEST(test_planted) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (size_t p = 0; p < 2; p++)
-        for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE) check("cpu", precisions[p], &errors[e]);
+        for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE)
+            check_error("cpu", precisions[p], &errors[e]);
 }
