@@ -31,8 +31,7 @@ typedef struct op_case {
 } op_case;
 
 void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type compute, d9_type master, op_fill fill);
-/* Adds a value with random contents from low to high: integers if c->fill is OP_FILL_INTEGER or the type is an integer.
- */
+/* Adds a value with random contents from low to high: integers if c->fill or the type says so. */
 d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
                      double high);
 /* Adds a value: op_with_content with these contents in scratch memory, op_output without contents. */

@@ -31,8 +31,7 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 /* Compares all op cases in each compute type, with random and with integer inputs. */
 void rival_every_operation(rival *r, const d9_type *types, int type_count);
-/* Compares fused chains: norm or norm_eval with act, and with act and add in either order; act_backward, norm_backward.
- */
+/* Compares fused chains: norm or norm_eval, act, with or without add on either side; act_backward, norm_backward. */
 void rival_fused_rules(rival *r, const d9_type *types, int type_count);
 /* Compares fused chains: bias, act; act_backward, norm_backward; and, where another node reads the output of
  * act_backward too, [add,] act_backward, norm_backward and act_backward, bias_backward. */

@@ -265,7 +265,7 @@ TEST(muon_moves_filters_by_its_rate) {
         for (int64_t i = 0; i < count; i++) norm += (double)before[i] * before[i];
         const double keep = (at % 3 == 2 ? sqrt(6 / norm) : 1) * (1 - 0.1 * rate);
         for (int64_t i = 0; i < count; i++) moved += pow(after[i] - keep * before[i], 2);
-        /* six singular values, each between 0.3 and 1.3 unless it is zero in the gradient */
+        /* the update has six singular values, each between 0.3 and 1.3 unless the gradient's is zero */
         const double each = sqrt(moved / 6) / rate;
         if (!(each > 0.3 && each < 1.3)) fail_msg("step %lld moved by %g of its rate", (long long)at, each);
     }
@@ -297,7 +297,7 @@ TEST(muon_follows_the_schedule) {
     program_drop(&b);
 }
 
-/* Of 12 steps, the interval is 2 in the first half and 3 in the second. */
+/* Filters are renormalised every 2 steps in the first half of 12 steps, every 3 in the second. */
 TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     built b;

@@ -143,7 +143,7 @@ TEST(test_a_plan_of_each_list) {
     d9_session_close(&session), d9_config_free(&context, config);
 }
 
-/* ---- several batches a step ---- */
+/* ---- several batches a step, the predicted time, frozen parameters ---- */
 
 typedef struct served { /* a step: its first batch, its number of batches, the side of its images */
     int64_t step, batches, side;

@@ -184,7 +184,7 @@ static void draw_yaml(draw *d) {
         fail_msg(__VA_ARGS__);                                                                                         \
     } while (0)
 
-/* Clocks: the only values of a checkpoint that differ between runs. */
+/* True for clocks, the only values of a checkpoint that differ between runs. */
 static bool is_time(const char *name) {
     static const char *const times[] = {"epochs/seconds", "epochs/hours", "epochs/images_per_second"};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)

@@ -75,7 +75,7 @@ TEST(threads_change_no_bit) {
     }
 }
 
-/* ---- forward operations, compared with plain loops ---- */
+/* ---- first outputs, compared with plain loops; running statistics ---- */
 
 typedef double (*by_hand)(const op_case *c, int64_t i); /* element i of output 0, in double */
 
@@ -108,7 +108,7 @@ static double linear_by_hand(const op_case *c, int64_t i) {
     return sum;
 }
 
-/* Element i, normalised by the mean and variance of its group and channel. */
+/* Element i, normalised by the mean and variance of its group and channel, scaled and shifted. */
 static double norm_by_hand(const op_case *c, int64_t i) {
     const int64_t *x = dims(c, 0);
     const double *values = content(c, 0);
@@ -426,7 +426,7 @@ TEST(updates_keep_their_state) {
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].outputs[1]); k++) {
             const d9_update row = c.graph->nodes[0].as.update.update;
             double s = content(&c, 1)[k] + content(&c, 0)[k] / 4;
-            bool page = row == D9_UPDATE_SGD_PAGE; /* only this rule includes the learning rate */
+            bool page = row == D9_UPDATE_SGD_PAGE; /* only its velocity includes the learning rate */
             if (row >= D9_UPDATE_ADAM) s = content(&c, 1)[k] / 4 + (row == D9_UPDATE_ADAM ? content(&c, 0)[k] / 8 : 0);
             OP_NEAR(many_a[k], content(&c, 2)[k] / 2 + (page ? -s / 8 : s), 1e-14);
         }

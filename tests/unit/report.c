@@ -230,7 +230,7 @@ TEST(test_no_clear_effect, set_up, tear_down) {
     assert_true(report->arms[1].seeds_needed > 4);
 }
 
-/* Epochs saved by an arm: the length at which the other arm's curve reaches the same accuracy, minus its own length. */
+/* Epochs saved by an arm: those after which the curve of its baseline reaches its accuracy, minus its own epochs. */
 TEST(test_epochs_saved, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     add_arm("plain,train.epochs=20", NULL, 1, 2, at20);

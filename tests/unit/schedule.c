@@ -214,7 +214,7 @@ TEST(test_fractional_epochs) {
     drop(config, &program);
 }
 
-static void assert_when(d9_when when, const char *pattern) { /* one character per step, eight per epoch */
+static void assert_when(d9_when when, const char *pattern) { /* a character per step, 8 steps per epoch */
     char got[64];
     size_t steps = strlen(pattern);
     assert_true(steps < sizeof got);

@@ -1,4 +1,4 @@
-/* Runs on a failing disk: the documented status, a message with the file, and no partial file. */
+/* Runs on a failing disk: the documented status, a message with the file, and no partial file. Also saved plans. */
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
 #include "tests/support/test.h"

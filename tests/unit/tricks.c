@@ -83,7 +83,7 @@ TEST(test_each_edits_its_part_alone) {
         snprintf(tricks, sizeof tricks, "%s: %s", table[t].trick, table[t].options);
         for (int n = 0; n < NETWORKS; n++) {
             built plain, with;
-            if (n == TINY && t == D9_TRICK_progressive) continue; /* see unit.phases */
+            if (n == TINY && t == D9_TRICK_progressive) continue; /* tiny's classifier fits one image size */
             build((network)n, "", &plain);
             build((network)n, tricks, &with);
             program_check_graph(&with.program.train);
@@ -307,7 +307,7 @@ TEST(test_lookahead) {
     assert_int_equal(p->train.values[p->train.nodes[copy].inputs[0]].buffer,
                      d9_accumulator_find(&p->accumulators, "slow"));
     assert_int_equal(p->tail.evaluate, d9_accumulator_find(&p->accumulators, "average"));
-    for (int s = 0; s < 12; s++) { /* in all steps */
+    for (int s = 0; s < 12; s++) {
         assert_int_equal(d9_when_active(&node->when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_int_equal(d9_when_active(&p->train.nodes[copy].when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * pow((s + 1) / 12.0, 2)) <= 1e-15);
