@@ -27,7 +27,7 @@ typedef enum each_call {
 } each_call;
 extern const char *const each_call_names[CALL_COUNT];
 
-typedef struct planted {
+typedef struct planted {       /* which call fails, and what happened so far */
     int64_t calls[CALL_COUNT]; /* calls of each kind so far */
     each_call kind;            /* of the failing call */
     int64_t victim;            /* number of the failing call, from 1; 0: none */

@@ -30,7 +30,7 @@ void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *
 }
 
 /* True for operations that are exact on small integers in any order of summation. */
-static bool exact(const d9_node *node) {
+static bool is_exact(const d9_node *node) {
     if (node->op == D9_OP_UPDATE && node->as.update.update >= D9_UPDATE_ADAM)
         return false; /* these divide by a square root */
     switch (node->op) {
@@ -51,7 +51,7 @@ static bool exact(const d9_node *node) {
 }
 
 /* True if the plan uses Winograd, whose constants are rounded. */
-static bool transforms(op_case *c, const d9_backend *backend, const d9_backend_options *options) {
+static bool uses_winograd(op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     op_live live;
     op_open(&live, c, backend, options);
     const bool found = strstr(backend->plan_text(live.plan), "winograd") != NULL;
@@ -80,7 +80,7 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
     for (int64_t i = 0; i < count && type != v->type; i++) r->b[i] = op_round(type, r->b[i]);
     const int64_t wrong = op_differences(r->a, r->b, count);
     if (wrong == 0) return; /* also if all are zero, for which op_error is NaN */
-    if (c->fill == OP_FILL_INTEGER && exact(&c->graph->nodes[0]) && !transforms(c, r->backend, options))
+    if (c->fill == OP_FILL_INTEGER && is_exact(&c->graph->nodes[0]) && !uses_winograd(c, r->backend, options))
         fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
                  (long long)wrong, (long long)count);
     const double error = op_error(r->a, r->b, count), limit = limit_of(products_of(&c->graph->nodes[0], type));
@@ -119,7 +119,7 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 static d9_shape images(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
 
-typedef struct chain {
+typedef struct chain { /* nodes that `rule` fuses; outputs: the values to compare */
     d9_value_id outputs[6];
     int count;
     const char *rule;

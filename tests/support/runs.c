@@ -167,8 +167,8 @@ void run_write(const char *folder, const char *name, const void *bytes, size_t s
     OK(d9_file_write(&context, run_path(folder, name), bytes, size));
 }
 
-static d9_config *config_of(d9_context *context, const char *backend, const char *precision, int threads,
-                            const char *channels, const char *more) {
+static d9_config *make_config(d9_context *context, const char *backend, const char *precision, int threads,
+                              const char *channels, const char *more) {
     char yaml[2048];
     snprintf(
         yaml, sizeof yaml,
@@ -182,7 +182,7 @@ static d9_config *config_of(d9_context *context, const char *backend, const char
 }
 
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
-    return config_of(context, backend, precision, 1, "4, 6, 8, 8", more);
+    return make_config(context, backend, precision, 1, "4, 6, 8, 8", more);
 }
 
 int run_bench_set_up(void **state) {
@@ -353,7 +353,7 @@ static void test_resumed_runs_are_equal(void **state) {
 
 /* A network with 16 channels, the least for which Winograd convolutions are the default. */
 static d9_config *wide_config(bench *b, int threads) {
-    return config_of(&context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
+    return make_config(&context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
 /* Trains twice on one thread and twice on two, the second time with an interruption. */

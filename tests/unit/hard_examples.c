@@ -177,7 +177,7 @@ TEST(test_decoupled_rates_are_per_image) {
 }
 
 /* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
-TEST(test_lessons_are_counted) {
+TEST(test_adam_and_muon_count_own_updates) {
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
     config->train.optimizer = D9_OPTIMIZER_ADAM;
     built b = program_built(config, 32, 16, "f32");

@@ -7,7 +7,7 @@ typedef struct step {
     double seconds, accuracy, epochs; /* NaN: not published */
     const char *knots, *values;
     const char *pool, *celu, *cutout; /* as printed; NULL: off */
-    double logits_scale, bias;
+    double logits_scale, bias;        /* bias: multiplier of the biases' learning rate */
     unsigned tricks;
 } step;
 

@@ -44,7 +44,7 @@ static void assert_shape(const network *b, const char *name, d9_shape shape) {
     if (!d9_shape_equal(&value(b, name)->shape, &shape)) fail_msg("%s has another shape", name);
 }
 
-static int64_t parameters(const d9_graph *graph) {
+static int64_t count_parameters(const d9_graph *graph) {
     int64_t count = 0;
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER) count += d9_shape_count(&graph->values[v].shape);
@@ -78,8 +78,8 @@ TEST(parameters_are_counted) {
     program_check_networks(&rows[0].model, sizeof rows / sizeof *rows, sizeof *rows);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         network b = build(rows[i].model, rows[i].side, rows[i].classes);
-        if (parameters(&b.graph) != rows[i].parameters)
-            fail_msg("%s: %lld parameters", rows[i].model, (long long)parameters(&b.graph));
+        if (count_parameters(&b.graph) != rows[i].parameters)
+            fail_msg("%s: %lld parameters", rows[i].model, (long long)count_parameters(&b.graph));
         drop(&b);
     }
 }

@@ -25,7 +25,7 @@ static d9_config *configure(const char *model, const char *backend, const char *
 
 static const char resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
 
-static void make(const d9_config *config, d9_program *program) {
+static void build_program(const d9_config *config, d9_program *program) {
     const d9_extent extent = program_extent(config, 32, 16);
     program_make(&context, config, &extent, "f32", false, program);
 }
@@ -35,7 +35,7 @@ TEST(test_two_lists_over_one_state) {
     d9_config *config =
         configure(resnet9, "auto",
                   "crop: {pad: 2}, cutout: {size: 3}, ema: {}, mixup: {}, progressive: {scale: 0.6, share: 0.3}");
-    make(config, &program);
+    build_program(config, &program);
     const d9_graph *early = &program.phase[0].list, *train = &program.train;
     program_check_graph(early);
     assert_ints(program.steps, 12, program.phase_count, 1);
@@ -70,7 +70,7 @@ TEST(test_two_lists_over_one_state) {
 TEST(test_a_share_below_half_a_step) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.01}");
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 0);
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
@@ -153,7 +153,7 @@ typedef struct served { /* a step: its first batch, its number of batches, the s
 static void check_steps(const char *tricks, const served *expected, int64_t count) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", tricks);
-    make(config, &program);
+    build_program(config, &program);
     int64_t step = 0, before = 0;
     bool runs[1 + D9_MAX_PHASES] = {false}; /* if a list is used: `train`, then the phases */
     for (int64_t i = 0; i < count; i++) {
@@ -228,7 +228,7 @@ TEST(test_two_batches_are_one_of_twice_the_size) {
 TEST(test_averages_move_with_their_batch) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
-    make(config, &program);
+    build_program(config, &program);
     const d9_graph *list = d9_program_list(&program, 0);
     const d9_node *move = &list->nodes[program_find(list, D9_OP_LERP, "tail.slow")];
     for (int64_t step = 0; step < 12; step += 2)
@@ -263,7 +263,7 @@ TEST(test_seconds_left) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.5}");
     config->eval.every = 0;
-    make(config, &program);
+    build_program(config, &program);
     const double larger = operations(&program.train) / operations(&program.phase[0].list),
                  evaluation = 2 * operations(&program.eval) / operations(&program.train); /* 16 images */
     assert_true(larger > 1.5 && larger < 2);                                              /* (16 / 12)^2 = 1.78 */
@@ -273,7 +273,7 @@ TEST(test_seconds_left) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
     config = configure(resnet9, "auto", "batch_schedule: {}"); /* time is per batch */
     config->eval.every = 0;
-    make(config, &program);
+    build_program(config, &program);
     for (int64_t step = 0; step < 12; step += 2)
         assert_true(fabs(d9_seconds_left(&program, config, step, 1) - ((double)(12 - step) + evaluation)) < 1e-9);
     d9_program_free(&context, &program), d9_config_free(&context, config);
@@ -293,7 +293,7 @@ TEST(test_frozen_parameters_have_no_gradients) {
     } expected[] = {{3, 9, {false, true, true, true}}, {9, 12, {false, false, false, true}}};
     d9_program program;
     d9_config *config = configure(resnet9, "auto", freezing);
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 2);
     for (int i = 0; i < 4; i++) assert_true(makes(&program.train, gradients[i]));
     for (int p = 0; p < 2; p++) {
@@ -318,7 +318,7 @@ TEST(test_phases_of_sizes_and_of_freezing) {
     d9_program program;
     snprintf(tricks, sizeof tricks, "%s, progressive: {}", freezing);
     d9_config *config = configure(resnet9, "auto", tricks);
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 4); /* so no step uses `train` */
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program.phase[p].list;
@@ -355,7 +355,7 @@ TEST(test_frozen_parameters_do_not_change) {
            *at_three = train("reference", freezing, 3, &count), *at_four = train("reference", freezing, 4, &count);
     d9_program program;
     d9_config *config = configure(resnet9, "reference", freezing);
-    make(config, &program);
+    build_program(config, &program);
     for (int v = 0; v < program.train.value_count; v++) {
         const d9_value *value = &program.train.values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
@@ -379,7 +379,7 @@ TEST(test_layers_freeze_at_their_steps) {
     d9_config *config = configure(resnet9, "auto", "freeze: {until: [0.25, 0.25, 0.75]}");
     config->train.lr = (d9_schedule){
         .count = 2, .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}}, .value_count = 2, .values = {0.8, 0}};
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 2);
     assert_int_equal(program.groups.count, 6); /* weights and biases of two layers, of the third, and of the rest */
     assert_true(makes(&program.phase[0].list, "layer1.res1.conv.weight.grad"));

@@ -197,7 +197,7 @@ static double add_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i]
 static double scale_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[i] * c->graph->nodes[0].as.scale.factor;
 }
-static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
+static double copy_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
 /* Hyperparameters of the update in specs.c: learning rate 1/8, decay 1/4, momentum 1/2, epsilon 1/4. Adam: weights 1/2
@@ -269,29 +269,19 @@ static double augment_by_hand(const op_case *c, int64_t i) {
 }
 
 TEST(forward_agrees_with_loops_by_hand) {
-    static const by_hand hands[D9_OP_COUNT] = {[D9_OP_CONV] = conv_by_hand,
-                                               [D9_OP_LINEAR] = linear_by_hand,
-                                               [D9_OP_NORM] = norm_by_hand,
-                                               [D9_OP_NORM_EVAL] = norm_eval_by_hand,
-                                               [D9_OP_POOL] = pool_by_hand,
-                                               [D9_OP_MEAN_POOL] = mean_pool_by_hand,
-                                               [D9_OP_BIAS] = bias_by_hand,
-                                               [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
-                                               [D9_OP_DROPOUT] = dropout_by_hand,
-                                               [D9_OP_CONCAT] = concat_by_hand,
-                                               [D9_OP_SLICE] = slice_by_hand,
-                                               [D9_OP_LOSS] = op_loss_by_hand,
-                                               [D9_OP_MIX] = mix_by_hand,
-                                               [D9_OP_RANK] = rank_by_hand,
-                                               [D9_OP_ADD] = add_by_hand,
-                                               [D9_OP_SCALE] = scale_by_hand,
-                                               [D9_OP_CAST] = same,
-                                               [D9_OP_COPY] = same,
-                                               [D9_OP_LERP] = lerp_by_hand,
-                                               [D9_OP_UPDATE] = update_by_hand,
-                                               [D9_OP_GATHER] = gather_by_hand,
-                                               [D9_OP_DRAW] = draw_by_hand,
-                                               [D9_OP_AUGMENT] = augment_by_hand};
+    static const by_hand hands[D9_OP_COUNT] = {
+        [D9_OP_CONV] = conv_by_hand,       [D9_OP_LINEAR] = linear_by_hand,
+        [D9_OP_NORM] = norm_by_hand,       [D9_OP_NORM_EVAL] = norm_eval_by_hand,
+        [D9_OP_POOL] = pool_by_hand,       [D9_OP_MEAN_POOL] = mean_pool_by_hand,
+        [D9_OP_BIAS] = bias_by_hand,       [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
+        [D9_OP_DROPOUT] = dropout_by_hand, [D9_OP_CONCAT] = concat_by_hand,
+        [D9_OP_SLICE] = slice_by_hand,     [D9_OP_LOSS] = op_loss_by_hand,
+        [D9_OP_MIX] = mix_by_hand,         [D9_OP_RANK] = rank_by_hand,
+        [D9_OP_ADD] = add_by_hand,         [D9_OP_SCALE] = scale_by_hand,
+        [D9_OP_CAST] = copy_by_hand,       [D9_OP_COPY] = copy_by_hand,
+        [D9_OP_LERP] = lerp_by_hand,       [D9_OP_UPDATE] = update_by_hand,
+        [D9_OP_GATHER] = gather_by_hand,   [D9_OP_DRAW] = draw_by_hand,
+        [D9_OP_AUGMENT] = augment_by_hand};
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         by_hand hand = hands[op_spec_op(i)];

@@ -100,7 +100,7 @@ static ssize_t write_to_full_disk(void *user, int file, const void *bytes, size_
     return -1;
 }
 
-static void *no_memory(void *user, size_t alignment, size_t bytes) {
+static void *allocate_nothing(void *user, size_t alignment, size_t bytes) {
     (void)user, (void)alignment, (void)bytes;
     return NULL;
 }
@@ -123,7 +123,7 @@ TEST_WITH(const char *folder, test_faults, run_folder_set_up, run_folder_tear_do
     assert_refusal(d9_tensorboard_end(&board), D9_OUTPUT, "events.out.tfevents");
     assert_int_equal(size_of(board.path), before);
     failing = *d9_system_default();
-    failing.allocate = no_memory;
+    failing.allocate = allocate_nothing;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_histogram(&board, "a", (double[2000]){1}, 2000);
     assert_int_equal(d9_tensorboard_end(&board), D9_DEVICE); /* no memory for the record */

@@ -84,7 +84,7 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
 }
 
 /* `under`: YAML for all other settings, for example a line with a base. */
-static d9_config *make(unsigned set, int off, const char *under) {
+static d9_config *make_config(unsigned set, int off, const char *under) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, off, tricks, sizeof tricks);
     snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", under, tricks);
@@ -144,8 +144,8 @@ static unsigned compatible_tricks(int first, unsigned refuse) {
 }
 
 /* The configuration of these tricks on a network. */
-static d9_config *make_on(const struct network *network, unsigned set, tiny_model *tiny) {
-    d9_config *config = make(set, -1, network->recipe);
+static d9_config *make_config_on(const struct network *network, unsigned set, tiny_model *tiny) {
+    d9_config *config = make_config(set, -1, network->recipe);
     *tiny = tiny_model_default();
     if (strcmp(network->name, "tiny") == 0) tiny_model_use(config, tiny);
     return config;
@@ -153,7 +153,7 @@ static d9_config *make_on(const struct network *network, unsigned set, tiny_mode
 
 static outcome train_set(const struct network *network, unsigned set) {
     tiny_model tiny;
-    d9_config *config = make_on(network, set, &tiny);
+    d9_config *config = make_config_on(network, set, &tiny);
     const outcome came = train_two_steps(config);
     d9_config_free(&context, config);
     return came;
@@ -163,7 +163,7 @@ static outcome train_set(const struct network *network, unsigned set) {
 static void check_refusal(const struct network *network, unsigned set) {
     tiny_model tiny;
     d9_session session;
-    d9_config *config = make_on(network, set, &tiny);
+    d9_config *config = make_config_on(network, set, &tiny);
     bool named = false;
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -306,7 +306,7 @@ TEST(test_off_is_absent) {
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         const unsigned set = compatible_tricks(t, 0);
         write_base(folder, set);
-        d9_config *absent = make(set & ~(1u << t), -1, recipe), *off = make(0, t, base);
+        d9_config *absent = make_config(set & ~(1u << t), -1, recipe), *off = make_config(0, t, base);
         assert_false(off->trick_on[t]);
         assert_same(off, absent, d9_trick_at(t)->name);
         d9_config_free(&context, off), d9_config_free(&context, absent);
@@ -316,9 +316,9 @@ TEST(test_off_is_absent) {
 
 /* Switching off a trick that is not on is legal. */
 TEST(test_off_alone) {
-    d9_config *plain = make(0, -1, recipe);
+    d9_config *plain = make_config(0, -1, recipe);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
-        d9_config *off = make(0, t, recipe);
+        d9_config *off = make_config(0, t, recipe);
         assert_same_program(off, plain, d9_trick_at(t)->name);
         d9_config_free(&context, off);
     }
@@ -361,7 +361,7 @@ TEST(test_off_beside_each_other) {
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if (t == on) continue;
             write_base(folder, 1u << on | (unsigned)!d9_tricks_conflict(on, t) << t);
-            d9_config *off = make(0, t, base);
+            d9_config *off = make_config(0, t, base);
             const outcome came = train_two_steps(off);
             if (memcmp(&came, &alone, sizeof came) != 0)
                 fail_msg("%s off changes what %s gives", d9_trick_at(t)->name, d9_trick_at(on)->name);
