@@ -42,7 +42,7 @@ void op_case_free(op_case *c);
 int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
 double op_round(d9_type type, double x);               /* x rounded to `type` */
 
-/* ---- the table of cases: every operation, with sizes that leave remainders ---- */
+/* ---- the table of cases: every operation, also at odd sizes ---- */
 int op_spec_count(void);
 d9_op op_spec_op(int index);
 /* The loss of image i in a case of D9_OP_LOSS, computed with plain loops. */

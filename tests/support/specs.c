@@ -1,4 +1,4 @@
-/* The table of op cases: every operation of ops.def at awkward sizes. */
+/* The table of op cases: every operation of ops.def, also at odd sizes. */
 #include "tests/support/graphs.h"
 #include "kernels/formulas/half.h"
 #include <math.h>
@@ -333,7 +333,7 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 /* The bits of x as f32, the form in which draws for jitter are stored. */
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
 
-/* The losses of `n` images, at least two of them equal. */
+/* A ranking of the losses of `n` images, at least two of which are equal. */
 static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
     node->as.augment =

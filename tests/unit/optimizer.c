@@ -10,7 +10,7 @@
 
 static const double head_rate = 0.05;
 
-/* Inserts a group for the head's weight before all others, whose selectors match it too. */
+/* Inserts a group for the head's weight before the others: the first group that selects a value updates it. */
 static d9_status add_head(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
     (void)options;
     assert_true(d9_graph_find_value(graph, "head.weight") != D9_NONE);
