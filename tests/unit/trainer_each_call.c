@@ -1,6 +1,6 @@
 /* Training runs in which one system call fails: the k-th allocation, open, read, write and so on. The run must end with
  * a documented status and a message, or as without the failure, without partial files; resumed on a working system, it
- * must end as without the failure. About 20 calls of each kind are tried; all, in minutes, by
+ * must end as without the failure. Up to 20 calls of each kind are tried; all, in minutes, by
  * `test_trainer_each_call all`. */
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
