@@ -139,7 +139,7 @@ TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     for (int i = 0; i < CASES; i += TEST_SHARE) {
         const char *file = files[i / KINDS];
         char what[64];
-        disk d = {.fault = FAULT_OPEN + i % KINDS, .victim = file, .room = INT64_MAX, .marked = -1};
+        disk d = {.fault = (fault)(FAULT_OPEN + i % KINDS), .victim = file, .room = INT64_MAX, .marked = -1};
         d9_system system = system_on(&d);
         snprintf(what, sizeof what, "%s of %s", fault_names[d.fault], file);
         d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
