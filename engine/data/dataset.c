@@ -13,7 +13,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
-enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draws of the split's random stream; data/folder.c uses 1 and 2 */
+enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* `draw` of d9_keyed_order; data/folder.c uses 1 and 2 */
 
 typedef struct source {
     const char *name;
@@ -117,7 +117,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
     return D9_OK;
 }
 
-/* ---- the validation split ---- */
+/* ---- splitting off test and validation images ---- */
 
 static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t i, d9_split *to, int64_t j) {
     const size_t bytes = (size_t)(dataset->height * dataset->width * dataset->channels);

@@ -20,7 +20,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
-enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draws of the split's random stream; data/dataset.c uses 0 and 3 */
+enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* `draw` of d9_keyed_order; data/dataset.c uses 0 and 3 */
 
 typedef struct picture {
     const char *path;

@@ -83,18 +83,18 @@ static void put_plot(page *page, const d9_report_plot *plot) {
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* Index of the plot above the tables: of a sweep the accuracies, otherwise the ladder; without it the first plot. */
-static int lead_of(const page *page) {
+/* Index of the plot above the tables: "accuracy" for a sweep, else "ladder"; if that is missing, the first plot. */
+static int lead_plot(const page *page) {
     for (int i = 0; i < page->plot_count; i++)
         if (strcmp(page->plots[i].name, page->report->sweep ? "accuracy" : "ladder") == 0) return i;
     return 0;
 }
 static void put_lead(page *page) {
-    if (page->plot_count) put_plot(page, &page->plots[lead_of(page)]);
+    if (page->plot_count) put_plot(page, &page->plots[lead_plot(page)]);
 }
 static void put_plots(page *page) {
     for (int i = 0; i < page->plot_count; i++)
-        if (i != lead_of(page)) put_plot(page, &page->plots[i]);
+        if (i != lead_plot(page)) put_plot(page, &page->plots[i]);
 }
 
 static void put_runs(page *page) {
@@ -146,7 +146,7 @@ static void add_folder(const char *before, const char *folder, const char *below
     d9_text_add_shell_word(text, path);
 }
 
-/* Did the run read a folder of data? Its path is relative or not recorded, so the command gets --data DIR. */
+/* True if the run read a folder of data. Its path is relative or not recorded, so the command gets --data DIR. */
 static bool has_path(const json_t *result) {
     const json_t *data = json_object_get(json_object_get(result, "config"), "data");
     const char *name = json_string_value(json_object_get(data, "dataset")),
@@ -171,7 +171,7 @@ static void add_trainings(const d9_report *report, const char *name, d9_text *te
     d9_text_add(text, "dawn9 report runs/again");
 }
 
-static d9_status find_command(d9_context *context, d9_report *report) {
+static d9_status make_commands(d9_context *context, d9_report *report) {
     char *real = realpath(report->folder, NULL); /* resolves "." to the folder's name */
     const char *name = last_part(real ? real : report->folder);
     d9_text text;
@@ -204,7 +204,7 @@ d9_status d9_report_read(d9_context *context, const char *folder, d9_report **re
     D9_TRY(d9_report_judge(context, report));
     D9_TRY(d9_report_tabulate(context, report));
     D9_TRY(d9_report_gather_predictions(context, report));
-    D9_TRY(find_command(context, report));
+    D9_TRY(make_commands(context, report));
 done:
     if (status != D9_OK) {
         d9_report_free(context, *result);

@@ -318,7 +318,7 @@ static void note_confusion(const drawing *drawing, d9_text *text) {
     d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row's images.");
 }
 
-/* ---- the data files ---- */
+/* ---- the plots and their data files ---- */
 
 typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
@@ -347,7 +347,7 @@ static const struct {
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
-static void measure(drawing *drawing, const char *text) {
+static void measure_data(drawing *drawing, const char *text) {
     drawing->lines = drawing->label = drawing->last = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *label = memchr(line, '\t', (size_t)(end - line));
@@ -368,7 +368,7 @@ static d9_status write_data(drawing *drawing, int which) {
         D9_TRY(plots[which].data[i].make(drawing->report, &text));
         D9_TRY(d9_text_status(&text));
         D9_TRY(write_named(drawing, plots[which].data[i].name, ".tsv", d9_text_get(&text), text.size));
-        measure(drawing, d9_text_get(&text));
+        measure_data(drawing, d9_text_get(&text));
         d9_text_free(&text);
     }
 done:

@@ -1,4 +1,4 @@
-/* The tables of a report: arms, effects, runs, machines. */
+/* Tables of a report: arms, effects, runs, machines. report_predictions.c adds those of classes and mistakes. */
 #include "report/report_parts.h"
 
 #include <math.h>

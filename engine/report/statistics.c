@@ -134,7 +134,7 @@ static d9_estimate unknown(double estimate) {
     return (d9_estimate){estimate, .low = NAN, .high = NAN, .error = NAN, .freedom = NAN, .p = NAN};
 }
 
-static void complete(d9_estimate *result, double level) {
+static void fill_interval_and_p(d9_estimate *result, double level) {
     if (!(result->freedom > 0)) { /* NAN: no variance was observed */
         if (result->estimate == 0) result->low = result->high = 0, result->p = 1;
         return;
@@ -152,7 +152,7 @@ static void estimate_mean(const double *a, const double *b, int64_t count, doubl
     if (count < 2) return;
     result->error = sample.deviation / sqrt((double)count);
     result->freedom = result->error > 0 ? (double)(count - 1) : NAN;
-    complete(result, level);
+    fill_interval_and_p(result, level);
 }
 
 void d9_mean_estimate(const double *values, int64_t count, double level, d9_estimate *result) {
@@ -174,7 +174,7 @@ void d9_welch_difference(const double *a, int64_t a_count, const double *b, int6
     const double v = second.deviation * second.deviation / (double)b_count;
     result->error = sqrt(u + v);
     result->freedom = (u + v) * (u + v) / (u * u / (double)(a_count - 1) + v * v / (double)(b_count - 1));
-    complete(result, level);
+    fill_interval_and_p(result, level);
 }
 
 /* ---- reaching the target ---- */

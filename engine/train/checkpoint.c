@@ -316,7 +316,8 @@ static bool is_of_timeline(const char *name) {
     return false;
 }
 
-static d9_status check_no_more(d9_session *session, const char *path, const d9_safetensors *file, const snapshot *all) {
+static d9_status reject_unknown_tensors(d9_session *session, const char *path, const d9_safetensors *file,
+                                        const snapshot *all) {
     for (int t = 0; t < file->tensor_count; t++) {
         const char *name = file->tensors[t].name;
         bool known = is_of_timeline(name);
@@ -352,7 +353,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
         for (int c = 0; c < D9_EPOCH_COLUMNS; c++) *d9_epoch_cell(&progress->epochs[e], c) = all.columns[c][e];
     }
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(restore_segments(session, path, file, kind));
-    D9_TRY(check_no_more(session, path, file, &all));
+    D9_TRY(reject_unknown_tensors(session, path, file, &all));
 done:
     d9_arena_free(session->context, &all.arena);
     d9_safetensors_free(session->context, file);

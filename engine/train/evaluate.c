@@ -67,7 +67,7 @@ static d9_status add_output(d9_session *session, const output *output, const sel
     return D9_OK;
 }
 
-static void observe(d9_session *session, int64_t images) {
+static void report_progress(d9_session *session, int64_t images) {
     const d9_program *program = &session->program;
     const double all = (double)program->extent.eval_images * d9_views_per_image(&program->views);
     session->seen += images;
@@ -98,7 +98,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
             D9_TRY(session->backend->run(session->context, session->eval_plan, step++));
             for (int o = 0; o < count; o++)
                 D9_TRY(add_output(session, &outputs[o], images, begin, filled, views->view[v].weight));
-            observe(session, filled);
+            report_progress(session, filled);
         }
     }
 done:

@@ -4,7 +4,7 @@
 
 #include "train/session.h"
 
-/* Computes logits (eval_images, classes), the weighted sum over `views`, ignoring `alone`. An interrupt fails. */
+/* Computes logits (eval_images, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 /* Like d9_session_logits; `features` (NULL: none) gets the sum of the classifier's inputs, (eval_images, elements per
  * image of eval.features), if the program was built with features. */

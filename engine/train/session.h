@@ -34,7 +34,7 @@ typedef struct d9_session {
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* a plan for each phase of the program */
     d9_timeline timeline;
-    double mark;                            /* end of the last segment of the timeline */
+    double mark;                            /* end of the timeline's last segment, in seconds */
     const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */

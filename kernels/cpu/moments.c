@@ -20,7 +20,7 @@ typedef struct layout { /* layout of the scratch, in this order */
 } layout;
 
 static void *place(layout *l, char *scratch, int64_t bytes) {
-    void *at = scratch ? scratch + l->bytes : NULL; /* NULL if only the size is wanted */
+    void *at = scratch ? scratch + l->bytes : NULL; /* NULL only in d9_cpu_moments_scratch_bytes */
     l->bytes += d9_round_up(bytes, 64);
     return at;
 }
@@ -73,7 +73,7 @@ static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const
 /* Returns the part of image i, set to zero. */
 static double *part_of(const layout *l, double *parts, int64_t row, int64_t i) {
     double *part = parts + i * (l->inputs + 1) * row;
-    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): in a scratch */
+    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): not NULL here */
     return part;
 }
 
@@ -93,7 +93,7 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 /* Sets the factor and the bias of output o: with them factor (W p)_o + bias is the output of the norm. */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
-    l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): in a scratch */
+    l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): l->factor is not NULL here */
     l->bias[g * l->padded + o] = (float)((double)state->bias[o] - all.mean * factor);
 }
 

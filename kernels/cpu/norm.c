@@ -119,7 +119,7 @@ static void run_passes(const job *j, share slices, share groups, bool meet) {
     }
 }
 
-/* All threads of the team must call this. */
+/* Runs both passes over all groups. All threads of the team must call it. */
 static void walk_groups(const job *j) {
     const int64_t groups = j->norm->groups, slices = j->l.slices, threads = j->cpu->threads;
     const int64_t group_bytes =
