@@ -9,7 +9,7 @@
 #include "core/context.h"
 
 typedef struct d9_sheet_options {
-    int tile_height, tile_width; /* in tile pixels */
+    int tile_height, tile_width; /* in pixels of the tile */
     int scale;                   /* sheet pixels per tile pixel; 0: 3 */
     int gap;                     /* sheet pixels between and around tiles; 0: 2 */
 } d9_sheet_options;

@@ -282,12 +282,12 @@ done:
 
 /* ---- evaluation images of a run ---- */
 
-static const json_t *data_of(const d9_report_run *run) {
+static const json_t *data_settings(const d9_report_run *run) {
     return json_object_get(json_object_get(run->result, "config"), "data");
 }
 
 int64_t d9_report_validation(const d9_report_run *run) {
-    return json_integer_value(json_object_get(data_of(run), "validation"));
+    return json_integer_value(json_object_get(data_settings(run), "validation"));
 }
 
 /* Records without data_digest are taken to have the same data. */
@@ -391,7 +391,7 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         const char *digest = json_text(run->result, "data_digest");
         int f = 0;
         if (!digest) continue;
-        while (f < first_count && !json_equal(data_of(firsts[f]), data_of(run))) f++;
+        while (f < first_count && !json_equal(data_settings(firsts[f]), data_settings(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
         if (!same_data(run, firsts[f]))
             D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other images than %s",

@@ -130,7 +130,7 @@ void d9_sample_describe(const double *values, int64_t count, d9_sample *sample) 
     describe(values, NULL, count, sample);
 }
 
-static d9_estimate unknown(double estimate) {
+static d9_estimate without_interval(double estimate) {
     return (d9_estimate){estimate, .low = NAN, .high = NAN, .error = NAN, .freedom = NAN, .p = NAN};
 }
 
@@ -148,7 +148,7 @@ static void fill_interval_and_p(d9_estimate *result, double level) {
 static void estimate_mean(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
     d9_sample sample;
     describe(a, b, count, &sample);
-    *result = unknown(sample.mean);
+    *result = without_interval(sample.mean);
     if (count < 2) return;
     result->error = sample.deviation / sqrt((double)count);
     result->freedom = result->error > 0 ? (double)(count - 1) : NAN;
@@ -168,7 +168,7 @@ void d9_welch_difference(const double *a, int64_t a_count, const double *b, int6
     d9_sample first, second;
     d9_sample_describe(a, a_count, &first);
     d9_sample_describe(b, b_count, &second);
-    *result = unknown(first.mean - second.mean);
+    *result = without_interval(first.mean - second.mean);
     if (a_count < 2 || b_count < 2) return;
     const double u = first.deviation * first.deviation / (double)a_count;
     const double v = second.deviation * second.deviation / (double)b_count;

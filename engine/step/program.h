@@ -53,11 +53,11 @@ typedef struct d9_group {
     /* Muon: interval in steps at which filters are rescaled to a fixed norm (0: never), and its final value, towards
      * which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
-    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on states are zero. */
+    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on, states are zero. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
-    double from_epoch, until_epoch; /* epochs between which the group is updated; until 0: to the end */
+    double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
     double until_share;             /* share of the run after which it is frozen, if that is earlier; 0: never */
     bool rate_ends;                 /* the learning rate schedule ends with the group, not with the run */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */

@@ -32,7 +32,7 @@ typedef struct d9_session {
     d9_device *device;
     d9_device_info info;
     d9_program program;
-    d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* a plan for each phase of the program */
+    d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
     double mark;                            /* end of the timeline's last segment, in seconds */
     const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */

@@ -221,7 +221,7 @@ template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
 /* An activation and its derived constants, computed once in each thread. */
 struct d9_act {
     int activation;
-    float alpha, factor; /* log2 e / alpha */
+    float alpha, factor; /* factor: log2 e / alpha */
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
