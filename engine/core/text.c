@@ -1,4 +1,4 @@
-/* Growing text, UTF-8, edit distance, and parsing of numbers. */
+/* Growing text, UTF-8, edit distance, lists of words, and parsing of numbers. */
 #include "core/text.h"
 #include "core/system.h"
 
@@ -94,7 +94,7 @@ bool d9_text_ends_in(const char *text, const char *ending) {
     return length > tail && strcmp(text + length - tail, ending) == 0;
 }
 
-/* ---- edit distance ---- */
+/* ---- edit distance, and lists of words ---- */
 
 enum { WORD_MAX = 63 };
 

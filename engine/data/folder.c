@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-/* ---- decoding ---- */
+/* ---- decoding, and the dataset ---- */
 
 static d9_status decode(d9_context *context, const picture *picture, int64_t megapixels, int side, uint8_t *pixels) {
     d9_status status = D9_OK;

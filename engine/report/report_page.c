@@ -17,7 +17,7 @@ typedef struct page {
     d9_text *text;
 } page;
 
-static void paragraph(d9_text *text, const char *class, const char *words) {
+static void add_paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;
     d9_text_add(text, "<p class=%s>", class);
     d9_html_put(text, "", words, "</p>\n");
@@ -35,7 +35,7 @@ static void put_kind(page *page) {
                                      : "a folder of runs");
 }
 
-static void put_question(page *page) { paragraph(page->text, "question", page->report->question); }
+static void put_question(page *page) { add_paragraph(page->text, "question", page->report->question); }
 
 static void put_verdict(page *page) { d9_html_escape(page->text, page->report->verdict); }
 
@@ -59,7 +59,7 @@ static void put_problems(page *page) {
 static void put_table(page *page, const d9_figures *table) {
     if (table->row_count == 0) return;
     d9_html_put(page->text, "<section><h2>", table->title, "</h2>\n");
-    paragraph(page->text, "quiet", table->note);
+    add_paragraph(page->text, "quiet", table->note);
     d9_figures_html(table, page->text);
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
 }

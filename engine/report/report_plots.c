@@ -414,7 +414,7 @@ void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
     }
 }
 
-/* ---- gnuplot ---- */
+/* ---- gnuplot, and all plots ---- */
 
 static d9_status write_scripts(const drawing *drawing) {
     d9_status status = D9_OK;
@@ -466,7 +466,7 @@ done:
 }
 
 /* Writes the data of a plot, adds its settings and makes its caption. Sets *wanted: the plot is to be drawn. */
-static d9_status prepare(drawing *drawing, int which, const char **note, bool *wanted) {
+static d9_status prepare_plot(drawing *drawing, int which, const char **note, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(drawing->context, &text);
@@ -481,7 +481,7 @@ done:
     return status;
 }
 
-static d9_status embed(const drawing *drawing, d9_report_plot *plot, bool narrow) {
+static d9_status embed_pictures(const drawing *drawing, d9_report_plot *plot, bool narrow) {
     d9_status status;
     char path[64], narrow_name[64];
     snprintf(path, sizeof path, "report/%s.svg", plot->name);
@@ -503,7 +503,7 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
     d9_text_init(context, &settings);
     *count = 0;
     set_names(&drawing);
-    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare(&drawing, i, &notes[i], &wanted[i]));
+    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare_plot(&drawing, i, &notes[i], &wanted[i]));
     D9_TRY(d9_text_status(&settings));
     D9_TRY(write_named(&drawing, "settings", ".gp", d9_text_get(&settings), settings.size));
     D9_TRY(write_scripts(&drawing));
@@ -515,7 +515,7 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
         if (!plotted) continue;
         d9_report_plot *plot = &drawn_plots[*count];
         *plot = (d9_report_plot){.name = plots[i].name, .title = plots[i].title, .note = notes[i]};
-        D9_TRY(embed(&drawing, plot, plots[i].narrow));
+        D9_TRY(embed_pictures(&drawing, plot, plots[i].narrow));
         ++*count;
     }
 done:

@@ -100,7 +100,7 @@ done:
     return status;
 }
 
-/* ---- tables of classes and mistakes; `at` is an index into the matrix, row-major ---- */
+/* ---- tables of classes and mistakes, data of the plot; `at` is an index into the matrix, row-major ---- */
 
 static int64_t count_at(const d9_report_predictions *predictions, int at) {
     return predictions->counts[at / predictions->classes][at % predictions->classes];

@@ -163,7 +163,7 @@ done:
     return status;
 }
 
-/* ---- machines ---- */
+/* ---- machines, and all tables ---- */
 
 static const d9_column machine_columns[] = {
     {"device", "Device", NULL, TEXT, false},     {"isa", "Instructions", NULL, TEXT, false},

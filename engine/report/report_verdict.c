@@ -195,7 +195,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
         d9_text_add(text, "These runs were not all evaluated on the same images: their accuracies are not compared.");
 }
 
-/* ---- epochs saved, and missing runs ---- */
+/* ---- epochs saved, missing runs, and the whole verdict ---- */
 
 /* Only clear differences are converted, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {

@@ -97,7 +97,7 @@ double d9_noncentral_t_above(double t, double freedom, double shift) {
     return below < 1 ? 1 - below : 0;
 }
 
-/* ---- one sample ---- */
+/* ---- samples, their means, and differences of means ---- */
 
 /* Element i of `a`, or of a - b if `b` is not NULL. */
 static double value_at(const double *a, const double *b, int64_t i) { return b ? a[i] - b[i] : a[i]; }

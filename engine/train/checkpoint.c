@@ -117,10 +117,10 @@ static void fill_identity(d9_session *session, identity *self) {
     self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
-/* ---- numbers ---- */
+/* ---- checks of the numbers ---- */
 
 /* Fails with `status` and a message that ends in `why` if a number is not finite, or is a negative variance or an
- * impossible accuracy. The accuracies of an epoch that was not evaluated are NaN. */
+ * impossible accuracy. Accuracies may be NaN, as they are for an epoch that was not evaluated. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
