@@ -260,7 +260,7 @@ D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const
 /* Adds the cross-entropy of each image; sets graph->logits, labels, loss. The objective is the SUM over the batch. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
-/* ---- queries ---- */
+/* ---- queries, and shape inference ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name); /* D9_NONE if there is none */
 /* Number of node inputs that read `value`; `first`, if not NULL, gets the first of these nodes. */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first);
