@@ -35,7 +35,7 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 
 typedef struct d9_dataset_options {
     const char *name;   /* one of D9_DATASET_NAMES */
-    const char *path;   /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
+    const char *path;   /* folder of the data; NULL: the one that d9_dataset_folder finds */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
     int64_t largest_picture; /* folder: size limit of an image in megapixels; 0: 64 */

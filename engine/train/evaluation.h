@@ -16,7 +16,7 @@ int32_t d9_argmax(const double *row, int64_t classes);
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double accuracy;           /* percent, plain view */
     double accuracy_tta;       /* percent, with the views of the configuration; equals accuracy if there is one view */
-    int32_t *top1;             /* (eval_images), predicted classes with all views */
+    int32_t *top1;             /* (eval_images), predicted classes, with the same views */
     float *confidence;         /* softmax probability of top1 */
 } d9_evaluation;
 D9_MUST_USE d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation);

@@ -65,7 +65,7 @@ struct d9_gemm_pack;
 struct d9_gemm_block;
 typedef struct d9_cpu_loops {
     const char *level;               /* "plain", "v2", "v3", "v4", "v4bf16" */
-    int product_rows, product_width; /* of loops/product.h */
+    int product_rows, product_width; /* D9_PRODUCT_ROWS and D9_PRODUCT_WIDTH of loops/product.h */
 #define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP
