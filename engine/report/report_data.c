@@ -179,7 +179,7 @@ d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text) {
 
 /* ---- forest plot: differences from the baselines ---- */
 
-/* Adds a number with its sign; the minus sign is as wide as a plus. */
+/* Adds a number with its sign, + if it rounds to 0; the minus sign is as wide as a plus. */
 static void add_signed(d9_text *text, double number) {
     d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
 }
