@@ -10,7 +10,7 @@
 #include "core/system.h"
 #include "core/process.h"
 
-enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: half of a plot's width */ };
+enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: about half of a plot's width */ };
 
 typedef struct drawing {
     d9_context *context;
@@ -51,8 +51,8 @@ static bool has_epochs(const d9_report *report) {
     return false;
 }
 
-/* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per character. gnuplot
- * estimates labels a quarter too wide, which legend_trim corrects. */
+/* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per byte of its label.
+ * gnuplot estimates labels a quarter too wide, which legend_trim corrects. */
 static void set_legend(const drawing *drawing, int entries) {
     const d9_report *report = drawing->report;
     int longest = 0;
