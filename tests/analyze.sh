@@ -5,7 +5,7 @@
 # usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]    none named: all three
 #
 # About five minutes on two cores. Part of tests/run.sh --long; outside CI. Debian packages: clang, clang-tidy,
-# cppcheck, python3. The tree is clean with clang-tidy 14, cppcheck 2.10, gcc 12.2; others may know more, or less.
+# cppcheck, python3. clang-tidy 14, cppcheck 2.10 and gcc 12.2 find nothing; other versions may differ.
 #
 # Each file is analysed once, on its own, as the build compiles it; the loops of kernels/cpu at level v4bf16, which
 # includes every branch of the preprocessor. Exclusions and their reasons are in .clang-tidy, in cppcheck.txt, or on the
@@ -29,7 +29,7 @@ cmake -DSOURCE="$PWD" -DOUT="$PWD/$build/commit.h" -P cmake/commit.cmake
 cmake -DFOLDER="$PWD/plots" -DOUT="$PWD/$build/templates.h" -DTYPE=d9_template -DNAME=templates -P cmake/embed.cmake
 cmake -DFOLDER="$PWD/completions" -DOUT="$PWD/$build/completions.h" -DTYPE=completion -DNAME=completions -P cmake/embed.cmake
 
-# Keeps one command per file: as the database $build/once, as lines "FILE", and as commands of gcc.
+# Keeps one command per file: clang's database in $build/once, the names in once/files, gcc's commands in once/gcc.
 python3 - $build "$PWD" <<'PYTHON'
 import json, os, shlex, sys
 build, root = sys.argv[1:]
@@ -57,9 +57,8 @@ with open(f"{build}/once/files", "w") as files, open(f"{build}/once/gcc", "w") a
         print(shlex.quote(shlex.join(["gcc", *words, "-O1", "-fanalyzer", "-Wno-sign-conversion", "-Wno-unused-result"])), file=gcc)
 PYTHON
 
-# look NAME COMMAND...: takes the output of the command as findings of NAME, except for the lines listed in gcc.txt. Its
-# exit status is ignored: a file that does not compile is a finding, and without the planted finding the analyser did
-# not run.
+# look NAME COMMAND...: reports the command's lines with a severity as findings of NAME, except gcc's that gcc.txt lists.
+# Its exit status is ignored: a file that does not compile is a finding, and the planted finding must be there.
 look() {
     name=$1
     shift
@@ -80,7 +79,7 @@ look() {
 
 for tool in "$@"; do
     case $tool in
-    clang-tidy) # one file per process: with several it reports uninitialised va_lists that are none
+    clang-tidy) # one file per process: with several it falsely reports uninitialised va_lists
         look clang-tidy xargs -a $build/once/files -P "$jobs" -n 1 clang-tidy -p $build/once --quiet --warnings-as-errors='*' ;;
     cppcheck)
         look cppcheck cppcheck --project=$build/once/compile_commands.json -j "$jobs" --quiet --error-exitcode=1 \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether two builds compute the same bits. Both train the same small networks for 12 steps; then every parameter,
+"""Checks that two builds compute the same bits. Both train the same small networks for 12 steps; then every parameter,
 statistic, average and velocity, every epoch's loss and every evaluation logit is compared under its name: where it lies
 in a buffer may differ. Logits are compared as they are written: f32, also where f64 was computed.
 
@@ -67,8 +67,8 @@ def sorted_rows(numbers, shape):
 
 
 def read_run(folder):
-    """{name: numbers} of a finished run. What a checkpoint says of each value must be what the model file says: a
-    reader that takes one value for another ends here."""
+    """{name: numbers} of a finished run. Every value of the model file must equal the checkpoint's: a reader that
+    takes one value for another fails here."""
     metadata, checkpoint = read(f"{folder}/checkpoint.safetensors")
     _, model = read(f"{folder}/model.safetensors")
     with open(f"{folder}/result.json", encoding="utf-8") as file:
@@ -96,7 +96,7 @@ def read_run(folder):
 
 
 def difference(old, new):
-    """The first in words; None: equal to the last bit."""
+    """Describes the first difference; None: equal to the last bit."""
     if not old or not new:
         return "nothing to compare"
     if old.keys() != new.keys():
@@ -127,7 +127,7 @@ def tensor_bytes(path):
 
 
 def self_check(run):
-    """A bit of every tensor of a run's copy is flipped, one after another; what is then not noticed."""
+    """Flips a bit of each tensor of a run's copy, one after another; prints what is not noticed. True: nothing."""
     values, unnoticed, count = read_run(run), [], 0
     first = next(iter(values))
     less = {name: numbers for name, numbers in values.items() if name != first}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The rules that a compiler does not check: who may include whom, and that no circle of folders comes of it; who may
-# print and end the process; how long a file may be. One line a violation, "FILE:LINE: what"; exit status 1 if there is any.
+# Rules that a compiler does not check: which folder may include which, without a circle; where names of tricks, printing,
+# unsafe calls and paths may stand; how long files and lines may be. Prints "FILE:LINE: what" of each violation; any: status 1.
 #
 # usage: tests/lint.sh [ROOT]      without ROOT: first proves on planted violations that every rule bites, then this tree
 #        tests/lint.sh --arrows    the rooms (rows of `layers`) and the nearest ones that each includes
@@ -148,7 +148,7 @@ function bare(text,    out, at) {
     return out
 }
 
-# The name of a trick or a network, in lower case.
+# Complains about the name (lower case) of a trick or a network, unless `named` allows it in this file.
 function check_name(name,    i, part) {
     for (i = 1; i <= named_count; i++) {
         split(exempt[i], part, " ")
@@ -159,7 +159,7 @@ function check_name(name,    i, part) {
 
 function calls(text, names) { return match(" " text, "[^A-Za-z0-9_>.](" names ")[ ]*[(]") }
 
-# Folder to folder, from the includes themselves: whatever the table above allows, a circle is none of it.
+# note_arrow records which folder and room include which, to find circles whatever `layers` allows.
 function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
 function note_arrow(name,    from, to) {
     from = folder_of(FILENAME)
@@ -169,7 +169,7 @@ function note_arrow(name,    from, to) {
     if (!((from, to) in arrow)) arrow[from, to] = FILENAME
     if (layer != room_of(to "/")) reaches[layer, room_of(to "/")]
 }
-# The arrows between rooms, without those that two others make. `far`: by two or more.
+# Prints the arrows between rooms, without those that follow from two others (`far`).
 function print_arrows(    a, b, c, list) {
     for (b = 1; b <= room_count; b++) for (a = 1; a <= room_count; a++) for (c = 1; c <= room_count; c++)
         if ((room[a], room[b]) in reaches && (room[b], room[c]) in reaches) { reaches[room[a], room[c]]; far[a, c] }
@@ -181,7 +181,7 @@ function print_arrows(    a, b, c, list) {
         print room[a] ": " (list ? list : "nothing of ours")
     }
 }
-# What includes nothing that is left, or is included by nothing, is on no circle: taken away until nothing more can be.
+# A folder that includes no folder left, or is included by none, is on no circle: removed until nothing changes.
 function complain_of_circles(    changed, f, g, ends, starts) {
     for (changed = 1; changed;) {
         changed = 0
@@ -253,7 +253,7 @@ END { if (arrows) print_arrows(); else { complain_of_circles(); exit bad } }
 ')
 }
 
-# Every file of the tree that a person writes; built and measured files are not.
+# sources ROOT: files of these kinds that a person writes, neither built nor measured.
 sources() {
     (cd "$1" && find . \( -path './build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
         -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.yaml' -o -name '*.cmake' -o -name '*.md' \

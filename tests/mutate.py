@@ -50,7 +50,7 @@ def targets_of(name):
 
 
 def build_tests(build, names):
-    """Builds them and returns them with their commands, which ctest knows only then."""
+    """Builds these tests and returns all tests with their commands, which ctest knows only once they are built."""
     made = build_targets(build, [target for name in names for target in targets_of(name)])
     if made.returncode:
         sys.exit(made.stdout.decode()[-4000:])
@@ -58,7 +58,7 @@ def build_tests(build, names):
 
 
 def run_test(test, limit):
-    """Whether it passed, and its seconds; a skipped test has passed. It writes to a folder that is emptied behind it."""
+    """(passed, seconds); a skipped test has passed. Its scratch folder is emptied first."""
     scratch = os.path.join(TREE, "build", "scratch")
     shutil.rmtree(scratch, ignore_errors=True)
     os.makedirs(scratch)
@@ -176,7 +176,7 @@ def changes(line):
 
 
 def draw(name, number, line, blank):
-    """The line with one mistake, chosen by seed and place; NULL where none fits."""
+    """The line with one mistake, chosen by seed and place; None if no mistake fits."""
     dice = random.Random(f"{SEED} {name} {number}")
     sites = changes(blank)
     if not sites:

@@ -29,7 +29,7 @@ configure() { # BUILD cmake-option...
 }
 mkdir -p "$tree/build"
 configure build
-# Last in the command, so that no file is optimised further: that takes longer to compile and mixes lines.
+# -O1 stands last, so that no file is optimised further, which takes longer to compile and mixes lines.
 compile="<CMAKE_C_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -O1 -g0 --coverage -o <OBJECT> -c <SOURCE>"
 configure build-coverage "-DCMAKE_C_COMPILE_OBJECT=$compile" -DCMAKE_EXE_LINKER_FLAGS=--coverage \
     -DCMAKE_SHARED_LINKER_FLAGS=--coverage -DCMAKE_MODULE_LINKER_FLAGS=--coverage

@@ -11,7 +11,7 @@
 # usage: tests/other-systems.sh debian13|cuda12|aarch64 [FOLDER]
 #
 # FOLDER (build-systems) gets one folder for the system, which is removed first. Needs root, apt and the network; 10 GB
-# and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 1 GB and 15 minutes for aarch64. If one of
+# and 40 minutes on two cores for debian13, 10 GB and 15 minutes for cuda12, 2 GB and 15 minutes for aarch64. If one of
 # these is missing it prints "skipped: REASON: why" and ends with status 77. The last line counts the steps; the exit status
 # is the verdict.
 # shellcheck disable=SC2317 # step calls the functions
@@ -50,7 +50,7 @@ tell() {
     exit
 }
 
-# needs GIGABYTES PACKAGE...
+# needs GIGABYTES PACKAGE...: installs the packages; skips without root, apt, mounts or this space.
 needs() {
     [ "$(id -u)" = 0 ] || skips root "only root can install a system in a folder"
     command -v apt-get >/dev/null || skips apt "packages are those of Debian"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds dawn9 twice and runs every test that needs no GPU and no network.
+# Builds dawn9 twice and runs the tests that need no GPU and no network.
 #
-#   build             gcc, as setup.sh makes it     every test
+#   build             gcc, as setup.sh makes it     every test but those labelled long
 #   build+avx2        the same, held to AVX2        tests that depend on the processor
 #   build-sanitized   clang with AddressSanitizer   unit tests, some commands (label smoke), each fuzz target for 10
 #                     and UBSan, without nvcc       seconds; warnings are errors
@@ -86,7 +86,7 @@ judge_skips() {
 
 # ---- tools ----
 
-# What the tests need beyond what dawn9 needs.
+# Installs what the tests need and dawn9 does not; without apt or root only names it.
 install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
@@ -184,8 +184,8 @@ run_tests() {
     [ $status = 0 ] || [ "$(grep -c '^failed' "$results" || true)" -gt "$before" ] || note failed "$build" "ctest (status $status)"
 }
 
+count() { grep -c "^$1 " "$results" || true; } # STATE
 # The verdict, in words and as the exit status.
-count() { grep -c "^$1 " "$results" || true; }
 tell() {
     [ "${CI-}" != true ] || judge_skips
     say "done"

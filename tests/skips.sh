@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/run.sh --verdict on skips planted in a CTest folder of its own: in CI a skip counts as one only where its reason
-# is on the list and holds here. What the machine has is asked otherwise than run.sh asks it.
+# is on the list and holds here. What the machine has is found out in other ways than in run.sh.
 #
 # usage: tests/skips.sh DAWN9
 set -eu
@@ -61,7 +61,7 @@ cpu=$("$dawn9" devices | grep '^cpu')
 case $cpu in *' bf16'*) there bf16 ;; *) lacking bf16 ;; esac
 case $cpu in *' amx,'*) there amx ;; *) lacking amx ;; esac
 
-# With the data here the same skip is false; a build that was held to less lacks it on any machine.
+# With the data here a skip for want of them fails; a build without oneDNN, or held to AVX2, may skip on any machine.
 echo 0 >"$scratch/answer"
 echo DAWN9_ONEDNN:BOOL=OFF >"$scratch/CMakeCache.txt"
 judge true +avx2

@@ -1,4 +1,4 @@
-/* cutout: zeroes one random square of each training image (zero is the mean colour). */
+/* cutout: zeroes one random square of each training image (zero is the mean colour of the normalisation). */
 #include "tricks/trick.h"
 
 typedef struct cutout {

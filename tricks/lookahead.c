@@ -2,8 +2,8 @@
  *
  *   slow = r * slow + (1 - r) * x;  x = slow          r = decay^every * (t / T)^power after step t of T
  *
- * At first r is near 0 and a reset changes little; at the end it undoes the share decay^every of the last steps. x are
- * all parameters and running statistics. Evaluations use the slow average. */
+ * At first r is near 0 and a reset changes little; at the end it undoes the share decay^every of the last `every`
+ * steps. x are all parameters and running statistics. Evaluations use the slow average. */
 #include "tricks/trick.h"
 
 #include <math.h>

@@ -63,7 +63,7 @@ done:
     return status;
 }
 
-/* ---- the result ---- */
+/* ---- the result, and the whole call ---- */
 
 static double clock_seconds(const d9_result *result, const char *name) {
     const d9_clock *clock = d9_clock_find(name);

@@ -12,10 +12,10 @@ typedef struct d9_plan d9_plan;     /* host/plan.h, private to the backends */
 
 typedef struct d9_device_info {
     char name[128];                /* common name of the processor or GPU */
-    char version[128];             /* of libraries: "oneDNN 2.6.3"; "own kernels" without any */
+    char version[128];             /* of libraries: "oneDNN 2.6.3"; if none are used: "own kernels" */
     char isa[32];                  /* "avx512-bf16", "amx", "sm_90" */
     int threads;                   /* number of CPU threads */
-    int64_t memory_bytes;          /* of the GPU; of the host: that this process may use */
+    int64_t memory_bytes;          /* memory of the GPU, or host memory that this process may use */
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
     const char *preferred_why;     /* reason for this preference, for users; "" if there was no choice */

@@ -54,8 +54,8 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
 
 #define HOOK(hook, ...) (trick->hook ? trick->hook(context, options, __VA_ARGS__) : D9_OK)
 
-static d9_status edit(d9_context *context, const d9_trick *trick, const void *options, d9_program *program,
-                      d9_graph *forward) {
+static d9_status apply_trick(d9_context *context, const d9_trick *trick, const void *options, d9_program *program,
+                             d9_graph *forward) {
     d9_status status;
     D9_TRY(HOOK(on_model, forward));
     D9_TRY(HOOK(on_loss, forward, d9_edit_next(forward, D9_OP_LOSS, 0)));
@@ -71,8 +71,8 @@ done:
 }
 
 /* Applies the enabled tricks and those of `options`. `any`: a trick that fails with D9_USAGE is left out instead. */
-static d9_status edit_all(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
-                          d9_program *program, d9_graph *forward) {
+static d9_status apply_tricks(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
+                              d9_program *program, d9_graph *forward) {
     d9_status status;
     d9_graph before;
     d9_graph_init(&before);
@@ -80,8 +80,8 @@ static d9_status edit_all(d9_context *context, const d9_config *config, const d9
         const bool own = t < D9_TRICK_COUNT;
         if (own && !config->trick_on[t]) continue;
         if (any) D9_TRY(d9_graph_copy(context, forward, &before));
-        status = edit(context, own ? d9_trick_at(t) : options->tricks[t - D9_TRICK_COUNT],
-                      own ? config->trick_options[t] : NULL, program, forward);
+        status = apply_trick(context, own ? d9_trick_at(t) : options->tricks[t - D9_TRICK_COUNT],
+                             own ? config->trick_options[t] : NULL, program, forward);
         if (status == D9_USAGE && any) {
             const d9_graph refused = *forward;
             *forward = before;
@@ -127,7 +127,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
-    D9_TRY(edit_all(context, config, options, any, program, forward));
+    D9_TRY(apply_tricks(context, config, options, any, program, forward));
     D9_TRY(check_augmentation(context, program));
 done:
     return status;
@@ -219,7 +219,7 @@ done:
 
 /* ---- the whole program ---- */
 
-static d9_status keep_features(d9_context *context, d9_graph *graph) {
+static d9_status mark_features(d9_context *context, d9_graph *graph) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (classifier == D9_NONE)
         return d9_fail(context, D9_USAGE, "this network has no features: no linear layer makes its logits");
@@ -234,7 +234,7 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
     D9_TRY(d9_build_evaluation_batch(b, &program->eval));
     d9_layout_copy(&program->train, &program->eval);
-    if (b->options->features) D9_TRY(keep_features(b->context, &program->eval));
+    if (b->options->features) D9_TRY(mark_features(b->context, &program->eval));
 done:
     return status;
 }

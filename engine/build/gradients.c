@@ -14,7 +14,7 @@ static int find_table(const d9_program *program, const char *name) {
     return found;
 }
 
-/* ---- the batch ---- */
+/* ---- the batch, its types, weights and metrics ---- */
 
 d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name, d9_buffer buffer, d9_type type,
                           d9_shape shape, int64_t offset, d9_value_id *id) {
@@ -71,7 +71,7 @@ done:
 typedef enum batch_kind {
     DRAWN,    /* all images drawn for a step, in the order of the epoch */
     SELECTED, /* the images of a step with the largest losses */
-    EVALUATED /* a batch of test images */
+    EVALUATED /* a batch of evaluation images */
 } batch_kind;
 
 static const char ranked_name[] = "proxy.look.ranked";
@@ -95,7 +95,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const int64_t images = training ? e->train_images : e->eval_images,
                   per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: from order[0] always */
+    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: start at order[0] */
                                            .count = all,
                                            .steps_per_epoch = per_epoch,
                                            .samples = images,
@@ -183,7 +183,7 @@ done:
     return status;
 }
 
-/* Adds the training of the second network, every few steps on the images of the network, at the list's end. */
+/* Adds the training of the second network, every few steps on the images that the step selected, at the list's end. */
 static d9_status add_proxy_training(const d9_building *b, int64_t from, d9_graph *graph) {
     d9_status status;
     d9_graph proxy;

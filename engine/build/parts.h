@@ -38,7 +38,8 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* Computes the step range and the batches per step of each phase. d9_build_fill_phases adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the lists of all phases. `network`: for full-size images, one batch; `updates`: first update of `train`. */
+/* Builds the node lists of all phases. `network`: the forward graph for one batch of full-size images, copied by phases
+ * that change neither; `updates`: index of the first update node in program->train. */
 D9_MUST_USE d9_status d9_build_fill_phases(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Does a change set the number of batches per step? */
 bool d9_build_changes_batches(const d9_program *program);

@@ -1,4 +1,4 @@
-/* Builds tables of coefficients by step, the updates of the groups, and the tail. */
+/* Builds tables of coefficients by step, the updates of the groups, and the tail (averages and copies after them). */
 #include "build/parts.h"
 #include "graph/op.h"
 

@@ -40,7 +40,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- step and pipeline ---- */
+/* ---- step, eval and pipeline ---- */
 
 void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
@@ -100,7 +100,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicted seconds of the whole run with its evaluations, at these steps' operations per second; NAN: none. */
+/* Predicted seconds of the whole run with its evaluations, at these steps' operations/s; NAN: none counted. */
 static double run_seconds(const d9_measurement *m) {
     const double operations = step_operations(m);
     return operations > 0 ? d9_measured_step_seconds(m) / operations *

@@ -33,7 +33,6 @@ static const d9_flag flags[] = {
 
 enum { MAX_RUNS = 64, MAX_DEPTH = 3, CELL_BYTES = 96 };
 
-/* One line of the table. */
 typedef struct row {
     const char *key;
     json_t *cells[MAX_RUNS]; /* owned; NULL: empty in this run's column */
@@ -263,7 +262,7 @@ static bool is_shown(const table *table, const section *section, const row *row)
     return section->all || !same;
 }
 
-/* ---- printing ---- */
+/* ---- printing, and the command ---- */
 
 static void cell_text(const row *row, int run, char text[CELL_BYTES]) {
     const json_t *cell = row->cells[run];

@@ -1,4 +1,4 @@
-/* dawn9 data: checks and downloads datasets, and draws augmented training images. */
+/* dawn9 data: checks and downloads datasets, and draws augmented training images and initial filters. */
 #include "cli/data.h"
 #include "cli/commands.h"
 #include "data/fetch.h"

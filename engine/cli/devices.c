@@ -15,7 +15,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
+static void print_device(d9_cli *cli, const char *name, const d9_device_info *info) {
     d9_cli_print(cli, "%-10s %s, %s, %d thread%s; precisions", name, info->name, info->isa, info->threads,
                  info->threads == 1 ? "" : "s");
     for (int p = 0; p < D9_PRECISIONS; p++)
@@ -26,7 +26,7 @@ static void print(d9_cli *cli, const char *name, const d9_device_info *info) {
                      info->preferred_why);
 }
 
-static json_t *to_json(const char *name, const d9_device_info *info) {
+static json_t *device_json(const char *name, const d9_device_info *info) {
     json_t *list = json_array();
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) json_array_append_new(list, json_string(d9_precision_at(p)->name));
@@ -45,11 +45,11 @@ static d9_status run(d9_cli *cli, const void *options) {
         d9_device_info info = {0};
         bool present = d9_backend_describe(&cli->context, name, threads, &info) == D9_OK;
         if (chosen->json)
-            json_array_append_new(rows, present ? to_json(name, &info)
+            json_array_append_new(rows, present ? device_json(name, &info)
                                                 : json_pack("{s:s, s:b, s:s}", "backend", name, "present", 0, "why",
                                                             cli->context.message));
         else if (present)
-            print(cli, name, &info);
+            print_device(cli, name, &info);
         else
             d9_cli_print(cli, "%-10s absent: %s\n", name, cli->context.message);
         d9_context_clear(&cli->context); /* an unavailable backend is not an error here */

@@ -74,7 +74,7 @@ static const char *integer_text(const d9_flag_integer *value, char text[24]) {
     return value->given ? text : NULL;
 }
 
-static d9_status collect_words(d9_cli *cli, const d9_cli_edits *edits, d9_config_edits *all) {
+static d9_status collect_lists(d9_cli *cli, const d9_cli_edits *edits, d9_config_edits *all) {
     d9_status status = D9_OK;
     const d9_flag_list *const lists[] = {
         [D9_EDIT_WITH] = &edits->with, [D9_EDIT_WITHOUT] = &edits->without, [D9_EDIT_SET] = &edits->set};
@@ -107,7 +107,7 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                  {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
     *all = (d9_config_edits){0};
     D9_TRY(d9_text_status(&folder));
-    D9_TRY(collect_words(cli, edits, all));
+    D9_TRY(collect_lists(cli, edits, all));
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (!forms[i].value) continue;
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &text, "%s=%s", forms[i].key, forms[i].value));

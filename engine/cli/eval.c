@@ -26,7 +26,7 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- accuracy by class ---- */
+/* ---- accuracy, also by class ---- */
 
 enum { SHOWN_MOST = 10 };
 
@@ -37,7 +37,7 @@ typedef struct class_row {
 
 static double percent(const class_row *row) { return 100 * (double)row->right / (double)row->images; }
 
-/* Sorts by accuracy, lowest first; ties by class. */
+/* For qsort: by accuracy, lowest first; ties by class. */
 static int by_accuracy(const void *a, const void *b) {
     const class_row *x = a, *y = b;
     const double p = percent(x), q = percent(y);
@@ -80,7 +80,7 @@ static void print_classes(d9_cli *cli, const d9_session *session, const class_ro
                      session->dataset->class_names[rows[i].class], (long long)rows[i].right, (long long)rows[i].images);
 }
 
-static d9_status print(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
+static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
     d9_status status;
     const d9_program *program = &session->program;
     class_row *rows;
@@ -103,6 +103,8 @@ static d9_status print(d9_cli *cli, const d9_session *session, const d9_evaluati
 done:
     return status;
 }
+
+/* ---- the command ---- */
 
 /* A single word is the model, unless it ends in .yaml; of two words the first is the configuration. */
 static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
@@ -170,7 +172,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(d9_model_read(&session, model));
     D9_TRY(d9_session_evaluate(&session, &evaluation));
     if (chosen->logits) D9_TRY(d9_logits_write(&session, chosen->logits));
-    D9_TRY(print(cli, &session, &evaluation, chosen->json));
+    D9_TRY(print_evaluation(cli, &session, &evaluation, chosen->json));
 done:
     d9_evaluation_free(&cli->context, &evaluation);
     if (session.context) d9_session_close(&session);

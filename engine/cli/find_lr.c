@@ -114,7 +114,7 @@ done:
     return status;
 }
 
-/* ---- result ---- */
+/* ---- result, and the whole test ---- */
 
 /* The moving average at a point minus the mean of the first losses; 0 if the difference is within the noise. */
 static double loss_change(const range_test *self, const point *at) {
@@ -231,7 +231,7 @@ done:
     return status;
 }
 
-static d9_status check_folder(d9_cli *cli, const char *out) {
+static d9_status reject_run_folder(d9_cli *cli, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
     d9_status status = D9_OK;
     char *path;
@@ -248,7 +248,7 @@ done:
 d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet) {
     d9_status status, measured;
     range_test self = {.cli = cli, .live = {.cli = cli->terminal && !quiet ? cli : NULL}};
-    D9_TRY(check_folder(cli, out));
+    D9_TRY(reject_run_folder(cli, out));
     D9_TRY(open_session(&self, config));
     D9_TRY(d9_directory_make(&cli->context, out)); /* fails before the steps, not after */
     d9_live_line_clear(&self.live);

@@ -120,7 +120,7 @@ static void add_command(d9_text *text, const d9_command *command) {
     d9_text_add(text, ".EE\n");
 }
 
-/* ---- tricks and keys ---- */
+/* ---- tricks and keys, and the whole page ---- */
 
 static void add_trick(d9_text *text, const d9_trick *trick) {
     add_entry(text, trick->name, trick->doc);

@@ -178,7 +178,7 @@ static d9_status parse_option(parser *parser, int count, const char *const *word
     return unknown_option(parser, name);
 }
 
-static d9_status check_words(parser *parser) {
+static d9_status check_required_words(parser *parser) {
     int index = 0;
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
@@ -208,7 +208,7 @@ d9_status d9_cli_parse(d9_cli *cli, const d9_command *command, int count, const 
             D9_TRY(parse_word(&parser, words[i]));
         }
     }
-    D9_TRY(check_words(&parser));
+    D9_TRY(check_required_words(&parser));
 done:
     return status;
 }

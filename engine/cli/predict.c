@@ -102,7 +102,7 @@ done:
     return status;
 }
 
-/* ---- output ---- */
+/* ---- output, and a whole batch ---- */
 
 static void sort_classes(prediction *self, const double *probabilities) {
     const int64_t classes = self->predictor.description->classes;
@@ -147,7 +147,7 @@ static void print_json(const prediction *self, const char *path, const double *p
 }
 
 /* Counts an unusable image, warns if there are several images (a single one fails in `finish`); --json: adds a line. */
-static void show_failure(prediction *self, const d9_cli_picture *picture) {
+static void report_failure(prediction *self, const d9_cli_picture *picture) {
     self->failed++;
     if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
     if (self->options->json)
@@ -171,7 +171,8 @@ static void keep_features(prediction *self, const char *path, int slot) {
     self->feature_files[kept->count++] = path;
 }
 
-static d9_status show_batch(prediction *self, int begin, int count) {
+/* Reads and classifies a batch, prints a line per image, and keeps its thumbnails and features if requested. */
+static d9_status predict_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     const int64_t classes = self->predictor.description->classes;
     D9_TRY(read_batch(self, begin, count));
@@ -180,7 +181,7 @@ static d9_status show_batch(prediction *self, int begin, int count) {
         const d9_cli_picture *picture = &self->pictures.rows[begin + i];
         const double *probabilities = self->probabilities + i * classes;
         if (picture->failure) {
-            show_failure(self, picture);
+            report_failure(self, picture);
             continue;
         }
         sort_classes(self, probabilities);
@@ -317,7 +318,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     measure_columns(&self);
     for (int begin = 0; begin < self.pictures.count; begin += BATCH) {
         const int left = self.pictures.count - begin;
-        D9_TRY(show_batch(&self, begin, left < BATCH ? left : BATCH));
+        D9_TRY(predict_batch(&self, begin, left < BATCH ? left : BATCH));
     }
     D9_TRY(finish(&self));
 done:

@@ -8,7 +8,7 @@
 #include "train/batch_plan.h"
 #include <string.h>
 
-/* Copies the list with space for `more` items. */
+/* Copies the list, with space for `more` further items. */
 static d9_status extend(d9_cli *cli, d9_flag_list *list, int more) {
     const char **items;
     d9_status status = D9_ARENA_ALLOCATE(&cli->context, &cli->arena, list->count + more, &items);
@@ -28,7 +28,7 @@ static d9_status load(d9_cli *cli, const d9_data_options *options, d9_config **c
         if (full->trick_on[i] && !trick->on_augment) edits.without.items[edits.without.count++] = trick->name;
     }
     D9_TRY(extend(cli, &edits.set, 1));
-    edits.set.items[edits.set.count++] = "train.batch_size=8"; /* D9_BATCH_SHEET_IMAGES */
+    edits.set.items[edits.set.count++] = "train.batch_size=8"; /* equals D9_BATCH_SHEET_IMAGES */
     edits.batch_size = NULL;
     edits.backend = "reference";
     edits.precision = "f32";
@@ -60,7 +60,7 @@ static const d9_value *first_filters(const d9_graph *graph) {
     return NULL;
 }
 
-static d9_status put_filters(d9_cli *cli, const d9_value *weight, const double *values, const char *path) {
+static d9_status write_filter_sheet(d9_cli *cli, const d9_value *weight, const double *values, const char *path) {
     d9_status status = D9_OK;
     d9_sheet sheet = {0};
     const int count = (int)weight->shape.d[0], columns = 9, rows = (count + columns - 1) / columns;
@@ -107,7 +107,7 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution does not have 3 input channels"));
     D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));
     D9_TRY(initial_state(cli, session->dataset, &program, weight->init.phase, state));
-    D9_TRY(put_filters(cli, weight, state + weight->offset / (int64_t)sizeof(double), options->filters));
+    D9_TRY(write_filter_sheet(cli, weight, state + weight->offset / (int64_t)sizeof(double), options->filters));
 done:
     d9_release(&cli->context, state);
     d9_program_free(&cli->context, &program);

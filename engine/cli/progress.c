@@ -83,7 +83,7 @@ static void show_line(d9_progress *progress, const line_parts *line) {
     progress->live.width = width;
 }
 
-/* Draws the live line of progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
+/* Draws the live line after progress->steps steps. `evaluated`: percent of an evaluation done; -1: none is running. */
 static void draw_step(d9_progress *progress, const d9_program *program, int evaluated) {
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
@@ -107,7 +107,7 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
     show_line(progress, &line);
 }
 
-/* ---- the rows ---- */
+/* ---- the rows, and the observer ---- */
 
 static bool shows_rate(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
@@ -135,8 +135,8 @@ static void print_header(d9_progress *progress, const d9_program *program) {
                  shows_rate(progress) ? "  images/s  seconds" : "", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
-/* After 1 + TIMED_STEPS steps of the first epoch, prints the predicted time left, unless below a minute, and the header
- * of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
+/* After 1 + TIMED_STEPS steps of the first epoch here, prints the predicted time left, unless below a minute, and the
+ * header of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
 static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
     const int64_t seen = ++progress->epoch_steps;
     if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;

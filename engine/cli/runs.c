@@ -63,7 +63,6 @@ done:
     return status;
 }
 
-/* Parses I/N, as in "3/8". */
 static d9_status read_shard(d9_cli *cli, const char *text, d9_runs *runs) {
     char first[24];
     int64_t index, count;

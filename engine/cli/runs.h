@@ -46,12 +46,12 @@ typedef struct d9_runs {
     bool *open;             /* per run: this command trains it, and it is neither done nor failed */
 } d9_runs;
 
-/* runs_show.c */
-D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
-D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
 /* runs_time.c: prints the predicted time of the remaining runs on this machine. */
 D9_MUST_USE d9_status d9_runs_show_time(const d9_runs *runs);
 
+/* runs_show.c */
+D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
+D9_MUST_USE d9_status d9_runs_show_status(const d9_runs *runs);
 void d9_runs_show_start(const d9_runs *runs);
 d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per ended run, and a live line */
 /* Prints the summary. If runs have failed, fails with the status of the first. */

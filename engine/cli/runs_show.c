@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- counting ---- */
+/* ---- counting and names ---- */
 
 typedef struct tally {
     int64_t of[D9_RUN_DONE + 1];
@@ -60,7 +60,7 @@ static int64_t count_with_file(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Width for the names of arms: the longest, limited by what `others` columns leave of a line, but to 12 or more. */
+/* Width for the names of arms: the longest, but at most 120 and what `others` columns leave, taken as 12 or more. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -345,7 +345,7 @@ static int columns_to_erase(const d9_runs *runs) {
     return runs->cli->terminal && uses_workers(runs) ? d9_cli_columns(runs->cli) - 1 : 0;
 }
 
-/* Prints with a single write, because several workers share the screen. */
+/* Prints the line of an ended run with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
     char accuracy[48], figures[1100], left[48] = "";
     const int64_t done = count_with_file(runs, "result.json");

@@ -71,7 +71,7 @@ static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *
     return left;
 }
 
-/* Work of all these runs, as a number of runs of the first arm. */
+/* Work of all runs to be trained, as a number of runs of the first arm. */
 static double runs_left(const d9_runs *runs, d9_context *quiet) {
     const d9_experiment *experiment = runs->experiment;
     const double first = operations(quiet, experiment->arms[0].config);

@@ -78,7 +78,7 @@ static int clock_text(const d9_result *result, const d9_clock *clock, char *text
     return snprintf(text, size, "%s %.2f (%s)", clock->name, seconds, clock->brief);
 }
 
-/* Prints the run's time by each clock (record/timeline.h: what counts as time), or only by the usual ones unless `all`;
+/* Prints the run's time by each clock (record/timeline.h: what counts as time) or, unless `all`, by each usual clock;
  * on a narrow terminal, lines break only between clocks. */
 static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     const d9_clock *clock;
@@ -300,7 +300,7 @@ static d9_status measure_peak_rate(void *user, d9_session *session) {
     return status;
 }
 
-/* `tensorboard`: folder for event files; NULL: none. `peak_rate`: operations/s; 0: measures it if --verbose. */
+/* Trains into `out`. `tensorboard`: event files' folder or NULL. `peak_rate`: operations/s; 0: not measured yet. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
                             const char *tensorboard, d9_result *result, double *peak_rate) {
     d9_progress progress;

@@ -108,7 +108,7 @@ d9_status d9_help_trick(d9_cli *cli, const d9_trick *trick) {
     return d9_cli_print_text(cli, &text);
 }
 
-/* ---- JSON ---- */
+/* ---- JSON, and the command ---- */
 
 static json_t *bound_json(const d9_option *option, double value) {
     const bool bounded = option->minimum != 0 || option->maximum != 0;

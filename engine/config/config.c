@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- sections ---- */
+/* ---- sections and initial weights ---- */
 
-/* Fails if the first unknown key belongs into another map, like `epochs` at the top, and suggests its path. A key that
+/* Fails if the first unknown key belongs in another map, like `epochs` at the top, and suggests its path. A key that
  * exists nowhere is left to d9_values_bind, which lists the known ones. */
 static d9_status check_misplaced(d9_context *context, const d9_tree *map, const d9_binding *binding,
                                  const char *const *others) {

@@ -141,7 +141,7 @@ done:
     return status;
 }
 
-/* ---- --set KEY=VALUE ---- */
+/* ---- --set KEY=VALUE; all edits ---- */
 
 /* Fails if --set names an option of a trick that is off, because setting it would switch the trick on. */
 static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, const d9_tree *layer) {

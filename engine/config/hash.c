@@ -38,7 +38,7 @@ static bool is_hashed(const char *key) {
     return strncmp(key, "published.", strlen("published.")) != 0;
 }
 
-static d9_status add(settings *all, const char *key, const char *value, bool is_default) {
+static d9_status add_setting(settings *all, const char *key, const char *value, bool is_default) {
     d9_status status;
     char *kept;
     D9_TRY(d9_arena_copy(all->context, &all->arena, value, &kept));
@@ -58,7 +58,7 @@ static d9_status add_option(settings *all, const char *section, const d9_option 
     const bool is_default = d9_value_is_default(option, base, &value);
     d9_value_write(option, base, &value);
     D9_TRY(d9_text_status(&value));
-    D9_TRY(add(all, key, d9_text_get(&value), is_default));
+    D9_TRY(add_setting(all, key, d9_text_get(&value), is_default));
 done:
     d9_text_free(&value);
     return status;
@@ -76,7 +76,7 @@ static d9_status add_trick(settings *all, const d9_trick *trick, const void *opt
     d9_status status;
     char *section;
     D9_TRY(d9_arena_format(all->context, &all->arena, &section, "tricks.%s", trick->name));
-    D9_TRY(add(all, section, "on", false));
+    D9_TRY(add_setting(all, section, "on", false));
     D9_TRY(add_options(all, section, trick->options, options));
 done:
     return status;

@@ -73,7 +73,7 @@ void d9_layers_normalize(d9_tree *root) {
 
 /* ---- loading ---- */
 
-static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
+static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
 /* Reads a file. An unreadable file is D9_USAGE, not D9_DATA, because the user named it. */
 static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes) {
@@ -118,7 +118,7 @@ static d9_status load_file(d9_context *context, d9_arena *arena, const ancestry 
     link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
     D9_TRY(check_inheritance(context, &link, base));
     D9_TRY(read_file(context, path, base, &bytes));
-    D9_TRY(load(context, arena, &link, (char *)bytes, root));
+    D9_TRY(load_text(context, arena, &link, (char *)bytes, root));
 done:
     d9_release(context, bytes);
     return status;
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-static d9_status load(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root) {
+static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root) {
     d9_status status = D9_OK;
     d9_tree *tree, *under;
     char *source;
@@ -161,5 +161,5 @@ done:
 
 d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml, d9_tree **root) {
     ancestry text = {.path = path};
-    return yaml ? load(context, arena, &text, yaml, root) : load_file(context, arena, NULL, NULL, path, root);
+    return yaml ? load_text(context, arena, &text, yaml, root) : load_file(context, arena, NULL, NULL, path, root);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH_MAX = 32, KEYS_MAX = 1024 }; /* looking up a key scans its map, so the size of maps is limited */
+enum { DEPTH_MAX = 32, KEYS_MAX = 1024 }; /* KEYS_MAX: of a map, because looking up a key scans the map */
 
 /* ---- nodes ---- */
 
@@ -243,7 +243,7 @@ static d9_status read_map(reader *reader, d9_tree *map, int depth) {
         D9_TRY(copy_scalar(reader, &key));
         if (map->count == KEYS_MAX)
             D9_TRY(d9_tree_fail_at(reader->context, &place, map, "more than %d keys", KEYS_MAX));
-        const d9_tree *twin = d9_tree_find(map, key); /* NOLINT(clang-analyzer-core.CallAndMessage): copied */
+        const d9_tree *twin = d9_tree_find(map, key); /* NOLINT(clang-analyzer-core.CallAndMessage): `key` is set */
         D9_TRY(next_event(reader));
         if (twin && place.line > 0)
             D9_TRY(

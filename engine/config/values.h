@@ -30,7 +30,6 @@ typedef struct d9_binding {
 D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
                                      const d9_binding *bindings, int count, const char *const *others);
 
-/* Does a table or `others` have the key? */
 bool d9_values_has_key(const d9_binding *bindings, int count, const char *const *others, const char *key);
 
 /* Appends "known: a, b; did you mean b?", the end of an error message. */

@@ -54,7 +54,7 @@ static int climb_parents(const char *folder, int length, const char **path) {
         if (folder[start] == '.') break;
         *path += 3;
         length = start > 0 ? start - 1 : 0;
-        if (start == 1) break; /* below the root */
+        if (start == 1) break; /* the parent is the root */
     }
     return length;
 }

@@ -15,8 +15,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const d9_entry *)a)->name, ((const d9_entry *)b)->name);
 }
 
-static d9_status add(d9_context *context, d9_arena *arena, const char *folder, const char *name, d9_listing *listing,
-                     int *capacity) {
+static d9_status add_entry(d9_context *context, d9_arena *arena, const char *folder, const char *name,
+                           d9_listing *listing, int *capacity) {
     d9_status status = D9_OK;
     struct stat state;
     char *path;
@@ -41,7 +41,7 @@ d9_status d9_listing_read(d9_context *context, d9_arena *arena, const char *fold
         const struct dirent *entry = readdir(stream);
         if (!entry && errno) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", folder, strerror(errno)));
         if (!entry) break;
-        if (entry->d_name[0] != '.') D9_TRY(add(context, arena, folder, entry->d_name, listing, &capacity));
+        if (entry->d_name[0] != '.') D9_TRY(add_entry(context, arena, folder, entry->d_name, listing, &capacity));
     }
     if (listing->count) qsort(listing->entries, (size_t)listing->count, sizeof(d9_entry), compare_names);
 done:

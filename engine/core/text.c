@@ -1,4 +1,4 @@
-/* Growing text, UTF-8, edit distance, and parsing of numbers. */
+/* Growing text, UTF-8, edit distance, lists of words, and parsing of numbers. */
 #include "core/text.h"
 #include "core/system.h"
 
@@ -94,7 +94,7 @@ bool d9_text_ends_in(const char *text, const char *ending) {
     return length > tail && strcmp(text + length - tail, ending) == 0;
 }
 
-/* ---- edit distance ---- */
+/* ---- edit distance, and lists of words ---- */
 
 enum { WORD_MAX = 63 };
 
@@ -121,7 +121,7 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
     size_t length = strlen(word);
     if (length == 0 || length > WORD_MAX) return NULL;
     const char *nearest = NULL, *completion = NULL;
-    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1; /* ceil(length / 3) edits, but not every letter */
+    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1; /* at most ceil(length / 3), fewer than letters */
     for (int i = 0; i < count; i++) {
         size_t other = strlen(candidates[i]);
         if (other > WORD_MAX) continue;

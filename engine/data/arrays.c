@@ -89,7 +89,7 @@ done:
     return status;
 }
 
-/* ---- checks and conversion ---- */
+/* ---- checks, conversion, and the dataset ---- */
 
 static const char *name_type(char type) {
     static const struct {

@@ -13,7 +13,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
-enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* draws of the split's random stream; data/folder.c uses 1 and 2 */
+enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* `draw` of d9_keyed_order; data/folder.c uses 1 and 2 */
 
 typedef struct source {
     const char *name;
@@ -117,7 +117,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
     return D9_OK;
 }
 
-/* ---- the validation split ---- */
+/* ---- splitting off test and validation images ---- */
 
 static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t i, d9_split *to, int64_t j) {
     const size_t bytes = (size_t)(dataset->height * dataset->width * dataset->channels);
@@ -209,40 +209,40 @@ static void measure_channels(d9_dataset *dataset) {
 
 /* ---- the digest ---- */
 
-static uint64_t mix(uint64_t digest, uint64_t word) {
+static uint64_t hash_word(uint64_t digest, uint64_t word) {
     digest = (digest ^ word) * UINT64_C(0x9e3779b97f4a7c15);
     return digest ^ digest >> 32;
 }
 
 /* Hashes four interleaved streams of words, as fast as memory is read; SHA-256 takes a second for 300 MB. */
-static uint64_t mix_bytes(uint64_t digest, const void *bytes, size_t size) {
+static uint64_t hash_bytes(uint64_t digest, const void *bytes, size_t size) {
     enum { LANES = 4 };
     uint64_t lane[LANES] = {digest, digest + 1, digest + 2, digest + 3}, words[LANES];
     for (size_t at = 0; at < size; at += sizeof words) {
         const size_t left = size - at;
         memset(words, 0, sizeof words);
         memcpy(words, (const char *)bytes + at, left < sizeof words ? left : sizeof words);
-        for (int l = 0; l < LANES; l++) lane[l] = mix(lane[l], words[l]);
+        for (int l = 0; l < LANES; l++) lane[l] = hash_word(lane[l], words[l]);
     }
-    for (int l = 0; l < LANES; l++) digest = mix(digest, lane[l]);
-    return mix(digest, size);
+    for (int l = 0; l < LANES; l++) digest = hash_word(digest, lane[l]);
+    return hash_word(digest, size);
 }
 
-static uint64_t mix_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
+static uint64_t hash_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
-    digest = mix_bytes(digest, split->images, (size_t)(split->count * bytes));
-    return mix_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
+    digest = hash_bytes(digest, split->images, (size_t)(split->count * bytes));
+    return hash_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
 }
 
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]) {
-    uint64_t digest = mix((uint64_t)dataset->height, (uint64_t)dataset->width);
+    uint64_t digest = hash_word((uint64_t)dataset->height, (uint64_t)dataset->width);
     for (int64_t c = 0; c < dataset->classes; c++)
-        digest = mix_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
-    digest = mix_split(mix_split(digest, dataset, &dataset->train), dataset, &dataset->test);
+        digest = hash_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
+    digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
-/* ---- public functions ---- */
+/* ---- the other public functions ---- */
 
 d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
     d9_status status = D9_OK;

@@ -35,7 +35,7 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 
 typedef struct d9_dataset_options {
     const char *name;   /* one of D9_DATASET_NAMES */
-    const char *path;   /* folder of the data; NULL: $DAWN9_DATA, then the user's cache folder */
+    const char *path;   /* folder of the data; NULL: the one that d9_dataset_folder finds */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
     int64_t largest_picture; /* folder: size limit of an image in megapixels; 0: 64 */
@@ -68,11 +68,11 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
-/* For the user's own images (a folder, arrays): warns, in one line each, if the largest class has at least 3 times the
- * training images of the smallest, if classes have fewer than 20 of them, and if classes have no test image. */
+/* For the user's own images (a folder, arrays): logs one warning if the largest class has at least 3 times the training
+ * images of the smallest that has any, one if classes have fewer than 20, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images (`folder` and `arrays`), which are found only by `path` or $DAWN9_DATA. */
+/* True for the user's own images, `folder` and `arrays`. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and

@@ -143,7 +143,7 @@ static const source sources[] = {
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
-/* ---- moving the files into place ---- */
+/* ---- fetching from the sources, and moving the files into place ---- */
 
 static void warn_replaced(d9_context *context, const char *folder, const d9_dataset_file *file) {
     char path[D9_FOLDER_SIZE + 64];

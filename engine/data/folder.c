@@ -20,7 +20,7 @@
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
-enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* draws of the split's random stream; data/dataset.c uses 0 and 3 */
+enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* `draw` of d9_keyed_order; data/dataset.c uses 0 and 3 */
 
 typedef struct picture {
     const char *path;
@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-/* ---- decoding ---- */
+/* ---- decoding, and the dataset ---- */
 
 static d9_status decode(d9_context *context, const picture *picture, int64_t megapixels, int side, uint8_t *pixels) {
     d9_status status = D9_OK;

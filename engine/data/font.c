@@ -1,4 +1,4 @@
-/* The font: a glyph is up to nine rows of five pixels, the leftmost in bit 4; the last two rows are below the baseline.
+/* The font: a glyph is up to nine rows of five pixels, the leftmost in bit 4; rows 8 and 9 are below the baseline.
  * Blank columns on either side are not part of a character's width. */
 #include "core/text.h"
 #include "data/font.h"
@@ -24,7 +24,7 @@ static const char *const glyphs[LAST - FIRST + 1] = {
     "2448442", "4444444",   "8442448",  "008l2"};
 static const char box[] = "vhhhhhv";
 
-/* U+00C0 to U+017F without their accents; ? where there is no such letter in ASCII. */
+/* The ASCII letters drawn for U+00C0 to U+017F: without the accent, or similar (s for U+00DF); ? where none is. */
 enum { ACCENTED_FIRST = 0xc0, ACCENTED_LAST = 0x17f };
 static const char letters[] = "AAAAAA?CEEEEIIIIDNOOOOOxOUUUUY?saaaaaa?ceeeeiiiidnooooo?ouuuuy?y"
                               "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiJjJjKkkLlLlLlL"

@@ -1,5 +1,5 @@
-/* Draws small text on images: a proportional 5x7 bitmap font of ASCII. Latin letters up to U+017F are drawn without
- * their accents, other characters as a box. */
+/* Draws small text on images: a proportional 5x7 bitmap font of ASCII. Characters U+00C0 to U+017F are drawn as
+ * the similar ASCII letter or as a question mark, others outside ASCII as a box. */
 #ifndef D9_DATA_FONT_H
 #define D9_DATA_FONT_H
 

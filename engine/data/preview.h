@@ -9,7 +9,7 @@
 #include "core/context.h"
 
 typedef struct d9_sheet_options {
-    int tile_height, tile_width; /* in tile pixels */
+    int tile_height, tile_width; /* in pixels of the tile */
     int scale;                   /* sheet pixels per tile pixel; 0: 3 */
     int gap;                     /* sheet pixels between and around tiles; 0: 2 */
 } d9_sheet_options;
@@ -28,7 +28,7 @@ D9_MUST_USE d9_status d9_sheet_make(d9_context *context, int rows, int columns, 
 void d9_sheet_put_bytes(d9_sheet *sheet, int row, int column, const uint8_t *tile);
 
 /* Draws a tile of normalised values, (byte - mean) / std, converted back to bytes and clamped; a cutout square
- * therefore has the mean colour. Values that are not finite are drawn in magenta. */
+ * therefore has the colour `mean`. Values that are not finite are drawn in magenta. */
 void d9_sheet_put_reals(d9_sheet *sheet, int row, int column, const float *tile, const double mean[3],
                         const double std[3]);
 

@@ -80,7 +80,7 @@ static void pick_colours(d9_philox ground, d9_philox shape, scene *scene) {
         scene->colour[channel] = scene->ground[channel] + (scene->ground[channel] < 128 ? 90 : -90);
 }
 
-static scene compose(uint64_t seed, uint32_t sample, uint32_t split, double side) {
+static scene random_scene(uint64_t seed, uint32_t sample, uint32_t split, double side) {
     const d9_philox place = d9_philox4x32_10(seed, sample, split, D9_STREAM_SYNTHETIC, DRAW_PLACE);
     const d9_philox ground = d9_philox4x32_10(seed, sample, split, D9_STREAM_SYNTHETIC, DRAW_GROUND);
     const d9_philox shape = d9_philox4x32_10(seed, sample, split, D9_STREAM_SYNTHETIC, DRAW_SHAPE);
@@ -101,8 +101,8 @@ static scene compose(uint64_t seed, uint32_t sample, uint32_t split, double side
 
 static uint8_t to_byte(double value) { return (uint8_t)(fmin(fmax(value, 0), 255) + 0.5); }
 
-static void draw(uint64_t seed, uint32_t sample, uint32_t split, int side, int label, uint8_t *pixels) {
-    const scene scene = compose(seed, sample, split, side);
+static void draw_image(uint64_t seed, uint32_t sample, uint32_t split, int side, int label, uint8_t *pixels) {
+    const scene scene = random_scene(seed, sample, split, side);
     for (int i = 0; i < side * side; i++) {
         const int row = i / side, column = i % side;
         const double dy = row + 0.5 - scene.centre_y, dx = column + 0.5 - scene.centre_x;
@@ -120,14 +120,14 @@ static void draw(uint64_t seed, uint32_t sample, uint32_t split, int side, int l
 
 /* ---- the dataset ---- */
 
-static d9_status fill(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count, d9_dataset *dataset,
-                      d9_split *split) {
+static d9_status fill_split(d9_context *context, uint64_t seed, uint32_t split_word, int64_t count, d9_dataset *dataset,
+                            d9_split *split) {
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
     D9_TRY(d9_split_allocate(context, dataset, count, split));
     for (int64_t i = 0; i < count; i++) {
         const int label = (int)(i % CLASSES);
-        draw(seed, (uint32_t)i, split_word, side, label, split->images + i * side * side * 3);
+        draw_image(seed, (uint32_t)i, split_word, side, label, split->images + i * side * side * 3);
         split->labels[i] = label;
     }
 done:
@@ -158,8 +158,8 @@ d9_status d9_synthetic_load(d9_context *context, const d9_dataset_options *optio
     d9_status status = D9_OK;
     (void)folder;
     D9_TRY(d9_synthetic_describe(context, options, dataset));
-    D9_TRY(fill(context, options->seed, SPLIT_TRAIN, dataset->train.count, dataset, &dataset->train));
-    D9_TRY(fill(context, options->seed, SPLIT_TEST, dataset->test.count, dataset, &dataset->test));
+    D9_TRY(fill_split(context, options->seed, SPLIT_TRAIN, dataset->train.count, dataset, &dataset->train));
+    D9_TRY(fill_split(context, options->seed, SPLIT_TEST, dataset->test.count, dataset, &dataset->test));
 done:
     return status;
 }

@@ -16,7 +16,7 @@ enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096 };
 
 /* ---- writing ---- */
 
-static d9_status json_text(d9_session *session, d9_arena *arena, json_t *json, const char **text) {
+static d9_status dump_json(d9_session *session, d9_arena *arena, json_t *json, const char **text) {
     char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
     char *copy = NULL;
     d9_status status = dumped ? d9_arena_copy(session->context, arena, dumped, &copy)
@@ -37,10 +37,10 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
     d9_text_init(session->context, &yaml);
     D9_TRY(d9_effective_yaml(session->config, &yaml));
     D9_TRY(d9_arena_copy(session->context, arena, d9_text_get(&yaml), &config));
-    D9_TRY(json_text(session, arena, d9_json_texts(data->class_names, data->classes), &classes));
-    D9_TRY(json_text(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
-    D9_TRY(json_text(session, arena, d9_json_pixels(data->mean, data->channels), &mean));
-    D9_TRY(json_text(session, arena, d9_json_pixels(data->std, data->channels), &std));
+    D9_TRY(dump_json(session, arena, d9_json_texts(data->class_names, data->classes), &classes));
+    D9_TRY(dump_json(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
+    D9_TRY(dump_json(session, arena, d9_json_pixels(data->mean, data->channels), &mean));
+    D9_TRY(dump_json(session, arena, d9_json_pixels(data->std, data->channels), &std));
     D9_TRY(d9_network_describe(session->context, session->config, &session->program.extent, arena, &graph));
     const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
                                                    {"dawn9.config", config},

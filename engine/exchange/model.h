@@ -9,9 +9,9 @@
 D9_MUST_USE d9_status d9_model_write(d9_session *session, const char *path);
 /* Encodes the file of d9_model_write in memory, to be freed with d9_release; `path` is for messages. */
 D9_MUST_USE d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size);
-/* Loads a model's weights into D9_BUFFER_STATE and its averages; evaluation needs no other initialisation. Returns
- * D9_USAGE, with the tensor, its shape and the right one, if a tensor is missing, unknown or of another shape. A file
- * from torchvision works if the network uses its names. */
+/* Loads a model's weights into D9_BUFFER_STATE and every accumulator with its layout; evaluation needs no other
+ * initialisation. Returns D9_USAGE, with the tensor, its shape and the right one, if a tensor is missing, unknown or of
+ * another shape. A file from torchvision works if the network uses its names. */
 D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
 /* Loads a model's weights as d9_model_read does, to start training from them. Call it after initialisation: if the file
  * has other classes, by number or name, the last layer keeps its initial weights and a warning is logged. */

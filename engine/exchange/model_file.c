@@ -130,7 +130,7 @@ static d9_status check_others(const source *self) {
     return D9_OK;
 }
 
-static d9_status load(source *self) {
+static d9_status load_weights(source *self) {
     d9_status status;
     d9_session *session = self->session;
     const d9_graph *graph = &session->program.eval;
@@ -152,14 +152,14 @@ done:
 }
 
 d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file) {
-    return load(&(source){.session = session, .path = path, .file = file});
+    return load_weights(&(source){.session = session, .path = path, .file = file});
 }
 
 static d9_status read_model(d9_session *session, const char *path, bool keeps_head) {
     d9_status status;
     d9_safetensors *file = NULL;
     D9_TRY(d9_safetensors_read(session->context, path, &file));
-    D9_TRY(load(&(source){.session = session, .path = path, .file = file, .keeps_head = keeps_head}));
+    D9_TRY(load_weights(&(source){.session = session, .path = path, .file = file, .keeps_head = keeps_head}));
 done:
     d9_safetensors_free(session->context, file);
     return status;

@@ -78,8 +78,8 @@ static bool put_nodes(writer *self) {
     return true;
 }
 
-static d9_status dump(d9_context *context, const writer *self, const d9_views *views, d9_arena *arena,
-                      const char **text) {
+static d9_status dump_network(d9_context *context, const writer *self, const d9_views *views, d9_arena *arena,
+                              const char **text) {
     d9_status status;
     json_t *whole = json_pack("{s:O, s:O, s:o}", "nodes", self->nodes, "constants", self->constants, "views",
                               describe_views(views));
@@ -113,7 +113,7 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
                                  .end = end_node,
                                  .constant = put_constant,
                                  .integer_constant = put_integer_constant};
-    if (put_nodes(&self)) D9_TRY(dump(context, &self, &program.views, arena, text));
+    if (put_nodes(&self)) D9_TRY(dump_network(context, &self, &program.views, arena, text));
 done:
     json_decref(self.node);
     json_decref(self.nodes);

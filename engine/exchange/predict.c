@@ -9,7 +9,7 @@
 
 enum { CHANNELS = 3, BATCH_WANTED = 64 };
 
-/* ---- opening ---- */
+/* ---- opening and closing ---- */
 
 static d9_status load_config(d9_context *context, const d9_predictor_options *options, const char *yaml,
                              d9_config **config) {

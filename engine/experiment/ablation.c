@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-/* ---- selection of tricks ---- */
+/* ---- selection of tricks, and all arms ---- */
 
 static d9_status reject_trick(const ablation *self, const char *word) {
     const char *names[D9_TRICK_COUNT];

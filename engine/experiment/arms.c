@@ -79,7 +79,7 @@ static d9_status fail_at_edit(d9_context *context, d9_arena *arena, const d9_dra
     return d9_tree_fail(context, edit->node, "%s", strncmp(message, prefix, length) == 0 ? message + length : message);
 }
 
-static d9_status load(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
+static d9_status load_config(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm) {
     d9_context quiet = *context;
     d9_status status = d9_config_load(&quiet, draft->config, &arm->edits, &arm->config);
     return status == D9_OK ? D9_OK : fail_at_edit(context, arena, draft, status, quiet.message);
@@ -129,7 +129,7 @@ d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft 
                     .grid_count = draft->grid_count};
     for (int i = 0; i < arm->edits.count; i++) own += !arm->edits.items[i].shared;
     D9_TRY(check_edits(context, &arm->edits));
-    D9_TRY(load(context, arena, draft, arm));
+    D9_TRY(load_config(context, arena, draft, arm));
     D9_TRY(attach_published(context, draft, own > arm->grid_count, arm->config));
     d9_config_hash(context, arm->config, arm->config_hash);
     if (!*arm->config_hash) status = context->status;
@@ -172,7 +172,7 @@ done:
     return status;
 }
 
-static d9_status find_identical(d9_context *context, d9_experiment *experiment) {
+static d9_status set_runs_of(d9_context *context, d9_experiment *experiment) {
     d9_status status = D9_OK;
     for (int i = 0; i < experiment->arm_count; i++) {
         d9_arm *arm = &experiment->arms[i];
@@ -197,5 +197,5 @@ d9_status d9_arms_check(d9_context *context, d9_experiment *experiment) {
         if (arm->baseline && !find_arm(experiment, arm->baseline, arm))
             return reject_baseline(context, experiment, arm);
     }
-    return find_identical(context, experiment);
+    return set_runs_of(context, experiment);
 }

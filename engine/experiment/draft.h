@@ -15,7 +15,7 @@ typedef struct d9_draft {
     int grid_count;
 } d9_draft;
 
-/* Adds --set KEY=VALUE. `node` is the place of the key in the file; NULL: an ablation's edit has none. */
+/* Adds the edit of --set KEY=VALUE. `node` is the place of the key in the file; NULL: an ablation's edit has none. */
 D9_MUST_USE d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_config_edits *edits, const char *key,
                                    const d9_tree *value, const d9_tree *node);
 /* Appends the edits of `from`, marked as shared by all arms. */

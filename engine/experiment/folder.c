@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* ---- experiment.json that the folder already holds ---- */
+/* ---- writing experiment.json, merged with the one that the folder already holds ---- */
 
 static const char *string_at(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));

@@ -1,4 +1,4 @@
-/* Adds, finds and copies values and nodes. Builders for model files are in build.c, shape inference in op.c. */
+/* Graphs: adds, removes, finds and copies values and nodes. Builders for model files: build.c; shapes: op.c. */
 #include "graph/graph.h"
 #include "core/system.h"
 #include "graph/op.h"

@@ -212,7 +212,7 @@ void d9_graph_init(d9_graph *graph);
 void d9_graph_free(d9_context *context, d9_graph *graph);
 D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d9_graph *to);
 
-/* ---- building blocks for model files. From d9_graph_conv on, each infers shapes; x, a, b and y are values ---- */
+/* ---- adding and removing nodes. From d9_graph_conv on, each call infers shapes; x, a, b and y are values ---- */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 /* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
@@ -260,7 +260,7 @@ D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const
 /* Adds the cross-entropy of each image; sets graph->logits, labels, loss. The objective is the SUM over the batch. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
-/* ---- queries ---- */
+/* ---- queries, and shape inference ---- */
 d9_value_id d9_graph_find_value(const d9_graph *graph, const char *name); /* D9_NONE if there is none */
 /* Number of node inputs that read `value`; `first`, if not NULL, gets the first of these nodes. */
 int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *first);

@@ -12,7 +12,7 @@ struct d9_onnx_writer;
 
 typedef struct d9_op_info {
     const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
-    int inputs, outputs; /* maximum number */
+    int inputs, outputs; /* maximum numbers */
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
     bool update;         /* updates a group's parameters from gradients; only tail nodes follow updates in a step */
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */

@@ -16,7 +16,7 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* Files of a run. d9_record_open removes the first LEFTOVERS; if it resumes with keep: best, all but the model. */
+/* Files of a run. d9_record_open removes the first LEFTOVERS, but no model if it resumes with `keep: best`. */
 enum { LEFTOVERS = 5 };
 static const char *const files[] = {
     "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",

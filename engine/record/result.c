@@ -41,7 +41,7 @@ static json_t *epochs_json(const d9_result *result) {
     return rows;
 }
 
-/* `start` is written in seconds since the start of the process. */
+/* `start` is written in seconds since timeline->origin. */
 static json_t *timeline_json(const d9_timeline *timeline) {
     json_t *rows = json_array();
     for (int i = 0; i < timeline->count; i++) {

@@ -220,7 +220,7 @@ done:
     return status;
 }
 
-/* ---- checksum inside the file ---- */
+/* ---- checksum inside the file; reading a file; finding a tensor or a row of its metadata ---- */
 
 /* Finds the 64 digits of the checksum in an encoded file; NULL if there are none. */
 static uint8_t *find_seal(uint8_t *bytes, size_t size) {

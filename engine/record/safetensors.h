@@ -53,7 +53,7 @@ void d9_tensor_to_doubles(const d9_tensor *tensor, double *values);
 D9_MUST_USE d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const char *name,
                                              const d9_shape *shape, const double *values, d9_tensor *tensor);
 
-/* Writes a file atomically. D9_OUTPUT: it cannot be written, or a tensor has a repeated name or the wrong size. */
+/* Writes a file atomically. D9_OUTPUT: not writable, or a tensor has an invalid or repeated name or a wrong size. */
 D9_MUST_USE d9_status d9_safetensors_write(d9_context *context, const char *path, const d9_tensor *tensors, int count,
                                            const d9_metadata *metadata, int metadata_count);
 /* Encodes a file in memory, freed with d9_release. `path` is used in messages only. */

@@ -133,7 +133,7 @@ typedef struct histogram {
     double least, largest, count, sum, squares, limits[D9_TENSORBOARD_BUCKETS], buckets[D9_TENSORBOARD_BUCKETS];
 } histogram;
 
-static histogram measure(const double *values, int64_t count) {
+static histogram make_histogram(const double *values, int64_t count) {
     histogram h = {.least = INFINITY, .largest = -INFINITY};
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(values[i])) continue;
@@ -155,7 +155,7 @@ static histogram measure(const double *values, int64_t count) {
 }
 
 void d9_tensorboard_histogram(d9_tensorboard *board, const char *tag, const double *values, int64_t count) {
-    const histogram h = measure(values, count);
+    const histogram h = make_histogram(values, count);
     if (h.count == 0) return;
     const size_t begin = begin_value(board, tag), histo = d9_message_begin(&board->event, VALUE_HISTOGRAM);
     d9_message_double(&board->event, HISTOGRAM_MIN, h.least);

@@ -23,7 +23,7 @@ double d9_report_mean_of(const d9_report_arm *arm, int which) {
 
 /* ---- the runs of an arm ---- */
 
-static d9_status collect(d9_context *context, d9_report *report, int index) {
+static d9_status collect_runs(d9_context *context, d9_report *report, int index) {
     d9_status status = D9_OK;
     d9_report_arm *arm = &report->arms[index];
     double *seconds;
@@ -63,7 +63,7 @@ void d9_report_mean(const double *accuracy, int count, d9_estimate *mean) {
     clip(mean, 0, 100);
 }
 
-static void describe(d9_report *report, d9_report_arm *arm) {
+static void describe_arm(d9_report *report, d9_report_arm *arm) {
     d9_sample_describe(arm->accuracy, arm->count, &arm->sample);
     d9_report_mean(arm->accuracy, arm->count, &arm->mean);
     d9_proportion_estimate(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
@@ -87,7 +87,7 @@ static bool runs_are_subset(const d9_report *report, int arm, int other) {
     return true;
 }
 
-static void compare(d9_report *report, d9_report_arm *arm) {
+static void compare_with_baseline(d9_report *report, d9_report_arm *arm) {
     const d9_estimate nothing = {NAN, NAN, NAN, NAN, NAN, NAN};
     arm->difference = arm->welch = nothing;
     double deviation = arm->sample.deviation;
@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-static void compare_runs(d9_report *report) {
+static void set_run_differences(d9_report *report) {
     for (int r = 0; r < report->run_count; r++) {
         d9_report_run *run = &report->runs[r];
         const int baseline = run->arm >= 0 ? report->arms[run->arm].baseline : -1;
@@ -173,7 +173,7 @@ static void give_rank(d9_report *report, const d9_report_arm *arm, int *ranked) 
     if (*ranked < D9_REPORT_SERIES && !series->rank) series->rank = ++*ranked;
 }
 
-static double change_of(const d9_report_arm *arm, int which) {
+static double difference_size(const d9_report_arm *arm, int which) {
     (void)which;
     return isnan(arm->difference.estimate) ? 0 : fabs(arm->difference.estimate);
 }
@@ -184,7 +184,7 @@ static void rank_series(d9_report *report) {
     for (int a = 0; a < report->arm_count; a++)
         for (int b = 0; b < report->arm_count; b++)
             if (report->arms[b].baseline == a) give_rank(report, &report->arms[a], &ranked);
-    for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, change_of, 0, arm));)
+    for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, difference_size, 0, arm));)
         give_rank(report, arm, &ranked);
 }
 
@@ -232,13 +232,13 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
         int first = 0;
         while (first < a && !runs_are_subset(report, a, first)) first++;
         report->arms[a].runs_of = &report->arms[first];
-        D9_TRY(collect(context, report, a));
-        describe(report, &report->arms[a]);
+        D9_TRY(collect_runs(context, report, a));
+        describe_arm(report, &report->arms[a]);
         D9_TRY(find_series(context, report, &report->arms[a]));
     }
-    for (int a = 0; a < report->arm_count; a++) compare(report, &report->arms[a]);
+    for (int a = 0; a < report->arm_count; a++) compare_with_baseline(report, &report->arms[a]);
     D9_TRY(adjust_p_values(context, report));
-    compare_runs(report);
+    set_run_differences(report);
     rank_series(report);
     D9_TRY(find_epochs_saved(context, report));
 done:

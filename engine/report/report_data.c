@@ -65,7 +65,7 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
 
 /* ---- accuracy over epochs: final accuracies of each length in a sweep, otherwise every evaluation of the runs ---- */
 
-static void runs_row(const d9_report *report, const d9_report_run *run, double epoch, double accuracy, d9_text *text) {
+static void add_run(const d9_report *report, const d9_report_run *run, double epoch, double accuracy, d9_text *text) {
     if (isnan(epoch) || isnan(accuracy)) return;
     begin_run_row(text, report, run);
     ADD_NUMBERS(text, epoch, accuracy);
@@ -80,16 +80,16 @@ d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         if (report->sweep) {
-            runs_row(report, run, report->arms[run->arm].epochs, run->accuracy, text);
+            add_run(report, run, report->arms[run->arm].epochs, run->accuracy, text);
             continue;
         }
-        json_array_foreach(json_object_get(run->result, "epochs"), index, row) runs_row(
+        json_array_foreach(json_object_get(run->result, "epochs"), index, row) add_run(
             report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_accuracy(row), text);
     }
     return d9_text_status(text);
 }
 
-static void means_row(const d9_report *report, int arm, double epoch, const d9_estimate *mean, d9_text *text) {
+static void add_mean(const d9_report *report, int arm, double epoch, const d9_estimate *mean, d9_text *text) {
     const d9_report_arm *one = &report->arms[arm];
     begin_row(text, rank_of(report, arm), report->sweep ? report->series[one->series].label : one->label);
     ADD_NUMBERS(text, epoch, mean->estimate, mean->low, mean->high);
@@ -133,7 +133,7 @@ static void sweep_means(const d9_report *report, int series, d9_text *text) {
         }
         if (next < 0) return;
         last = report->arms[next].epochs;
-        means_row(report, next, last, &report->arms[next].mean, text);
+        add_mean(report, next, last, &report->arms[next].mean, text);
     }
 }
 
@@ -143,7 +143,7 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     for (int a = 0; a < report->arm_count; a++) {
         for (int64_t epoch = 1; epoch <= longest; epoch++)
             if (mean_at(report, a, epoch, values, &mean))
-                means_row(report, a, d9_report_epochs(report, a, (double)epoch), &mean, text);
+                add_mean(report, a, d9_report_epochs(report, a, (double)epoch), &mean, text);
         d9_text_add(text, "\n");
     }
 }
@@ -179,7 +179,7 @@ d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text) {
 
 /* ---- forest plot: differences from the baselines ---- */
 
-/* Adds a number with its sign; the minus sign is as wide as a plus. */
+/* Adds a number with its sign, + if it rounds to 0; the minus sign is as wide as a plus. */
 static void add_signed(d9_text *text, double number) {
     d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
 }

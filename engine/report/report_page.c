@@ -17,7 +17,7 @@ typedef struct page {
     d9_text *text;
 } page;
 
-static void paragraph(d9_text *text, const char *class, const char *words) {
+static void add_paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;
     d9_text_add(text, "<p class=%s>", class);
     d9_html_put(text, "", words, "</p>\n");
@@ -35,7 +35,7 @@ static void put_kind(page *page) {
                                      : "a folder of runs");
 }
 
-static void put_question(page *page) { paragraph(page->text, "question", page->report->question); }
+static void put_question(page *page) { add_paragraph(page->text, "question", page->report->question); }
 
 static void put_verdict(page *page) { d9_html_escape(page->text, page->report->verdict); }
 
@@ -59,7 +59,7 @@ static void put_problems(page *page) {
 static void put_table(page *page, const d9_figures *table) {
     if (table->row_count == 0) return;
     d9_html_put(page->text, "<section><h2>", table->title, "</h2>\n");
-    paragraph(page->text, "quiet", table->note);
+    add_paragraph(page->text, "quiet", table->note);
     d9_figures_html(table, page->text);
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
 }
@@ -83,18 +83,18 @@ static void put_plot(page *page, const d9_report_plot *plot) {
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* Index of the plot above the tables: of a sweep the accuracies, otherwise the ladder; without it the first plot. */
-static int lead_of(const page *page) {
+/* Index of the plot above the tables: "accuracy" for a sweep, else "ladder"; if that is missing, the first plot. */
+static int lead_plot(const page *page) {
     for (int i = 0; i < page->plot_count; i++)
         if (strcmp(page->plots[i].name, page->report->sweep ? "accuracy" : "ladder") == 0) return i;
     return 0;
 }
 static void put_lead(page *page) {
-    if (page->plot_count) put_plot(page, &page->plots[lead_of(page)]);
+    if (page->plot_count) put_plot(page, &page->plots[lead_plot(page)]);
 }
 static void put_plots(page *page) {
     for (int i = 0; i < page->plot_count; i++)
-        if (i != lead_of(page)) put_plot(page, &page->plots[i]);
+        if (i != lead_plot(page)) put_plot(page, &page->plots[i]);
 }
 
 static void put_runs(page *page) {
@@ -146,7 +146,7 @@ static void add_folder(const char *before, const char *folder, const char *below
     d9_text_add_shell_word(text, path);
 }
 
-/* Did the run read a folder of data? Its path is relative or not recorded, so the command gets --data DIR. */
+/* True if the run read a folder of data. Its path is relative or not recorded, so the command gets --data DIR. */
 static bool has_path(const json_t *result) {
     const json_t *data = json_object_get(json_object_get(result, "config"), "data");
     const char *name = json_string_value(json_object_get(data, "dataset")),
@@ -171,7 +171,7 @@ static void add_trainings(const d9_report *report, const char *name, d9_text *te
     d9_text_add(text, "dawn9 report runs/again");
 }
 
-static d9_status find_command(d9_context *context, d9_report *report) {
+static d9_status make_commands(d9_context *context, d9_report *report) {
     char *real = realpath(report->folder, NULL); /* resolves "." to the folder's name */
     const char *name = last_part(real ? real : report->folder);
     d9_text text;
@@ -204,7 +204,7 @@ d9_status d9_report_read(d9_context *context, const char *folder, d9_report **re
     D9_TRY(d9_report_judge(context, report));
     D9_TRY(d9_report_tabulate(context, report));
     D9_TRY(d9_report_gather_predictions(context, report));
-    D9_TRY(find_command(context, report));
+    D9_TRY(make_commands(context, report));
 done:
     if (status != D9_OK) {
         d9_report_free(context, *result);

@@ -53,21 +53,21 @@ done:
 
 /* ---- worst mistakes: wrong predictions with the highest confidence ---- */
 
-static int64_t whole(const json_t *data, const char *key) {
+static int64_t integer_at(const json_t *data, const char *key) {
     const double value = d9_json_real(data, key);
     return isnan(value) ? 0 : (int64_t)value;
 }
 
 /* Loads the data set of a run. NULL: not available, not of 3 channels, or not matching the stored predictions. */
-static d9_dataset *find_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
+static d9_dataset *load_dataset(d9_context *context, const d9_report_run *run, const d9_run_predictions *read) {
     const json_t *data = json_object_get(json_object_get(run->result, "config"), "data");
     d9_context quiet = *context;
     d9_dataset *dataset = NULL;
     const d9_dataset_options wanted = {.name = json_string_value(json_object_get(data, "dataset")),
-                                       .validation = whole(data, "validation"),
-                                       .image_size = whole(data, "image_size"),
-                                       .synthetic_train = whole(data, "synthetic_train"),
-                                       .synthetic_test = whole(data, "synthetic_test")};
+                                       .validation = integer_at(data, "validation"),
+                                       .image_size = integer_at(data, "image_size"),
+                                       .synthetic_train = integer_at(data, "synthetic_train"),
+                                       .synthetic_test = integer_at(data, "synthetic_test")};
     d9_context_clear(&quiet);
     if (!wanted.name || d9_dataset_needs_path(wanted.name)) return NULL; /* its path may not be recorded */
     if (d9_dataset_load(&quiet, &wanted, &dataset) != D9_OK) return NULL;
@@ -136,7 +136,7 @@ static d9_status picture_mistakes(d9_context *context, d9_report *report, const 
     d9_dataset *dataset = NULL;
     D9_TRY(d9_run_predictions_read(context, report, run, &read));
     const int count = read.count ? find_mistakes(&read, mistakes) : 0;
-    if (count > 0) dataset = find_dataset(context, run, &read);
+    if (count > 0) dataset = load_dataset(context, run, &read);
     if (!dataset) goto done;
     *plot = (d9_report_plot){.name = "mistakes", .title = "The worst mistakes of one run"};
     D9_TRY(add_caption(context, report, dataset, &read, mistakes, count, &plot->note));

@@ -10,7 +10,7 @@
 #include "core/system.h"
 #include "core/process.h"
 
-enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: half of a plot's width */ };
+enum { PATH_BYTES = 4096, LABEL_MAX = 56 /* characters: about half of a plot's width */ };
 
 typedef struct drawing {
     d9_context *context;
@@ -51,8 +51,8 @@ static bool has_epochs(const d9_report *report) {
     return false;
 }
 
-/* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per character. gnuplot
- * estimates labels a quarter too wide, which legend_trim corrects. */
+/* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per byte of its label.
+ * gnuplot estimates labels a quarter too wide, which legend_trim corrects. */
 static void set_legend(const drawing *drawing, int entries) {
     const d9_report *report = drawing->report;
     int longest = 0;
@@ -318,7 +318,7 @@ static void note_confusion(const drawing *drawing, d9_text *text) {
     d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row's images.");
 }
 
-/* ---- the data files ---- */
+/* ---- the plots and their data files ---- */
 
 typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
@@ -347,7 +347,7 @@ static const struct {
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
-static void measure(drawing *drawing, const char *text) {
+static void measure_data(drawing *drawing, const char *text) {
     drawing->lines = drawing->label = drawing->last = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *label = memchr(line, '\t', (size_t)(end - line));
@@ -368,7 +368,7 @@ static d9_status write_data(drawing *drawing, int which) {
         D9_TRY(plots[which].data[i].make(drawing->report, &text));
         D9_TRY(d9_text_status(&text));
         D9_TRY(write_named(drawing, plots[which].data[i].name, ".tsv", d9_text_get(&text), text.size));
-        measure(drawing, d9_text_get(&text));
+        measure_data(drawing, d9_text_get(&text));
         d9_text_free(&text);
     }
 done:
@@ -414,7 +414,7 @@ void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
     }
 }
 
-/* ---- gnuplot ---- */
+/* ---- gnuplot, and all plots ---- */
 
 static d9_status write_scripts(const drawing *drawing) {
     d9_status status = D9_OK;
@@ -466,7 +466,7 @@ done:
 }
 
 /* Writes the data of a plot, adds its settings and makes its caption. Sets *wanted: the plot is to be drawn. */
-static d9_status prepare(drawing *drawing, int which, const char **note, bool *wanted) {
+static d9_status prepare_plot(drawing *drawing, int which, const char **note, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;
     d9_text_init(drawing->context, &text);
@@ -481,7 +481,7 @@ done:
     return status;
 }
 
-static d9_status embed(const drawing *drawing, d9_report_plot *plot, bool narrow) {
+static d9_status embed_pictures(const drawing *drawing, d9_report_plot *plot, bool narrow) {
     d9_status status;
     char path[64], narrow_name[64];
     snprintf(path, sizeof path, "report/%s.svg", plot->name);
@@ -503,7 +503,7 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
     d9_text_init(context, &settings);
     *count = 0;
     set_names(&drawing);
-    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare(&drawing, i, &notes[i], &wanted[i]));
+    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare_plot(&drawing, i, &notes[i], &wanted[i]));
     D9_TRY(d9_text_status(&settings));
     D9_TRY(write_named(&drawing, "settings", ".gp", d9_text_get(&settings), settings.size));
     D9_TRY(write_scripts(&drawing));
@@ -515,7 +515,7 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
         if (!plotted) continue;
         d9_report_plot *plot = &drawn_plots[*count];
         *plot = (d9_report_plot){.name = plots[i].name, .title = plots[i].title, .note = notes[i]};
-        D9_TRY(embed(&drawing, plot, plots[i].narrow));
+        D9_TRY(embed_pictures(&drawing, plot, plots[i].narrow));
         ++*count;
     }
 done:

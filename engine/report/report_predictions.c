@@ -65,7 +65,7 @@ static void add_predictions(const d9_run_predictions *predictions, d9_report_pre
     sum->runs += predictions->count > 0;
 }
 
-static d9_status add_arm(d9_context *context, d9_report *report, int arm) {
+static d9_status add_arm_predictions(d9_context *context, d9_report *report, int arm) {
     d9_status status = D9_OK;
     d9_run_predictions predictions = {0};
     report->predictions.arm = arm;
@@ -100,7 +100,7 @@ done:
     return status;
 }
 
-/* ---- frequent mistakes; `at` is an index into the matrix, row-major ---- */
+/* ---- tables of classes and mistakes, data of the plot; `at` is an index into the matrix, row-major ---- */
 
 static int64_t count_at(const d9_report_predictions *predictions, int at) {
     return predictions->counts[at / predictions->classes][at % predictions->classes];
@@ -210,7 +210,7 @@ d9_status d9_report_gather_predictions(d9_context *context, d9_report *report) {
     const d9_report_arm *arm = NULL;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, D9_REPORT_CLASSES, &report->predictions.counts));
     while (report->predictions.classes == 0 && (arm = d9_report_next(report, d9_report_mean_of, 0, arm)))
-        D9_TRY(add_arm(context, report, (int)(arm - report->arms)));
+        D9_TRY(add_arm_predictions(context, report, (int)(arm - report->arms)));
     if (report->predictions.classes == 0) goto done;
     D9_TRY(name_classes(context, report, &report->predictions));
     D9_TRY(tabulate_classes(context, report));

@@ -28,7 +28,7 @@ done:
     return status;
 }
 
-static d9_status keep(d9_context *context, d9_report *report, const char *text, const char **kept) {
+static d9_status copy_text(d9_context *context, d9_report *report, const char *text, const char **kept) {
     char *copy = NULL;
     d9_status status = text ? d9_arena_copy(context, &report->arena, text, &copy) : D9_OK;
     *kept = copy;
@@ -37,7 +37,7 @@ static d9_status keep(d9_context *context, d9_report *report, const char *text, 
 
 d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept) {
     d9_status status = d9_text_status(text);
-    if (status == D9_OK) status = keep(context, report, d9_text_get(text), kept);
+    if (status == D9_OK) status = copy_text(context, report, d9_text_get(text), kept);
     d9_text_free(text);
     return status;
 }
@@ -172,8 +172,8 @@ static d9_status read_published(d9_context *context, d9_report *report, const js
     arm->published_accuracy = d9_json_real(object, "accuracy");
     arm->published_seconds = d9_json_real(object, "seconds");
     arm->published_epochs = d9_json_real(object, "epochs");
-    D9_TRY(keep(context, report, json_text(object, "hardware"), &arm->published_hardware));
-    D9_TRY(keep(context, report, json_text(object, "source"), &arm->published_source));
+    D9_TRY(copy_text(context, report, json_text(object, "hardware"), &arm->published_hardware));
+    D9_TRY(copy_text(context, report, json_text(object, "source"), &arm->published_source));
 done:
     return status;
 }
@@ -209,9 +209,9 @@ static d9_status read_arms(d9_context *context, d9_report *report, const json_t 
         d9_report_arm *arm = &report->arms[i];
         const char *name = json_text(object, "name"), *label = json_text(object, "label");
         if (!name) D9_TRY(fail_experiment(context, report, "an arm has no name"));
-        D9_TRY(keep(context, report, name, &arm->name));
-        D9_TRY(keep(context, report, label && *label ? label : name, &arm->label));
-        D9_TRY(keep(context, report, json_text(object, "config_hash"), &arm->config_hash));
+        D9_TRY(copy_text(context, report, name, &arm->name));
+        D9_TRY(copy_text(context, report, label && *label ? label : name, &arm->label));
+        D9_TRY(copy_text(context, report, json_text(object, "config_hash"), &arm->config_hash));
         D9_TRY(join_edits(context, report, json_object_get(object, "edits"), &arm->edits));
         D9_TRY(read_published(context, report, json_object_get(object, "published"), arm));
         report->arm_count = i + 1;
@@ -239,7 +239,7 @@ static d9_status read_listed_runs(d9_context *context, d9_report *report, const 
         run->seed = json_integer_value(seed);
         if (run->arm < 0 || !folder || !json_is_integer(seed))
             D9_TRY(fail_experiment(context, report, "a run has no arm, seed or folder"));
-        D9_TRY(keep(context, report, folder, &run->folder));
+        D9_TRY(copy_text(context, report, folder, &run->folder));
         report->run_count = i + 1;
         report->arms[run->arm].asked++;
         D9_TRY(read_run(context, report, run, &report->arms[run->arm]));
@@ -256,7 +256,7 @@ static d9_status read_commands(d9_context *context, d9_report *report, const jso
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, json_array_size(list), &report->commands));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *command = json_string_value(json_array_get(list, i));
-        if (command) D9_TRY(keep(context, report, command, &report->commands[report->command_count++]));
+        if (command) D9_TRY(copy_text(context, report, command, &report->commands[report->command_count++]));
     }
 done:
     return status;
@@ -270,8 +270,8 @@ static d9_status read_experiment(d9_context *context, d9_report *report, const c
     report->experiment = true;
     report->ablation = strcmp(json_text(object, "kind") ? json_text(object, "kind") : "", "ablation") == 0;
     report->target = d9_json_real(object, "target");
-    D9_TRY(keep(context, report, json_text(object, "title"), &report->title));
-    D9_TRY(keep(context, report, json_text(object, "question"), &report->question));
+    D9_TRY(copy_text(context, report, json_text(object, "title"), &report->title));
+    D9_TRY(copy_text(context, report, json_text(object, "question"), &report->question));
     D9_TRY(read_commands(context, report, json_object_get(object, "commands")));
     D9_TRY(read_arms(context, report, json_object_get(object, "arms")));
     D9_TRY(read_listed_runs(context, report, json_object_get(object, "runs")));
@@ -282,12 +282,12 @@ done:
 
 /* ---- evaluation images of a run ---- */
 
-static const json_t *data_of(const d9_report_run *run) {
+static const json_t *data_settings(const d9_report_run *run) {
     return json_object_get(json_object_get(run->result, "config"), "data");
 }
 
 int64_t d9_report_validation(const d9_report_run *run) {
-    return json_integer_value(json_object_get(data_of(run), "validation"));
+    return json_integer_value(json_object_get(data_settings(run), "validation"));
 }
 
 /* Records without data_digest are taken to have the same data. */
@@ -300,7 +300,7 @@ bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other)
     return same_data(one, other) && d9_report_validation(one) == d9_report_validation(other);
 }
 
-/* ---- a folder of plain runs ---- */
+/* ---- a folder of plain runs; checks of all runs ---- */
 
 static bool is_run(d9_context *context, const char *folder) {
     char path[PATH_BYTES];
@@ -325,7 +325,7 @@ static d9_status place_run(d9_context *context, d9_report *report, d9_report_run
     *arm = (d9_report_arm){.baseline = -1, .asked = 1, .edits = "", .config_hash = hash};
     report->arm_count++;
     if (isnan(report->target)) report->target = d9_json_real(run->result, "target");
-    if (!report->title) D9_TRY(keep(context, report, title, &report->title));
+    if (!report->title) D9_TRY(copy_text(context, report, title, &report->title));
     D9_TRY(d9_arena_format(context, &report->arena, &name, run->arm && title ? "%s (%s)" : "%s",
                            title ? title : run->folder, run->folder));
     arm->name = arm->label = name;
@@ -391,7 +391,7 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         const char *digest = json_text(run->result, "data_digest");
         int f = 0;
         if (!digest) continue;
-        while (f < first_count && !json_equal(data_of(firsts[f]), data_of(run))) f++;
+        while (f < first_count && !json_equal(data_settings(firsts[f]), data_settings(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
         if (!same_data(run, firsts[f]))
             D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other images than %s",

@@ -1,4 +1,4 @@
-/* The tables of a report: arms, effects, runs, machines. */
+/* Tables of a report: arms, effects, runs, machines. report_predictions.c adds those of classes and mistakes. */
 #include "report/report_parts.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static const d9_column arm_columns[] = {
     {"edits", "Changes", NULL, TEXT, false},
 };
 
-static d9_status make_arms(d9_context *context, d9_report *report) {
+static d9_status make_arms_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
     D9_TRY(d9_report_add_table(context, report, "arms", arm_columns, COUNT(arm_columns), report->arm_count, &table));
@@ -89,7 +89,7 @@ static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_fi
                    d9_real_cell(arm->seeds_needed ? (double)arm->seeds_needed : NAN), d9_real_cell(arm->epochs_saved));
 }
 
-static d9_status make_effects(d9_context *context, d9_report *report) {
+static d9_status make_effects_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
     int rows = 0, row = 0;
@@ -151,7 +151,7 @@ done:
     return status;
 }
 
-static d9_status make_runs(d9_context *context, d9_report *report) {
+static d9_status make_runs_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
     int row = 0;
@@ -163,7 +163,7 @@ done:
     return status;
 }
 
-/* ---- machines ---- */
+/* ---- machines, and all tables ---- */
 
 static const d9_column machine_columns[] = {
     {"device", "Device", NULL, TEXT, false},     {"isa", "Instructions", NULL, TEXT, false},
@@ -203,7 +203,7 @@ static int first_on_machine(const d9_report *report, int index) {
     return first;
 }
 
-static d9_status make_machines(d9_context *context, d9_report *report) {
+static d9_status make_machines_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     d9_figures *table;
     int rows = 0, row = 0;
@@ -230,10 +230,10 @@ done:
 
 d9_status d9_report_tabulate(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    D9_TRY(make_arms(context, report));
-    D9_TRY(make_effects(context, report));
-    D9_TRY(make_runs(context, report));
-    D9_TRY(make_machines(context, report));
+    D9_TRY(make_arms_table(context, report));
+    D9_TRY(make_effects_table(context, report));
+    D9_TRY(make_runs_table(context, report));
+    D9_TRY(make_machines_table(context, report));
 done:
     return status;
 }

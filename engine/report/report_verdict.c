@@ -28,12 +28,12 @@ static void add_mean(d9_text *text, const d9_report_arm *arm) {
 
 static void add_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
 
-static bool compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
+static bool is_compared(const d9_report_arm *arm) { return arm->baseline >= 0 && !isnan(arm->difference.estimate); }
 static bool is_clear(const d9_report_arm *arm) { return arm->holm < ALPHA; }
 
 /* Size of the difference of a compared arm for which is_clear equals `clear`; NAN for all other arms. */
 static double size_of(const d9_report_arm *arm, int clear) {
-    return compared(arm) && is_clear(arm) == clear ? fabs(arm->difference.estimate) : NAN;
+    return is_compared(arm) && is_clear(arm) == clear ? fabs(arm->difference.estimate) : NAN;
 }
 
 /* Returns the reason why there is no interval. */
@@ -195,7 +195,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
         d9_text_add(text, "These runs were not all evaluated on the same images: their accuracies are not compared.");
 }
 
-/* ---- epochs saved, and missing runs ---- */
+/* ---- epochs saved, missing runs, and the whole verdict ---- */
 
 /* Only clear differences are converted, because the curve turns any difference into epochs. */
 static void judge_epochs(const d9_report *report, d9_text *text) {
@@ -224,7 +224,7 @@ d9_status d9_report_judge(d9_context *context, d9_report *report) {
     d9_text_init(context, &text);
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
-        if (!compared(arm)) continue;
+        if (!is_compared(arm)) continue;
         only = arm;
         comparisons++;
         clear += is_clear(arm);

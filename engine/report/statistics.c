@@ -97,7 +97,7 @@ double d9_noncentral_t_above(double t, double freedom, double shift) {
     return below < 1 ? 1 - below : 0;
 }
 
-/* ---- one sample ---- */
+/* ---- samples, their means, and differences of means ---- */
 
 /* Element i of `a`, or of a - b if `b` is not NULL. */
 static double value_at(const double *a, const double *b, int64_t i) { return b ? a[i] - b[i] : a[i]; }
@@ -130,11 +130,11 @@ void d9_sample_describe(const double *values, int64_t count, d9_sample *sample) 
     describe(values, NULL, count, sample);
 }
 
-static d9_estimate unknown(double estimate) {
+static d9_estimate without_interval(double estimate) {
     return (d9_estimate){estimate, .low = NAN, .high = NAN, .error = NAN, .freedom = NAN, .p = NAN};
 }
 
-static void complete(d9_estimate *result, double level) {
+static void fill_interval_and_p(d9_estimate *result, double level) {
     if (!(result->freedom > 0)) { /* NAN: no variance was observed */
         if (result->estimate == 0) result->low = result->high = 0, result->p = 1;
         return;
@@ -148,11 +148,11 @@ static void complete(d9_estimate *result, double level) {
 static void estimate_mean(const double *a, const double *b, int64_t count, double level, d9_estimate *result) {
     d9_sample sample;
     describe(a, b, count, &sample);
-    *result = unknown(sample.mean);
+    *result = without_interval(sample.mean);
     if (count < 2) return;
     result->error = sample.deviation / sqrt((double)count);
     result->freedom = result->error > 0 ? (double)(count - 1) : NAN;
-    complete(result, level);
+    fill_interval_and_p(result, level);
 }
 
 void d9_mean_estimate(const double *values, int64_t count, double level, d9_estimate *result) {
@@ -168,13 +168,13 @@ void d9_welch_difference(const double *a, int64_t a_count, const double *b, int6
     d9_sample first, second;
     d9_sample_describe(a, a_count, &first);
     d9_sample_describe(b, b_count, &second);
-    *result = unknown(first.mean - second.mean);
+    *result = without_interval(first.mean - second.mean);
     if (a_count < 2 || b_count < 2) return;
     const double u = first.deviation * first.deviation / (double)a_count;
     const double v = second.deviation * second.deviation / (double)b_count;
     result->error = sqrt(u + v);
     result->freedom = (u + v) * (u + v) / (u * u / (double)(a_count - 1) + v * v / (double)(b_count - 1));
-    complete(result, level);
+    fill_interval_and_p(result, level);
 }
 
 /* ---- reaching the target ---- */

@@ -22,7 +22,7 @@ double d9_student_quantile(double p, double freedom);
 /* P(T > t) of the noncentral t with noncentrality `shift`; t >= 0. */
 double d9_noncentral_t_above(double t, double freedom, double shift);
 
-/* ---- one sample ---- */
+/* ---- samples, their means, and differences of means ---- */
 
 typedef struct d9_sample {
     int64_t count;

@@ -14,8 +14,8 @@ typedef struct d9_augmentation {
     double number[D9_AUGMENT_KINDS][2];
 } d9_augmentation;
 
-/* Draws the weight of an image in the mixtures of a step, 0 to 1, from Beta(alpha, alpha) with alpha above 0. The
- * weight depends on nothing else. Image n of a batch has this weight in pixels and target, image N - 1 - n the rest. */
+/* Draws the weight of an image in the mixtures of a step, 0 to 1, from Beta(alpha, alpha) with alpha above 0. It
+ * depends on the arguments only. Image n of a batch has this weight in pixels and target, image N - 1 - n the rest. */
 double d9_mix_weight(uint64_t seed, int64_t step, double alpha);
 
 #endif

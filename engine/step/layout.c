@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Places a value with elements of `size` bytes at *cursor (in elements); so is the gradient of a parameter. */
+/* Places a value with elements of `size` bytes at *cursor (in elements), a gradient where its parameter is. */
 static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
     int64_t elements_per_line = 64 / size;

@@ -4,8 +4,7 @@
 
 #include "step/program.h"
 
-/* Sets the offsets of parameters, gradients and statistics, the ranges of the groups, and the program's element counts.
- */
+/* Sets the offsets of parameters, gradients and statistics, the groups' ranges, and the program's element counts. */
 D9_MUST_USE d9_status d9_layout_state(d9_context *context, d9_program *program);
 /* Gives parameters (and their gradients) and statistics of `to` the offsets of those with the same name in `from`. */
 void d9_layout_copy(const d9_graph *from, d9_graph *to);

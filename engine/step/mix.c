@@ -1,7 +1,7 @@
-/* Draws a symmetric beta variate without rejection, from Student's t by polar coordinates. With u and v uniform,
- * t^2 = 2a (u^(-1/a) - 1) cos^2(2 pi v) is the square of a Student's t with 2a degrees of freedom, and
- * 1/2 (1 +- |t| / sqrt(2a + t^2)) is of Beta(a, a). Source: Ulrich 1984, "Computer generation of distributions on the
- * m-sphere", Applied Statistics 33; Devroye 1986, "Non-uniform random variate generation", section IX.3. */
+/* Draws a symmetric beta variate without rejection. For u and v uniform in (0, 1),
+ * t = sqrt(2a (u^(-1/a) - 1)) cos(2 pi v) is a Student's t with 2a degrees of freedom, and 1/2 (1 + t / sqrt(2a + t^2))
+ * is of Beta(a, a). Source: Bailey 1994, "Polar generation of random variates with the t-distribution", Mathematics of
+ * Computation 62. */
 #include "kernels/formulas/philox.h"
 #include "step/augment.h"
 

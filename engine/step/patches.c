@@ -22,7 +22,7 @@ typedef struct patch_matrix {
     int16_t *columns;
 } patch_matrix;
 
-static void gather(const d9_init_site *site, int64_t image, const patch_matrix *m) {
+static void fill_patch_matrix(const d9_init_site *site, int64_t image, const patch_matrix *m) {
     const int64_t h = site->height, w = site->width, c = site->channels;
     const uint8_t *pixels = site->images + image * h * w * c;
     int16_t *column = m->columns;
@@ -79,7 +79,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
 #pragma omp for schedule(static)
         for (int64_t image = 0; image < images; image++) {
             if (!ready) continue;
-            gather(site, image, &m);
+            fill_patch_matrix(site, image, &m);
             add_products(&m, own_sums, own_products);
         }
 #pragma omp critical

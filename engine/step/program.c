@@ -1,5 +1,5 @@
-/* The parts of a program: accumulators, groups, the steps in which a node runs, coefficients, and phases.
- * build/build.c builds a program. */
+/* The parts of a program: accumulators, groups, the steps in which a node runs, coefficients, phases, and
+ * learning rates. build/build.c builds a program. */
 #include "step/program.h"
 
 #include <fnmatch.h>
@@ -84,7 +84,7 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
     return D9_NONE;
 }
 
-/* ---- the step ---- */
+/* ---- values of a step, and the end of a program ---- */
 
 static bool is_due(const d9_when *when, int64_t step, int64_t steps_per_epoch) {
     if (step < when->from || (when->until > 0 && step >= when->until)) return false;
@@ -114,7 +114,7 @@ void d9_program_free(d9_context *context, d9_program *program) {
     d9_arena_free(context, &program->arena);
 }
 
-/* ---- phases ---- */
+/* ---- phases and learning rates ---- */
 
 d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change) {
     if (changes->count == D9_MAX_PHASE_CHANGES)

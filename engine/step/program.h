@@ -53,11 +53,11 @@ typedef struct d9_group {
     /* Muon: interval in steps at which filters are rescaled to a fixed norm (0: never), and its final value, towards
      * which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
-    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on states are zero. */
+    /* Accumulators of the update's states, by name; groups may share them. From the first NULL on, states are zero. */
     const char *accumulators[D9_UPDATE_STATES];
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
-    double from_epoch, until_epoch; /* epochs between which the group is updated; until 0: to the end */
+    double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
     double until_share;             /* share of the run after which it is frozen, if that is earlier; 0: never */
     bool rate_ends;                 /* the learning rate schedule ends with the group, not with the run */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
@@ -118,7 +118,7 @@ typedef struct d9_selection {
     int64_t every;       /* update interval of the second network, in steps */
 } d9_selection;
 
-/* ---- sizes of the data and the run ---- */
+/* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch;
     double epochs;
@@ -131,7 +131,7 @@ typedef struct d9_table {
     int64_t count;
 } d9_table; /* by step, or by class */
 
-/* ---- phases, edited by on_phases ---- */
+/* ---- phases, whose changes on_phases adds, and the program ---- */
 
 /* From a share of the run's steps on, images have another size or a step draws another number of batches. */
 typedef struct d9_phase_change {
@@ -165,7 +165,7 @@ enum { D9_MAX_PHASES = 48 };
 typedef struct d9_program {
     d9_arena arena;
     d9_extent extent;
-    int64_t steps_per_epoch, steps; /* the last partial batch is dropped; steps = round(epochs * per epoch) */
+    int64_t steps_per_epoch, steps; /* whole batches; round(epochs * steps_per_epoch), or the options' rate_count */
     const d9_precision *precision;
     uint64_t seed;
     d9_augmentation augmentation;

@@ -107,7 +107,7 @@ typedef struct identity {
     d9_metadata rows[IDENTITY_ROWS];
 } identity;
 
-static void identify(d9_session *session, identity *self) {
+static void fill_identity(d9_session *session, identity *self) {
     d9_config_hash(session->context, session->config, self->hash);
     snprintf(self->seed, sizeof self->seed, "%llu", (unsigned long long)session->seed);
     self->rows[0] = (d9_metadata){"config_hash", self->hash};
@@ -117,10 +117,10 @@ static void identify(d9_session *session, identity *self) {
     self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
 }
 
-/* ---- numbers ---- */
+/* ---- checks of the numbers ---- */
 
 /* Fails with `status` and a message that ends in `why` if a number is not finite, or is a negative variance or an
- * impossible accuracy. The accuracies of an epoch that was not evaluated are NaN. */
+ * impossible accuracy. Accuracies may be NaN, as they are for an epoch that was not evaluated. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
@@ -177,7 +177,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
         D9_TRY(check_numbers(session, path, &all.tensors[t], D9_NONFINITE,
                              "so it was not written: training became non-finite; a lower train.lr, or a wider "
                              "precision, may help"));
-    identify(session, &mine);
+    fill_identity(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
     memset(seal, '0', D9_SEAL_DIGITS);
     const d9_metadata metadata[] = {{"format", format},
@@ -219,7 +219,7 @@ static d9_status check_format(d9_session *session, const char *path, const d9_sa
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {
     static const char *const what[IDENTITY_ROWS] = {"configuration", "seed", "precision", "backend", "data set"};
     identity mine;
-    identify(session, &mine);
+    fill_identity(session, &mine);
     for (int i = 0; i < IDENTITY_ROWS; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine.rows[i].key);
         if (!theirs)
@@ -316,7 +316,8 @@ static bool is_of_timeline(const char *name) {
     return false;
 }
 
-static d9_status check_no_more(d9_session *session, const char *path, const d9_safetensors *file, const snapshot *all) {
+static d9_status reject_unknown(d9_session *session, const char *path, const d9_safetensors *file,
+                                const snapshot *all) {
     for (int t = 0; t < file->tensor_count; t++) {
         const char *name = file->tensors[t].name;
         bool known = is_of_timeline(name);
@@ -352,7 +353,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
         for (int c = 0; c < D9_EPOCH_COLUMNS; c++) *d9_epoch_cell(&progress->epochs[e], c) = all.columns[c][e];
     }
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(restore_segments(session, path, file, kind));
-    D9_TRY(check_no_more(session, path, file, &all));
+    D9_TRY(reject_unknown(session, path, file, &all));
 done:
     d9_arena_free(session->context, &all.arena);
     d9_safetensors_free(session->context, file);

@@ -9,7 +9,7 @@ typedef struct d9_progress_state { /* progress of an unfinished run, stored in a
     d9_epoch_row *epochs;          /* finished epochs */
     int64_t epoch_count;
 } d9_progress_state;
-/* Writes a checkpoint. D9_NONFINITE: a number is not finite or a variance negative; the file is not replaced. */
+/* Writes a checkpoint. D9_NONFINITE: not written, because a number of the run is not finite or a variance negative. */
 D9_MUST_USE d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_progress_state *progress);
 /* Reads a checkpoint into the buffers, the timeline and `progress`, whose `epochs` has space for `capacity` rows.
  * D9_USAGE: of another configuration, seed, precision, backend, data set or version; D9_DATA: no valid checkpoint. */

@@ -1,5 +1,5 @@
 /* Counts the operations that a run still needs: its remaining steps, and evaluations, with the average number of views
- * per test image. The remaining time is these operations at the rate of the steps so far. */
+ * per test image. The remaining time is these operations at the rate of steps like the last one. */
 #include "graph/op.h"
 #include "train/trainer.h"
 

@@ -67,7 +67,7 @@ static d9_status add_output(d9_session *session, const output *output, const sel
     return D9_OK;
 }
 
-static void observe(d9_session *session, int64_t images) {
+static void report_progress(d9_session *session, int64_t images) {
     const d9_program *program = &session->program;
     const double all = (double)program->extent.eval_images * d9_views_per_image(&program->views);
     session->seen += images;
@@ -98,7 +98,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
             D9_TRY(session->backend->run(session->context, session->eval_plan, step++));
             for (int o = 0; o < count; o++)
                 D9_TRY(add_output(session, &outputs[o], images, begin, filled, views->view[v].weight));
-            observe(session, filled);
+            report_progress(session, filled);
         }
     }
 done:
@@ -147,7 +147,7 @@ static double confidence(const double *row, int64_t classes) {
     return 1 / sum;
 }
 
-static void predict(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
+static void store_predictions(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->eval_images; i++) {
         const double *row = logits + i * extent->classes;
@@ -245,7 +245,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
     D9_TRY(run_views(session, mean + count, mean, &evaluation->accuracy));
     D9_TRY(find_accuracy(session, mean, &evaluation->accuracy_tta));
-    predict(session, mean, evaluation);
+    store_predictions(session, mean, evaluation);
 done:
     d9_release(session->context, mean);
     if (status != D9_OK) d9_evaluation_free(session->context, evaluation);

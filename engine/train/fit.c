@@ -20,7 +20,7 @@ int64_t d9_memory_total(const d9_memory_use *use) {
     return use->state + use->gradients + use->activations + use->data + use->other;
 }
 
-static d9_memory_use use_of(const d9_program *program, bool data_known) {
+static d9_memory_use memory_use_of(const d9_program *program, bool data_known) {
     const int64_t *bytes = program->buffer_bytes;
     d9_memory_use use = {.state = bytes[D9_BUFFER_STATE],
                          .gradients = bytes[D9_BUFFER_GRADIENT],
@@ -42,7 +42,7 @@ static d9_status measure(search *s, int64_t batch, bool whole, d9_memory_use *us
     const d9_program_options options = {.seed = 1, .longest_rule = s->longest_rule, .eval_only = !whole};
     extent.batch = batch;
     D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
-    *use = use_of(&program, s->best->data_known);
+    *use = memory_use_of(&program, s->best->data_known);
     s->best->parameters = program.trainable_count + program.frozen_count;
 done:
     d9_program_free(s->context, &program);

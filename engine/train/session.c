@@ -136,7 +136,7 @@ done:
     return status;
 }
 
-static d9_status upload(d9_session *session) {
+static d9_status upload_dataset(d9_session *session) {
     d9_status status;
     const d9_dataset *data = session->dataset;
     double table[4 * 256];
@@ -172,7 +172,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     D9_TRY(build_and_plan(session, options));
     D9_TRY(d9_dataset_verify(context, session->dataset)); /* checksums ran in parallel with opening and planning */
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PLAN, 0));
-    D9_TRY(upload(session));
+    D9_TRY(upload_dataset(session));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_UPLOAD, 0));
 done:
     if (status != D9_OK) d9_session_close(session);
@@ -297,7 +297,7 @@ done:
     return status;
 }
 
-/* ---- stepping ---- */
+/* ---- stepping, and digests ---- */
 
 static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
     d9_status status;

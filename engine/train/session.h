@@ -32,9 +32,9 @@ typedef struct d9_session {
     d9_device *device;
     d9_device_info info;
     d9_program program;
-    d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* a plan for each phase of the program */
+    d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
-    double mark;                            /* end of the last segment of the timeline */
+    double mark;                            /* end of the timeline's last segment, in seconds */
     const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */
@@ -56,11 +56,11 @@ typedef struct d9_session_options {
     bool no_train; /* no training plan */
 } d9_session_options;
 
-/* Computes the sizes of data and run, without reading a file. The images of a folder are not counted: `counted` is then
- * false, an epoch has D9_MAX_BATCHES batches, and there are two classes. */
+/* Computes the sizes of data and run, without reading a file. The images of a folder or arrays are not counted:
+ * `counted` is then false, an epoch has D9_MAX_BATCHES batches, and there are two classes. */
 D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_extent *extent, bool *counted);
 /* Builds and frees the program of a configuration, to report the errors that training would report about network and
- * data set (D9_USAGE). It reads no file, so the number of images of a folder is unknown. */
+ * data set (D9_USAGE). It reads no file, so the number of images of a folder or arrays is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
 /* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);

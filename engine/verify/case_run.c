@@ -95,7 +95,7 @@ typedef struct run {
     d9_recorded_tensors *recorded;
 } run;
 
-static d9_status record(run *self, const char *prefix, const char *name, const d9_value *value, d9_buffer buffer) {
+static d9_status record_one(run *self, const char *prefix, const char *name, const d9_value *value, d9_buffer buffer) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
     double *values;
@@ -111,8 +111,8 @@ static d9_status record_step(run *self, int64_t step) {
     const d9_graph *graph = &self->session->program.train;
     char prefix[32];
     snprintf(prefix, sizeof prefix, "step%lld/", (long long)step + 1);
-    D9_TRY(record(self, prefix, "loss", &graph->values[graph->loss], graph->values[graph->loss].buffer));
-    D9_TRY(record(self, prefix, "logits", &graph->values[graph->logits], graph->values[graph->logits].buffer));
+    D9_TRY(record_one(self, prefix, "loss", &graph->values[graph->loss], graph->values[graph->loss].buffer));
+    D9_TRY(record_one(self, prefix, "logits", &graph->values[graph->logits], graph->values[graph->logits].buffer));
 done:
     return status;
 }
@@ -125,7 +125,7 @@ static d9_status record_all(run *self, const char *prefix, d9_buffer buffer) {
         const d9_value *value = &graph->values[v];
         if (!d9_exchange_is_stored(value)) continue;
         if (buffer == D9_BUFFER_GRADIENT && d9_gradient_of(graph, v) == D9_NONE) continue;
-        D9_TRY(record(self, prefix, d9_reference_case_name_in_file(self->reference, value->name), value, buffer));
+        D9_TRY(record_one(self, prefix, d9_reference_case_name_in_file(self->reference, value->name), value, buffer));
     }
 done:
     return status;
@@ -236,7 +236,7 @@ static d9_status run_augmentation(d9_context *context, const d9_reference_case *
     D9_TRY(write_draws(&session, reference));
     D9_TRY(d9_session_repeat_batch(&session, D9_BUFFER_EVAL_ORDER));
     D9_TRY(session.backend->run(context, session.eval_plan, 0));
-    D9_TRY(record(&(run){reference, &session, recorded}, "", "output", image, image->buffer));
+    D9_TRY(record_one(&(run){reference, &session, recorded}, "", "output", image, image->buffer));
 done:
     d9_session_close(&session);
     return status;

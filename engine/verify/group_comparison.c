@@ -102,7 +102,7 @@ static d9_status read_initial(d9_verification *self, const char *name, int64_t c
 
 typedef struct tensor_error {
     double error;   /* as defined by the group's measure */
-    double cosine;  /* NaN if the group has no cosine or a tensor is all zeros */
+    double cosine;  /* NaN if the group has no cosine, or a tensor is all zeros or holds NaN */
     double storage; /* largest part of the error that storing the file in f32 can cause */
 } tensor_error;
 

@@ -18,7 +18,7 @@ static void report_missing_data(d9_verification *self, const char *dataset) {
     d9_verification_report(self, &row);
 }
 
-static d9_status compare_with(d9_verification *self, const d9_dataset *data) {
+static d9_status compare_with_dataset(d9_verification *self, const d9_dataset *data) {
     d9_status status;
     const d9_patch_settings *patches = &self->reference.patches;
     const int d = (int)data->channels * patches->size * patches->size;
@@ -54,7 +54,7 @@ d9_status d9_patch_statistics_compare(d9_verification *self) {
     quiet.status = D9_OK;
     if (!self->reference.patches.covariance) return D9_OK;
     if (d9_dataset_load(&quiet, &wanted, &data) == D9_OK)
-        D9_TRY(compare_with(self, data));
+        D9_TRY(compare_with_dataset(self, data));
     else
         report_missing_data(self, config->data.dataset);
 done:

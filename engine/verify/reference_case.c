@@ -180,7 +180,7 @@ const d9_tensor *d9_reference_case_initial(const d9_reference_case *self, const 
     return initial ? initial : d9_safetensors_find(self->file, in_file);
 }
 
-/* ---- the batch ---- */
+/* ---- the batch, and a check of the norms ---- */
 
 /* Converts (N, C, H, W) to (N, H, W, C). */
 static void copy_pixels(const d9_tensor *images, uint8_t *pixels) {

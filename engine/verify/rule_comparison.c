@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-static d9_status copy_start(comparison *c) {
+static d9_status copy_state_and_batch(comparison *c) {
     static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_METRICS, D9_BUFFER_ORDER, D9_BUFFER_EVAL_ORDER,
                                         D9_BUFFER_EVAL_DRAWS};
     d9_status status = D9_OK;
@@ -365,7 +365,7 @@ d9_status d9_rules_compare(d9_session *tested, d9_session *judge, int64_t step, 
                     .graph = &tested->program.train,
                     .plan = tested->train_plan,
                     .step = step};
-    D9_TRY(copy_start(&c));
+    D9_TRY(copy_state_and_batch(&c));
     D9_TRY(d9_session_step(tested, step));
     D9_TRY(tested->backend->sync(c.context, tested->device));
     D9_TRY(compare_rules(&c, name, sink, user, failed));
@@ -416,7 +416,7 @@ static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_vi
     int failed;
     D9_TRY(D9_ALLOCATE(c.context, extent->eval_images * extent->classes, "logits", &logits));
     D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
-    D9_TRY(copy_start(&c));
+    D9_TRY(copy_state_and_batch(&c));
     D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:
     d9_release(c.context, logits);

@@ -9,7 +9,7 @@ enum { PARTS = 64 };
 
 int64_t d9_cpu_bias_scratch_bytes(int64_t channels) { return channels * PARTS * 2 * (int64_t)sizeof(double); }
 
-/* Part i of the rows, of PARTS, as one run. */
+/* Part i of the PARTS parts of the rows, as one run. */
 static d9_cpu_run part_of(int64_t rows, int64_t channels, int64_t i) {
     const int64_t from = rows * i / PARTS, until = rows * (i + 1) / PARTS;
     return (d9_cpu_run){from * channels, 0, 1, until - from};

@@ -72,7 +72,7 @@ static axis axis_of(const d9_cpu_conv_shape *s, int64_t first, int64_t size) {
 
 static d9_gemm data_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, int class) {
     const axis v = axis_of(s, class / s->stride, s->height), h = axis_of(s, class % s->stride, s->width);
-    const int64_t tap = s->inputs, taps = s->kernel * s->kernel * s->inputs; /* elements of w */
+    const int64_t tap = s->inputs, taps = s->kernel * s->kernel * s->inputs; /* elements of w: per tap, per output */
     d9_gemm g = {.form = D9_GEMM_ALONG_ACROSS,
                  .m = s->images * v.count * h.count,
                  .n = s->inputs,

@@ -31,7 +31,7 @@ typedef struct d9_cpu_orthogonal {
     bool renormalise;      /* normalise the weights in this step */
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum, rate, decay;
-    float by[3]; /* (a, b, c) */
+    float by[3]; /* coefficients a, b, c of the iteration */
 } d9_cpu_orthogonal;
 
 typedef struct d9_cpu_batch { /* one augmented batch */
@@ -44,8 +44,8 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each
- * intermediate value rounded to the storage type. dz must have data with an addend, or with an activation before a
- * bias; it must have none without both. */
+ * intermediate value rounded to the storage type. dz must have data if there is an addend, or an activation before
+ * a bias; it must have none if there is neither addend nor activation. */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
@@ -65,7 +65,7 @@ struct d9_gemm_pack;
 struct d9_gemm_block;
 typedef struct d9_cpu_loops {
     const char *level;               /* "plain", "v2", "v3", "v4", "v4bf16" */
-    int product_rows, product_width; /* of loops/product.h */
+    int product_rows, product_width; /* D9_PRODUCT_ROWS and D9_PRODUCT_WIDTH of loops/product.h */
     bool product_pairs;              /* products multiply pairs of bf16 */
 #define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
@@ -95,7 +95,7 @@ static inline int64_t d9_cpu_cache_bytes(const d9_cpu *cpu, int level) {
     return cpu->cache_bytes[level] > 0 ? cpu->cache_bytes[level] : usual[level];
 }
 
-/* True if an output exceeds half of the L3 cache: it would leave it before it is read again. Size unknown: false. */
+/* True if an output exceeds half of the L3 cache, so that it is evicted before it is read. Size unknown: false. */
 static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
     return cpu->cache_bytes[2] > 0 && bytes > cpu->cache_bytes[2] / 2;
 }
@@ -167,7 +167,7 @@ void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float 
 
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
-/* Depends on the sizes and the storage type. The scratch is aligned to 64 bytes. */
+/* Bytes of scratch for d9_cpu_orthogonal_update, by the sizes and the storage type; aligned to 64 bytes. */
 int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal);
 void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal, const float *g, void *scratch,
                               float *w, float *velocity);

@@ -19,8 +19,8 @@ typedef struct layout { /* layout of the scratch, in this order */
     int64_t bytes;
 } layout;
 
-static void *place(layout *l, char *scratch, int64_t bytes) {
-    void *at = scratch ? scratch + l->bytes : NULL; /* NULL if only the size is wanted */
+static void *take_scratch(layout *l, char *scratch, int64_t bytes) {
+    void *at = scratch ? scratch + l->bytes : NULL; /* NULL only in d9_cpu_moments_scratch_bytes */
     l->bytes += d9_round_up(bytes, 64);
     return at;
 }
@@ -31,13 +31,13 @@ static layout lay_out(const d9_cpu_moments *s, void *scratch) {
                 .outputs = c->outputs,
                 .pixels = c->out_height * c->out_width,
                 .padded = d9_round_up(c->outputs, WIDEST)};
-    l.moments = place(&l, scratch, s->groups * (l.inputs + 1) * D9_PATCH * 8);
-    l.sums = place(&l, scratch, s->groups * (l.inputs + 1) * l.padded * 8);
-    l.parts = place(&l, scratch, c->images * (l.inputs + 1) * D9_PATCH * 8);
-    l.gradient_parts = place(&l, scratch, c->images * (l.inputs + 1) * l.padded * 8);
-    l.packed = place(&l, scratch, s->groups * l.padded * (l.inputs + 1) * 4);
-    l.bias = place(&l, scratch, s->groups * l.padded * 4);
-    l.factor = place(&l, scratch, s->groups * l.padded * 4);
+    l.moments = take_scratch(&l, scratch, s->groups * (l.inputs + 1) * D9_PATCH * 8);
+    l.sums = take_scratch(&l, scratch, s->groups * (l.inputs + 1) * l.padded * 8);
+    l.parts = take_scratch(&l, scratch, c->images * (l.inputs + 1) * D9_PATCH * 8);
+    l.gradient_parts = take_scratch(&l, scratch, c->images * (l.inputs + 1) * l.padded * 8);
+    l.packed = take_scratch(&l, scratch, s->groups * l.padded * (l.inputs + 1) * 4);
+    l.bias = take_scratch(&l, scratch, s->groups * l.padded * 4);
+    l.factor = take_scratch(&l, scratch, s->groups * l.padded * 4);
     return l;
 }
 
@@ -73,7 +73,7 @@ static void add_parts(const d9_cpu_moments *s, const layout *l, int64_t g, const
 /* Returns the part of image i, set to zero. */
 static double *part_of(const layout *l, double *parts, int64_t row, int64_t i) {
     double *part = parts + i * (l->inputs + 1) * row;
-    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): in a scratch */
+    memset(part, 0, (size_t)((l->inputs + 1) * row) * sizeof *part); /* NOLINT(clang-analyzer-core.*): not NULL here */
     return part;
 }
 
@@ -93,11 +93,11 @@ static double row_dot(const layout *l, const float *w, int64_t o, const double *
 /* Sets the factor and the bias of output o: with them factor (W p)_o + bias is the output of the norm. */
 static void set_terms(const layout *l, int64_t g, int64_t o, d9_cpu_statistics all, const d9_kernel_norm_state *state) {
     const double factor = all.inv_std * (double)state->scale[o];
-    l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): in a scratch */
+    l->factor[g * l->padded + o] = (float)factor; /* NOLINT(clang-analyzer-core.*): l->factor is not NULL here */
     l->bias[g * l->padded + o] = (float)((double)state->bias[o] - all.mean * factor);
 }
 
-static void pack(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) {
+static void pack_weights_and_bias(const d9_cpu *cpu, const layout *l, int64_t g, const float *w) {
     cpu->loops->moments_pack(w, l->factor + g * l->padded, l->bias + g * l->padded, l->inputs, l->outputs,
                              packed_of(l, g));
 }
@@ -121,7 +121,7 @@ static void forward_terms(const d9_cpu *cpu, const d9_cpu_moments *s, const layo
                                                                row_dot(l, w, o, product, 1), n);
         set_terms(l, g, o, kept, state);
     }
-    pack(cpu, l, g, w);
+    pack_weights_and_bias(cpu, l, g, w);
 }
 
 static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t i) {
@@ -133,8 +133,8 @@ static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout
     }
 }
 
-static void apply(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, int64_t term_groups,
-                  d9_kernel_act act, float *y) {
+static void apply_packed(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x,
+                         int64_t term_groups, d9_kernel_act act, float *y) {
     const bool stream = d9_cpu_streams(cpu, s->conv.images * l->pixels * l->outputs * 4);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < s->conv.images; i++) {
@@ -155,8 +155,8 @@ static void convolve(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l
         l->factor[o] = 1;
         l->bias[o] = 0;
     }
-    pack(cpu, l, 0, w);
-    apply(cpu, s, l, x, 1, (d9_kernel_act){D9_KERNEL_NO_ACT, 0}, conv);
+    pack_weights_and_bias(cpu, l, 0, w);
+    apply_packed(cpu, s, l, x, 1, (d9_kernel_act){D9_KERNEL_NO_ACT, 0}, conv);
 }
 
 void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const float *x, const float *w,
@@ -170,7 +170,7 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
         add_parts(s, &l, g, l.parts, D9_PATCH, moments_of(&l, g));
         forward_terms(cpu, s, &l, g, w, state);
     }
-    apply(cpu, s, &l, x, s->groups, act, y);
+    apply_packed(cpu, s, &l, x, s->groups, act, y);
     if (conv) convolve(cpu, s, &l, x, w, conv);
 }
 
@@ -179,8 +179,8 @@ void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *s, const float
     const layout l = lay_out(s, scratch);
     for (int64_t o = 0; o < l.outputs; o++)
         set_terms(&l, 0, o, d9_cpu_statistics_average(state, s->groups, l.outputs, o), state);
-    pack(cpu, &l, 0, w);
-    apply(cpu, s, &l, x, 1, act, y);
+    pack_weights_and_bias(cpu, &l, 0, w);
+    apply_packed(cpu, s, &l, x, 1, act, y);
     if (conv) convolve(cpu, s, &l, x, w, conv);
 }
 

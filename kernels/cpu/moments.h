@@ -12,8 +12,8 @@
  *   sum dz xh = inv_std (W D - mean S)         (row by row)
  *   dbias = S,  dscale = sum dz xh,  dW = scale inv_std (D - S m^T - (sum dz xh) inv_std (W Q - mean m^T))
  *
- * summed over the groups: neither y nor its gradient is read or written. Sums are f32 over D9_RUN pixels and double
- * beyond, in order: the bits do not depend on the number of threads. The formulas are evaluated in double. */
+ * summed over the groups: neither this y nor its gradient is read or written. Sums are f32 over D9_RUN pixels and
+ * double beyond, in order: the bits do not depend on the number of threads. The formulas are evaluated in double. */
 #ifndef D9_KERNELS_CPU_MOMENTS_H
 #define D9_KERNELS_CPU_MOMENTS_H
 
@@ -41,8 +41,8 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *shape, cons
 void d9_cpu_moments_eval(const d9_cpu *cpu, const d9_cpu_moments *shape, const float *x, const float *w,
                          const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv, float *y);
 
-/* Computes the gradients from dy, the gradient of y, and y: only for activations whose derivative is a function of y.
- * dscale and dbias may be NULL: not computed. */
+/* Computes the gradients from the activation's output y and its gradient dy, for activations whose derivative is a
+ * function of the output. dscale and dbias may be NULL: not computed. */
 typedef struct d9_cpu_moments_gradients {
     float *dw, *dscale, *dbias;
 } d9_cpu_moments_gradients;

@@ -119,7 +119,7 @@ static void run_passes(const job *j, share slices, share groups, bool meet) {
     }
 }
 
-/* All threads of the team must call this. */
+/* Runs both passes over all groups. All threads of the team must call it. */
 static void walk_groups(const job *j) {
     const int64_t groups = j->norm->groups, slices = j->l.slices, threads = j->cpu->threads;
     const int64_t group_bytes =
@@ -187,7 +187,7 @@ static void forward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
                               f->y);
 }
 
-static bool streams(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_out y) {
+static bool should_stream(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_out y) {
     return d9_cpu_streams(cpu, norm->images * norm->pixels * norm->channels * d9_kernel_store_bytes(y.store));
 }
 
@@ -195,7 +195,7 @@ void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kerne
                          const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                          d9_kernel_out y) {
     const forward arguments = {state, epilogue, y};
-    const job j = {cpu,          norm,          lay_out(norm, scratch), x,         streams(cpu, norm, y), 1,
+    const job j = {cpu,          norm,          lay_out(norm, scratch), x,         should_stream(cpu, norm, y), 1,
                    forward_sums, forward_terms, forward_apply,          &arguments};
     find_pivots(cpu, norm, &j.l, x);
 #pragma omp parallel num_threads(cpu->threads)
@@ -208,7 +208,7 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
     for (int64_t c = 0; c < norm->channels; c++)
         set_forward_terms(terms, norm->channels, c, d9_cpu_statistics_average(state, norm->groups, norm->channels, c),
                           state);
-    const bool stream = streams(cpu, norm, y);
+    const bool stream = should_stream(cpu, norm, y);
 #pragma omp parallel num_threads(cpu->threads)
     {
         const share mine = share_of(0, norm->images);
@@ -294,7 +294,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                    norm,
                    lay_out(norm, scratch),
                    x,
-                   streams(cpu, norm, gradients->dx),
+                   should_stream(cpu, norm, gradients->dx),
                    2 + (prologue->act.activation != D9_KERNEL_NO_ACT) + (prologue->addend.data != NULL),
                    backward_sums,
                    backward_terms,

@@ -104,7 +104,7 @@ static inline float element(d9_kernel_in x, int64_t i) {
     return x.store == D9_KERNEL_F32 ? ((const float *)x.data)[i] : d9_bf16_to_float(((const uint16_t *)x.data)[i]);
 }
 
-/* Computes B from A and t = A A or, if not `inner`, X from X and t = B X. The result replaces t and is rounded to y. */
+/* Computes B from A and t = A A or, if not `inner`, X from X and t = B X or X B. The result goes to t and y. */
 static void combine(const d9_cpu *cpu, const d9_cpu_orthogonal *o, bool inner, d9_kernel_in x, int64_t count, float *t,
                     d9_kernel_out y) {
     FOR_PIECES(count) {

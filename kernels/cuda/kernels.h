@@ -283,7 +283,7 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
     int iterations;
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum;
-    float by[3];                     /* (a, b, c) */
+    float by[3];                     /* coefficients a, b, c of the iteration */
     d9_cuda_coefficient renormalise; /* greater than 0: normalise the weights in this step */
     d9_cuda_coefficient rate, decay;
     const int64_t *step;        /* NULL: step 0 */

@@ -242,8 +242,8 @@ static int sum_moments(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kerne
 }
 
 /* Image i uses the terms of group i % groups. */
-static int apply(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x, const float *terms,
-                 d9_kernel_act act, d9_kernel_out y) {
+static int launch_apply(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
+                        const float *terms, d9_kernel_act act, d9_kernel_out y) {
     const bool wide = s.outputs % D9_WIDE == 0 && d9_aligned(y.data) && x.store == y.store;
     const unsigned spans = static_cast<unsigned>(d9_ceiling(s.out_height * s.out_width, APPLY_SPAN));
     const dim3 grid(static_cast<unsigned>(s.images) * spans, static_cast<unsigned>(d9_moments_chunks(s)));
@@ -267,7 +267,7 @@ int d9_cuda_moments_forward(d9_cuda_stream stream, const d9_cuda_moments *shape,
     D9_CUDA_TRY(sum_moments(stream, s, x, at.parts, moments));
     D9_CUDA_TRY(D9_LAUNCH(moments_terms_kernel, output_grid(s, s.groups), D9_BLOCK, stream, s, map,
                           d9_moments_chunks(s), n, moments, *state, at.terms));
-    return apply(stream, s, s.groups, x, at.terms, act, y);
+    return launch_apply(stream, s, s.groups, x, at.terms, act, y);
 }
 
 int d9_cuda_moments_eval(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,
@@ -279,7 +279,7 @@ int d9_cuda_moments_eval(d9_cuda_stream stream, const d9_cuda_moments *shape, d9
     const d9_moments_map map = d9_moments_map_of(s, *weights, x.store);
     D9_CUDA_TRY(D9_LAUNCH(moments_eval_terms_kernel, output_grid(s, 1), D9_BLOCK, stream, s, map, d9_moments_chunks(s),
                           *state, terms));
-    return apply(stream, s, 1, x, terms, act, y);
+    return launch_apply(stream, s, 1, x, terms, act, y);
 }
 
 int d9_cuda_moments_conv(d9_cuda_stream stream, const d9_cuda_moments *shape, d9_kernel_in x,

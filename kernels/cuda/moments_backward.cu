@@ -33,7 +33,7 @@ template <int V, int S> D9_DEVICE d9_vector<8> load_eight(d9_kernel_in x, int64_
 }
 
 /* Gradients before the activation of a tile's pixels, (TILE, CHUNK), with groups of eight outputs in two halves as in
- * term_at; zero from pixel `end` on. */
+ * term_at (moments.cu); zero from pixel `end` on. */
 template <int V, int S>
 D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t row, int64_t chunk, int from, int end,
                           float *slopes) {

@@ -81,8 +81,8 @@ static bool is_wide(const d9_kernel_norm *norm, const void *scratch, d9_kernel_i
            d9_aligned(e->addend.data) && d9_aligned(e->last.data);
 }
 
-static int apply(d9_cuda_stream stream, const d9_norm_plan &p, bool wide, d9_kernel_in x, const float *terms,
-                 const d9_kernel_epilogue *e, d9_kernel_out y) {
+static int launch_apply(d9_cuda_stream stream, const d9_norm_plan &p, bool wide, d9_kernel_in x, const float *terms,
+                        const d9_kernel_epilogue *e, d9_kernel_out y) {
     return D9_LAUNCH_BY_STORE(norm_apply_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, terms, *e, y);
 }
 
@@ -97,7 +97,7 @@ int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_k
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_sums_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, sums));
     D9_CUDA_TRY(
         D9_LAUNCH(norm_terms_kernel, d9_blocks(p.groups * p.channels), D9_BLOCK, stream, p, x, sums, *state, terms));
-    return apply(stream, p, wide, x, terms, epilogue, y);
+    return launch_apply(stream, p, wide, x, terms, epilogue, y);
 }
 
 int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in x,
@@ -108,5 +108,5 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kern
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     float *terms = d9_norm_terms(p, scratch);
     D9_CUDA_TRY(D9_LAUNCH(norm_eval_terms_kernel, d9_blocks(p.channels), D9_BLOCK, stream, p, *state, terms));
-    return apply(stream, p, wide, x, terms, epilogue, y);
+    return launch_apply(stream, p, wide, x, terms, epilogue, y);
 }

@@ -15,7 +15,7 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
     terms[3 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
 }
 
-/* Loads R rows into the thread's part of shared memory and adds them to its sums. */
+/* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes `pooled` if P and it has data. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, d9_kernel_in x,
                          d9_kernel_out pooled, d9_kernel_out kept, int64_t *slot, const d9_vector<V> &pivot,

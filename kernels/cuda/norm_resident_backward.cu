@@ -12,14 +12,14 @@ struct kept {
     uint16_t *places;
 };
 
-template <int S> D9_DEVICE kept divide(const d9_resident &plan, unsigned char *memory) {
+template <int S> D9_DEVICE kept divide_memory(const d9_resident &plan, unsigned char *memory) {
     const int64_t bytes = plan.elements * (S == D9_KERNEL_F32 ? 4 : 2);
     const d9_kernel_store store = static_cast<d9_kernel_store>(S);
     const kept k = {{memory, store}, {memory + bytes, store}, reinterpret_cast<uint16_t *>(memory + 2 * bytes)};
     return k;
 }
 
-D9_DEVICE d9_kernel_in in(d9_kernel_out kept) {
+D9_DEVICE d9_kernel_in input_of(d9_kernel_out kept) {
     const d9_kernel_in x = {kept.data, kept.store};
     return x;
 }
@@ -65,7 +65,7 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
     if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
 }
 
-/* Writes the gradient to the first maximum of each lane's window and zero to its other places. */
+/* Writes the gradient to the first maximum of each channel's window and zero to its other places. */
 template <int V, int S>
 D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
                        d9_kernel_out dx) {
@@ -76,7 +76,7 @@ D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned place
     }
 }
 
-/* Loads R rows of dz and x into the thread's part of shared memory and adds them to its sums. */
+/* Loads R rows of dz and x, adds them to the thread's sums, and keeps dz, with keeps_x also x, with P the places. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                          bool keeps_x, const kept &own, int64_t *slot, const d9_vector<V> &mean, d9_vector<V> *first,
@@ -100,7 +100,7 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int6
     }
 }
 
-/* Writes dx of R rows, or with P of their windows, and dz if it has data. */
+/* Writes dx of R rows, or with P of their windows, and dz if b.prologue.dz has data. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                           bool keeps_x, const kept &own, int64_t *slot, const d9_norm_factors<V> &terms,
@@ -111,8 +111,8 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int
     unsigned places[R] = {};
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
-        dz[k] = d9_fetch<V, S>(in(own.dz), *slot);
-        from[k] = P || keeps_x ? d9_fetch<V, S>(in(own.x), *slot) : d9_fetch<V, S>(b.x, at[k]);
+        dz[k] = d9_fetch<V, S>(input_of(own.dz), *slot);
+        from[k] = P || keeps_x ? d9_fetch<V, S>(input_of(own.x), *slot) : d9_fetch<V, S>(b.x, at[k]);
         if (P) places[k] = own.places[*slot / V];
     }
     D9_UNROLL(R)
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
     const d9_norm_part part = d9_norm_part_of(p, V);
-    const kept own = divide<S>(plan, memory);
+    const kept own = divide_memory<S>(plan, memory);
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};

@@ -6,8 +6,8 @@
 
 static size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-static cudaError_t sort(void *scratch, size_t *bytes, const uint64_t *keys, uint64_t *sorted, const int32_t *samples,
-                        int32_t *order, int64_t count, cudaStream_t stream) {
+static cudaError_t sort_pairs(void *scratch, size_t *bytes, const uint64_t *keys, uint64_t *sorted,
+                              const int32_t *samples, int32_t *order, int64_t count, cudaStream_t stream) {
     return cub::DeviceRadixSort::SortPairs(scratch, *bytes, keys, sorted, samples, order, static_cast<int>(count), 0,
                                            64, stream);
 }
@@ -17,7 +17,7 @@ int d9_cuda_order_scratch_bytes(int64_t count, size_t *bytes) {
     *bytes = 0;
     if (count <= 0) return 0;
     if (count > INT32_MAX) return static_cast<int>(cudaErrorInvalidValue);
-    const cudaError_t error = sort(nullptr, &own, nullptr, nullptr, nullptr, nullptr, count, nullptr);
+    const cudaError_t error = sort_pairs(nullptr, &own, nullptr, nullptr, nullptr, nullptr, count, nullptr);
     const size_t samples = static_cast<size_t>(count);
     *bytes = 2 * padded(samples * sizeof(uint64_t)) + padded(samples * sizeof(int32_t)) + own;
     return static_cast<int>(error);
@@ -35,6 +35,6 @@ int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t 
     error = d9_cuda_order_keys(stream, seed, epoch, count, keys, samples);
     if (error) return error;
     bytes -= 2 * keys_bytes + samples_bytes;
-    return static_cast<int>(sort(at + 2 * keys_bytes + samples_bytes, &bytes, keys, sorted, samples, order, count,
-                                 static_cast<cudaStream_t>(stream)));
+    return static_cast<int>(sort_pairs(at + 2 * keys_bytes + samples_bytes, &bytes, keys, sorted, samples, order, count,
+                                       static_cast<cudaStream_t>(stream)));
 }

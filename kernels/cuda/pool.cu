@@ -56,14 +56,14 @@ D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, in
  * division suffices; 64-bit division would be a function call. */
 #define FOR_ROWS(row, rows) for (unsigned row = blockIdx.y; row < static_cast<unsigned>(rows); row += gridDim.y)
 D9_DEVICE unsigned image_of(unsigned row, int64_t height) { return row / static_cast<unsigned>(height); }
-D9_DEVICE unsigned within(unsigned row, int64_t height) { return row % static_cast<unsigned>(height); }
+D9_DEVICE unsigned row_within(unsigned row, int64_t height) { return row % static_cast<unsigned>(height); }
 #define FOR_ROW_RUNS(at, width, channels)                                                                              \
     for (int64_t at = d9_thread() * V; at < D9_END((width) * (channels)); at += d9_threads() * V)
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
     FOR_ROWS(row, w.images * w.out_height) {
-        const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
+        const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const found<V> f = find<V>(w, x, n, oy, ox, at - ox * w.channels);
@@ -95,7 +95,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     pool_scatter_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.out_height) {
-        const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
+        const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             scatter<V>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
@@ -133,7 +133,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 3)
     pool_gather_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.height) {
-        const int64_t n = image_of(row, w.height), iy = within(row, w.height);
+        const int64_t n = image_of(row, w.height), iy = row_within(row, w.height);
         FOR_ROW_RUNS(at, w.width, w.channels) {
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const d9_vector<V> t = gather<V>(w, dy, x, n, iy, ix, at - ix * w.channels);
@@ -151,7 +151,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     mean_pool_kernel(d9_kernel_window w, double share, d9_kernel_in x, d9_kernel_out y) {
     FOR_ROWS(row, w.images * w.out_height) {
-        const int64_t n = image_of(row, w.out_height), oy = within(row, w.out_height);
+        const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
             const int64_t corner = input_at(w, n, oy * w.stride, static_cast<int64_t>(ox) * w.stride);
@@ -176,7 +176,7 @@ template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     mean_pool_backward_kernel(d9_kernel_window w, double share, d9_kernel_in dy, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.height) {
-        const int64_t n = image_of(row, w.height), iy = within(row, w.height);
+        const int64_t n = image_of(row, w.height), iy = row_within(row, w.height);
         const covering rows = covering_of(w, iy, w.out_height);
         FOR_ROW_RUNS(at, w.width, w.channels) {
             const unsigned ix = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);

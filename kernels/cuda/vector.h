@@ -221,7 +221,7 @@ template <int V> D9_DEVICE void d9_round(int store, d9_vector<V> *t) {
 /* An activation and its derived constants, computed once in each thread. */
 struct d9_act {
     int activation;
-    float alpha, factor; /* log2 e / alpha */
+    float alpha, factor; /* factor: log2 e / alpha */
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
@@ -270,8 +270,7 @@ template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<
     for (int64_t at = d9_thread() * V, n = D9_END(count) - at; n > 0; at += d9_threads() * V, n = D9_END(count) - at)
 
 /* Host code. d9_aligned: true if an array can be read 16 bytes at a time. D9_LAUNCH_RUNS: a kernel over runs of eight
- * elements if all arrays allow it, of four if one is f32, otherwise single elements. D9_LAUNCH_FLOATS: of four or one.
- */
+ * elements if no array is f32, else of four; of one unless all are aligned. D9_LAUNCH_FLOATS: of four or one. */
 static inline bool d9_aligned(const void *data) { return (reinterpret_cast<uintptr_t>(data) & 15) == 0; }
 
 #define D9_LAUNCH_RUNS_OF(V, kernel, count, stream, ...)                                                               \

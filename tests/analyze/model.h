@@ -1,6 +1,6 @@
 /* Included before every file that tests/analyze.sh checks: facts that an analyser, which sees one file at a time,
  * cannot know. A file that defines one of these functions is checked without its macro. */
-#define _GNU_SOURCE /* as in the files that need it */
+#define _GNU_SOURCE /* as the files that need it define it */
 #include "config/tree.h"
 
 /* These always return an error. */

@@ -1,4 +1,4 @@
-/* A mistake that each analyser must find: tests/analyze.sh would also be silent if one of them looked at nothing. */
+/* A null dereference that each analyser must find: one that read no file would also report nothing. */
 int planted(int n);
 int planted(int n) {
     int *nowhere = 0;

@@ -17,13 +17,13 @@ record=runs/ablate-tiny/experiment.json
 json $record 'd["kind"] == "ablation" and len(d["arms"]) == 8'
 json $record '[a.get("trick") for a in d["arms"]][2:] == ["celu"] + ["frozen_bn_scale"] * 2 + ["celu"] + ["frozen_bn_scale"] * 2'
 json $record 'sorted({r["seed"] for r in d["runs"]}) == [1, 2] and len({a["config_hash"] for a in d["arms"]}) == 8'
-# the arm is the run of the same edits
+# an arm's run equals a separate run with the same edits
 accepts "$dawn9" train tiny.yaml --without frozen_bn_scale --set tricks.celu.alpha=0.075 --set train.bias_lr_multiplier=2 --seed 2 --quiet --out alone
 json alone/result.json 'd["params_sha256"] == json.load(open("runs/ablate-tiny/runs/without-frozen_bn_scale+companions/seed2/result.json"))["params_sha256"]'
 accepts "$dawn9" ablate tiny.yaml --only celu,frozen_bn_scale --seeds 2 --status
 says '^runs       16 of 16 done$'
 
-# the whole of dawn94, companions by the configuration; and the same as a file
+# every trick of dawn94, with the configuration's companions; the experiment file plans the same arms and runs
 accepts "$dawn9" ablate "$source/configs/dawn94.yaml" --dry-run --json --seeds 10
 cp "$out" direct.json
 json direct.json 'len(d["arms"]) == 2 + 2 * (10 + 1)'
@@ -38,8 +38,8 @@ refuses 2 'bad.yaml:[0-9]+:[0-9]+ ablate.frozen_bn frozen_bn_scale' "$dawn9" abl
 
 refuses 2 '--lr train.lr.peak' "$dawn9" ablate tiny.yaml --lr abc
 
-# ---- the commands under "Again" on the page make the same page ----
-again() { # PAGE: its commands
+# ---- the commands under "Reproduce" on a page make the same tables ----
+again() { # PAGE: writes its commands to again.sh
     python3 -c 'import html, re, sys
 print(html.unescape(re.search("<h2>Reproduce</h2>.*?<pre>(.*?)</pre>", sys.stdin.read(), re.S).group(1)))' <"$1" >again.sh
 }

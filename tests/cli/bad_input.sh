@@ -1,4 +1,4 @@
-# Input that would hang, mislead or do harm is rejected at once, in one line, by every command that reads it.
+# Input that would hang, mislead or do harm is rejected at once, in one line, by the commands that read it.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 at_once() { # reading a FIFO without a writer, or an endless device, would never end
@@ -22,7 +22,7 @@ refuses 3 'pipe' at_once "$dawn9" export pipe model.onnx
 refuses 3 'pipe' at_once "$dawn9" train tiny.yaml --out never --plan pipe
 rm drawn/bars/x.png
 
-# ---- images that are too large by their header; memory ----
+# ---- images whose header states too many pixels; memory of decoding ----
 /usr/bin/env python3 - <<'PYTHON' || fail "the pictures could not be made"
 import struct, zlib
 def png(path, side, rows):
@@ -78,7 +78,7 @@ both 'patch_whitening.size 2' --with patch_whitening:size=2
 both '15' --set tricks.crop.pad=16
 
 # ---- models: a number that is not finite, a variance below zero, a configuration that inherits ----
-spoil() { # NAME VALUE: bad.safetensors is the model with another first number of a tensor, or another entry
+spoil() { # NAME VALUE: bad.safetensors is the model with VALUE as first number of a tensor, or as a metadata entry
     accepts python3 "$source/tests/support/tensorfile.py" run/model.safetensors bad.safetensors "$1" "$2"
 }
 damaged() { # NAME VALUE PATTERN
@@ -97,7 +97,7 @@ for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predi
     refuses 3 'bad.safetensors dawn9.config' at_once "$dawn9" $command
 done
 
-# ---- control characters in files are shown as text ----
+# ---- control characters in files are shown as text, never sent to the terminal (obeyed) ----
 obeyed() { LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@"; }
 classes='["\u001b[2J\nfirst", "b\u009b2J", "c", "d", "e", "f", "g", "h", "i", "j"]'
 spoil dawn9.classes "$classes"

@@ -12,14 +12,14 @@ tricks: {pool_before_activation: {position: before_norm}}
 Y
     accepts "$dawn9" bench step --config tiny.yaml --json
     cp "$out" step.json
-    # The best of the nodes beside the peak_rates, wide enough to ask for units and not for speed: small arrays stay in the
-    # cache, so the copy's is passed; Winograd counts four times what it multiplies; neighbours may take most of either.
+    # The best node's share of the peak rates. The limits are wide, to check units and not speed: small arrays stay in the
+    # cache and exceed the copy's rate, Winograd counts four times what it multiplies, other processes slow both.
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gflop_per_second"]) < 40'
     json step.json '0.05 < max(n["of_ceiling"] for n in d["nodes"] if n["gigabytes_per_second"]) < 20'
     json step.json '0 < d["run_seconds"] < 100' 'all((n["why"] == "") == (n["choice"] == "") for n in d["nodes"])'
     accepts "$dawn9" bench ops --config tiny.yaml --json
     cp "$out" ops.json
-    # 8 convolutions; the first needs no gradient to its image. Its rule has norm and activation in it, and no choice.
+    # 8 convolutions. The first has no gradient to its image; on cpu its two rules include norm and activation, without choice.
     json ops.json 'len(d["rules"]) == 3 * 8 - 1'
     json ops.json 'all(r["choice"] in [w["choice"] for w in r["algorithms"]] for r in d["rules"] if "norm" not in r["rule"])'
     json ops.json 'sum("norm" in r["rule"] for r in d["rules"]) == (2 if "'"$backend"'" == "cpu" else 0)'
@@ -33,6 +33,6 @@ says '^x peak: divided by the rate of a large matrix product, [0-9]+ GFLOP/s, or
 says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$' '^predicted time of the whole run, with evaluations: 0:0[0-9]$'
 accepts "$dawn9" bench ops --config tiny.yaml
 says '^  \* ' 'times the sum of fastest bare'
-# The backend named after oneDNN takes its convolutions, and lists ours beside them.
+# The onednn backend chooses oneDNN's convolutions, and lists ours beside them.
 [ "$backend" = cpu ] || json ops.json 'all(r["choice"].startswith("onednn ") for r in d["rules"])'
 verdict

@@ -9,7 +9,7 @@ cp "$out" fit.json
 json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1'
 json fit.json 'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and not d["rows"][0]["all_images"]'
 json fit.json 'd["rows"][0]["bytes"] == sum(d["rows"][0][k + "_bytes"] for k in ("state", "gradient", "activation", "data", "other"))'
-# A batch with one more image does not fit.
+# The batch found is accepted as train.batch_size; in 1 TiB all training images fit.
 batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
 [ "$batch" -ge 1 ] || fail "no batch in fit.json"
 accepts "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
@@ -23,7 +23,7 @@ cp "$out" devices.json
 json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(open("devices.json")) if b["backend"] == "cpu")["precisions"]'
 json all.json 'all(r["batch_size"] > d["rows"][0]["batch_size"] for r in d["rows"] if r["precision"] in ("bf16", "fp16"))'
 
-# Without --memory: the memory of the device. Ghost groups need a multiple. Images of a folder are neither counted nor read.
+# Without --memory: the device's. A batch is a multiple of the ghost group's size. Images of a folder are not counted or read.
 accepts "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 says 'a multiple of 16$'
 accepts "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M

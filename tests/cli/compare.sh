@@ -30,10 +30,10 @@ json "$out" 'd["machine"]["precision"] == ["f32", "f64", "f32"] and "backend" no
 accepts "$dawn9" compare runs/a "$source/experiments/results/cpu/dawn94-bf16-seed1"
 says '^  accuracy_tta +[0-9.]+ +94.20$'
 
-# ---- input that cannot be compared ----
+# ---- one run alone ----
 refuses 2 'runs/a' "$dawn9" compare runs/a
 
-# ---- configurations compared with each other and with a run ----
+# ---- configurations compared with each other and with a run; input that cannot be compared ----
 tiny >one.yaml
 sed 's/epochs: 2/epochs: 3/' one.yaml >two.yaml
 accepts "$dawn9" compare one.yaml two.yaml

@@ -1,4 +1,4 @@
-# tests/compare_builds.py notices a flipped bit in any file of a run, for a run with every optional buffer and for one
+# tests/compare_builds.py notices a flipped bit in any tensor of a run, for a run with every optional buffer and for one
 # with none. The comparison of two builds itself is run by hand.
 . "$(dirname "$0")/lib.sh"
 compare="/usr/bin/env python3 $source/tests/compare_builds.py"

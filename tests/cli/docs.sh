@@ -1,5 +1,5 @@
-# The pages: every block has its words and every link a target (tests/docs.py), the drawn pictures are drawn again, and the
-# record of the last --long run is checked. docs_long.sh executes the blocks.
+# The pages: words of blocks and targets of links are checked (tests/docs.py), drawn pictures are drawn again and compared,
+# and the record of the last --long run is checked. docs_long.sh executes the blocks.
 # usage: sh docs.sh DAWN9 SOURCE
 set -eu
 drawn=$(mktemp -d -t dawn9-docs.XXXXXX)

@@ -1,5 +1,5 @@
-# What 0.3.0 wrote (tests/fixtures/0.3.0) is still read: a configuration, the record and the model of its finished run,
-# and the checkpoint of the same run interrupted in its third epoch. Chance is 10%, the run ended at 93%.
+# Files that 0.3.0 wrote (tests/fixtures/0.3.0) are still read: a configuration, the record and the model of its finished
+# run, and the checkpoint of the same run interrupted in its third epoch. Chance is 10%, the run ended at 93%.
 . "$(dirname "$0")/lib.sh"
 mkdir half
 cp -r "$source/tests/fixtures/0.3.0" first
@@ -7,7 +7,7 @@ chmod -R u+w first
 mv first/checkpoint.safetensors half
 near='abs(d["accuracy"] - json.load(open("first/result.json"))["accuracy"])'
 
-# Every key has its meaning and every default its value: the hash is the one of the record.
+# Keys kept their meaning and defaults their value: the configuration's hash is that of the record.
 printf 'config: first/config.yaml\narms: {same: {}}\n' >same.yaml
 accepts "$dawn9" experiment same.yaml --dry-run --json
 json "$out" 'd["arms"][0]["config_hash"] == json.load(open("first/result.json"))["config_hash"]'

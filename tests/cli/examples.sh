@@ -1,5 +1,5 @@
-# Runs every example in the help of every command, in order. Words appended to those that train make them take seconds:
-# a small network, few images, plain loops.
+# Runs the examples in the help of every command, in order. Options appended to those that train or bench make them take
+# seconds: a small network, few images, plain loops.
 . "$(dirname "$0")/lib.sh"
 for folder in configs experiments tests; do ln -s "$source/$folder" .; done
 export PATH="$(dirname "$dawn9"):$PATH"
@@ -7,7 +7,7 @@ export PATH="$(dirname "$dawn9"):$PATH"
 small='--backend reference --precision f32 --threads 1 --set data.dataset=synthetic --set data.synthetic_train=32
     --set data.synthetic_test=16 --set model.channels=[4,4,8,8] --set train.epochs=1 --set train.batch_size=32 --set target=5'
 
-# Words behind an example; `skip` where it needs the network.
+# behind EXAMPLE: prints the options to append; `skip` if it needs the network or takes too long.
 behind() {
     case $1 in
     *--dry-run* | *--status* | *'dawn9 config'*) ;;
@@ -36,7 +36,7 @@ for command in $("$dawn9" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
         [ "$more" != skip ] || continue
         ran=$((ran + 1))
         case $line in
-        'dawn9 data check') # there is none here
+        'dawn9 data check') # no data set is here
             observe sh -c "$line"
             [ $status = 1 ] || fail "status $status, 1 expected: $line"
             ;;

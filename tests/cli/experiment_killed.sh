@@ -1,4 +1,4 @@
-# An experiment that is killed at ten random moments ends with exactly the requested runs and the numbers of an
+# An experiment that is killed at random moments, up to ten, ends with exactly the requested runs and the numbers of an
 # undisturbed one; an interrupted one resumes from its checkpoint. The moments follow from a printed seed.
 . "$(dirname "$0")/lib.sh"
 tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
@@ -24,7 +24,7 @@ whole=$((($(date +%s%N) - started) / 1000000)) # milliseconds
 hashes calm >calm.txt
 [ "$(wc -l <calm.txt)" = 6 ] || fail "the undisturbed pass has not six runs"
 
-# Each life is a random part of a quarter of the whole, so that ten of them lie all over it.
+# A life: 20 ms and a random part of a quarter of the undisturbed time, so that ten lives reach all parts of the experiment.
 seed=${DAWN9_KILL_SEED:-$(date +%s)}
 echo "killing with DAWN9_KILL_SEED=$seed, $whole ms undisturbed"
 awk -v seed="$seed" -v whole="$whole" 'BEGIN { srand(seed); for (i = 0; i < 10; i++) printf "%.3f\n", 0.02 + rand() * whole / 4000 }' >lives1
@@ -64,7 +64,7 @@ sed '/checkpoint_every/d; s/title: six/title: two/; s/seeds: 3/seeds: 1/' six.ya
 echo 'set: {train.epochs: 10, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
-kill_workers() { # DIR, then the processes to kill: head -n N
+kill_workers() { # DIR N: kills N of the two workers after a first epoch
     "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
     child=$!
     until_written "$1/runs/both/seed1/events.jsonl" $child

@@ -81,11 +81,11 @@ accepts "$dawn9" train vgg.yaml --out vgg --quiet
 accepts python3 graph.py vgg/model.safetensors '[false, true]' '{"Sub": 1, "Div": 1, "Conv": 4, "Unsqueeze": 4, "Add": 6,
     "Relu": 5, "MaxPool": 2, "Flatten": 2, "Gemm": 2}'
 
-# A linear layer that reads images: its columns are in the order of its reader, (C, H, W) outside, (H, W, C) here.
+# A linear layer that reads images: its columns are in the order (C, H, W) in the model file, (H, W, C) in the engine.
 accepts "$dawn9" eval vgg.yaml vgg/model.safetensors --json
 json "$out" 'd["accuracy"] == json.load(open("vgg/result.json"))["accuracy"]'
 
-# Dropout that stays in evaluation has no form: no description, no ONNX, and the run goes well.
+# Dropout that stays in evaluation cannot be exported: the run succeeds without a description, and there is no ONNX.
 accepts "$dawn9" train vgg.yaml --out stays --quiet --set model.dropout_in_evaluation=on
 accepts "$dawn9" eval stays
 grep -q dawn9.graph stays/model.safetensors && fail "a description without dropout"

@@ -133,8 +133,7 @@ says '^a step .* WRONG RECORD: KeyError'
 mv right.json records/bench-step-f32.json
 accepts sh "$script" records compare # though it was done before
 
-# ---- the precisions are those of the device ----
-# (that the records name: an earlier stage has asked it)
+# ---- the precisions are those of the device in devices.json, which an earlier stage has written ----
 mkdir of
 echo '[{"backend": "reference", "present": 1, "device": "", "precisions": ["f64", "f32"]}]' >of/devices.json
 unset PRECISIONS

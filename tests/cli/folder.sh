@@ -50,7 +50,7 @@ json even-balanced/result.json 'd["params_sha256"] == json.load(open("even-none/
 json uneven-balanced/result.json 'd["params_sha256"] != json.load(open("uneven-none/result.json"))["params_sha256"]'
 json uneven-none/result.json 'd["config_hash"] == json.load(open("uneven-run/result.json"))["config_hash"]'
 
-# ---- a class without test images, also in arrays ----
+# ---- a class without test images ----
 rm -r uneven/test/stripes
 observe "$dawn9" train small.yaml --data uneven --out untested --set train.epochs=0.5 --quiet
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"
@@ -65,7 +65,7 @@ refuses 3 'bars/link.png --skip-damaged' "$dawn9" eval marks
 observe "$dawn9" eval marks --skip-damaged
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 1 ] || fail "status $status with a broken link: $(cat "$err")"
 
-# ---- many damaged images; a stray file ----
+# ---- many damaged images, a stray file, a broken link; --data in the commands of pages ----
 mkdir -p many/bars many/disc && cp drawn/bars/0[01].png many/bars/ && cp drawn/disc/0[01].png many/disc/ && echo >many/disc/notes.txt
 i=100 && while [ $i -lt 160 ]; do echo 'no picture' >many/bars/$i.png && i=$((i + 1)); done
 observe "$dawn9" train small.yaml --data many --out many-run

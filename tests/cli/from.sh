@@ -20,7 +20,7 @@ for name in high low; do
 done
 accepts python3 compare.py first/model.safetensors high/model.safetensors '
 assert all(one[n] == other[n] for n in one if "running" not in n) and one["bn1.running_mean"] != other["bn1.running_mean"]'
-# Four steps keep 0.9^4 of what was there.
+# Four steps keep 0.9^4 of the difference of 100.
 accepts python3 compare.py low/model.safetensors high/model.safetensors '
 assert all(abs(b - a - 65.61) < 1e-3 for a, b in zip(one["bn1.running_mean"], other["bn1.running_mean"]))'
 
@@ -37,7 +37,7 @@ refuses 2 'high/config.yaml train.from sha256' \
 refuses 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
 refuses 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
 
-# ---- the folder of a run; a resumed run ----
+# ---- from the folder of a run, which cannot be overwritten meanwhile ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
 json folder/result.json 'd["config"]["train"]["from"].startswith("sha256:")'
 
@@ -47,7 +47,7 @@ refuses 2 'seeds/seed1/model.safetensors --out' \
     "$dawn9" train basic.yaml --runs 2 --out seeds --overwrite --set train.from=seeds/seed1
 
 # ---- a checkpoint resumes without the file of initial weights ----
-stopped() { # EPOCHS OPTION...: once so many have been recorded
+stopped() { # EPOCHS OPTION...: trains, and interrupts once this number of epochs was recorded
     epochs=$1
     shift
     "$dawn9" train "$@" --out stopped --quiet &
@@ -76,7 +76,7 @@ assert one["layer1.0.conv1.weight"] == other["layer1.0.conv1.weight"]'
 accepts python3 compare.py fresh/model.safetensors tuned/model.safetensors '
 assert one["fc.weight"] == other["fc.weight"] and one["conv1.weight"] != other["conv1.weight"]'
 
-# As many, under other names: the rows of the last layer belong to others.
+# As many classes under other names: the last layer is new, too.
 mkdir renamed
 cp -r drawn/train drawn/test renamed/
 for set in train test; do mv renamed/$set/disc renamed/$set/round; done

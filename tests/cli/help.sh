@@ -55,13 +55,13 @@ for experiment in $(sed -n 's/^D9_MEASURED([a-z_0-9]*, "\([^"]*\)".*/\1/p' "$sou
     [ -f "$source/experiments/$experiment.yaml" ] || fail "tricks/measured.def names experiments/$experiment.yaml, which is not there"
 done
 json "$out" 'all(m["low"] <= m["difference"] <= m["high"] and m["runs"] > 1 for t in d for m in t["measured"])'
-# Each trick in whose place another came is one; what was added, and to what.
+# instead_of names a trick; added: to a recipe; added and to_none: to a network without tricks.
 json "$out" 'all(m["instead_of"] in [None] + [t["name"] for t in d] for t in d for m in t["measured"])'
 json "$out" '[(m["added"], m["to_none"], m["instead_of"]) for t in d if t["name"] == "silu" for m in t["measured"]] == [(True, False, "gelu")]'
 json "$out" '[(m["added"], m["to_none"]) for t in d if t["name"] == "patch_whitening" for m in t["measured"]] == [(False, False), (True, True)]'
 accepts "$dawn9" tricks flip --json
 json "$out" 'd["name"] == "flip" and d["options"][0]["choices"] == "random|alternating"'
-# One added to a recipe, one in another's place, and one added to nothing.
+# A trick added to a recipe, one in another's place, and one added to a network without tricks.
 for words in 'mixup a smaller, shorter recipe loses 1.21 points of accuracy with it (' \
     'silu a smaller, shorter recipe loses 1.17 points of accuracy with it instead of gelu (' \
     'ema a network without tricks loses 5.37 points of accuracy with it ('; do
@@ -157,7 +157,7 @@ mkdir -p shell/configs && touch shell/configs/a.yaml shell/configs/b.txt
 cp "$out" shell/dawn9.bash
 bash -n shell/dawn9.bash || fail "bash -n"
 cat >shell/type.py <<'PY'
-"""Types lines and a tab each into an interactive bash on a pseudo-terminal: what has readline made of the line?"""
+"""Types each line and a tab into an interactive bash on a pseudo-terminal, and checks readline's completed lines."""
 import os, pty, select, sys, time
 
 pid, terminal = pty.fork()

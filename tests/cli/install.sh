@@ -63,7 +63,7 @@ accepts examples/train synthetic.yaml model.safetensors threads=1 $small
 says '^epoch 1: train loss [0-9.]+, accuracy'
 # the backend is the one that the command chooses: modules are found from the library
 chosen=$(awk '/^backends/ { print $2 }' version)
-[ "$chosen" != cuda ] || chosen=$(sed -n 's/.*; \([a-z]*\) in f32 on .*/\1/p' "$out") # a build with it on a machine without it
+[ "$chosen" != cuda ] || chosen=$(sed -n 's/.*; \([a-z]*\) in f32 on .*/\1/p' "$out") # a CUDA build, perhaps without a GPU
 says "; $chosen in f32 on "
 trained=$(sed -n 's/^accuracy \([0-9.]*%\) on .*/\1/p' "$out")
 accepts examples/evaluate model.safetensors threads=1
@@ -87,7 +87,7 @@ cmp -s "$out" predicted || fail "the example built by pkg-config predicts otherw
 checks=$((checks + 1))
 [ "$(pkg-config --modversion dawn9)" = "$(awk 'NR == 1 { print $2 }' version)" ] || fail "pkg-config's version"
 
-# ---- linked into the program, which finds the modules by DAWN9_PREFIX ----
+# ---- static linking; DAWN9_PREFIX tells where the modules are ----
 eval "accepts cc '$source/examples/evaluate.c' -o evaluate -I'$prefix/include' '$prefix/lib/libdawn9.a' \
     $(sed -n 's/^Libs.private: //p' "$prefix/lib/pkgconfig/dawn9.pc")"
 accepts env "DAWN9_PREFIX=$prefix" ./evaluate model.safetensors threads=1 "backend=$chosen"

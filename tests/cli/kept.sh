@@ -1,5 +1,5 @@
-# Committed measurements (experiments/keep.sh): every committed table and summary, and tricks/measured.def, are made
-# again from the archives and have the same bytes.
+# Committed measurements (experiments/keep.sh): committed tables and summaries, and tricks/measured.def, are made again
+# from the archives and have the same bytes.
 . "$(dirname "$0")/lib.sh"
 results=$source/experiments/results
 keep=$source/experiments/keep.sh

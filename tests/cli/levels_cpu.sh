@@ -1,5 +1,5 @@
-# Every instruction set, forced on this machine: a whole run with our kernels and oneDNN restricted to it gives the same
-# training.
+# Every instruction set that this machine has, forced: whole runs with our kernels and with oneDNN restricted to it have
+# the same losses up to rounding.
 . "$(dirname "$0")/lib.sh"
 [ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
 tiny | slower | sed 's/backend: reference/backend: cpu/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' >levels.yaml
@@ -24,15 +24,15 @@ for level in plain v2 avx2 avx512 avx512-bf16 amx; do
 done
 case $ran in *" plain v2"*) ;; *) fail "only$ran ran" ;; esac
 
-# The x86-64 levels are other names of them; v4bf16 is the level without tiles.
+# v3, v4 and v4bf16 are other names of avx2, avx512 and avx512-bf16.
 for pair in v3=avx2 v4=avx512 v4bf16=avx512-bf16; do
     case "$ran " in *" ${pair#*=} "*) ;; *) continue ;; esac
     accepts on cpu ${pair%=*} ${pair%=*} --set train.epochs=0.5
     json ${pair%=*}/result.json 'd["isa"] == "'${pair#*=}'"'
 done
 
-# What oneDNN chose says which instructions it uses ("jit:avx2"): of none beyond the level, and from avx2 on of the best
-# within it.
+# Names of oneDNN's algorithms tell their instruction set ("jit:avx2"): in f32 none beyond the level, and from avx2 on the
+# best within it.
 choices='[rule["choice"] for rule in d["rules"]]'
 uses() { json "$1/result.json" "any(\"$2\" in c for c in $choices)"; }
 spares() { json "$1/result.json" "len($choices) > 30 and not any(\"$2\" in c for c in $choices)"; }
@@ -53,7 +53,7 @@ fi
 
 # The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
 # near-ties in max pools send gradients to other pixels (reference in f32 against f64: 1.1e-2).
-follows() { # RUN STEPS LIMIT PEER: the largest relative difference of its epochs' losses from those of PEER
+follows() { # RUN STEPS LIMIT PEER: LIMIT is the largest relative difference of its epochs' losses from those of PEER
     json "$1/result.json" "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4"
     json "$1/result.json" "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], json.load(open(\"$4/result.json\"))[\"epochs\"]))"
 }
@@ -75,8 +75,8 @@ half() { # BACKEND LEVEL
     json "half-$1-$2/result.json" 'd["precision"] == "bf16"'
     follows "half-$1-$2" 8 3e-2 plain
 }
-# A convolution with its pool, and one after the other: the same bits. On AMX tiles the library's convolutions are the
-# first choice, and they do not pool.
+# A convolution fused with its pool gives the bits of one after the other. On AMX tiles the library's convolutions are
+# the first choice, and they do not pool.
 pooled() { # LEVEL
     accepts on cpu "$1" "pooled-$1" --precision bf16 --with pool_before_activation
     accepts on cpu "$1" "single-$1" --precision bf16 --with pool_before_activation --set backend_options.fuse=false

@@ -144,7 +144,7 @@ tricks: {pool_before_activation: {}, $3}
 YAML
 }
 
-# dawn94_file: tiny() as dawn94.yaml, with every trick that changes a model.
+# dawn94_file: tiny() as dawn94.yaml, with dawn94's tricks.
 dawn94_file() {
     {
         tiny | sed '/^tricks/d; /^model/d; s/batch_size: 32/bias_lr_multiplier: 4, &/'
@@ -155,8 +155,8 @@ dawn94_file() {
     } >dawn94.yaml
 }
 
-# network_files: tiny() as $networks.yaml, one of each network but resnet9, which tiny() has itself; the residual one with
-# both kinds of block and both stems. A network of models.def without a file fails.
+# network_files: writes NAME.yaml for each NAME in $networks: tiny() with each network but resnet9, which tiny() has itself;
+# the residual one with both kinds of block and both stems. A network of models.def without a file fails.
 networks="vgg basic bottleneck dense air"
 network_files() {
     network_file vgg '{name: vgg, channels: [4, 6], hidden: 10}'

@@ -1,8 +1,8 @@
-# The files in a folder are not lost: by a second dawn9 train, by two at once, by a signal or a full disk; and a run
-# finds its data again, or says how.
+# The files in a folder are not lost: by a second dawn9 train, by two at once, by a signal, by a model that cannot be
+# written, or by an output that is also an input.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# Trains for a minute; evaluates for seconds, in batches of a few hundredths of one, after its second step.
+# long.yaml trains for a minute; evaluates.yaml evaluates for seconds, in batches of hundredths of one, after its second step.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 
@@ -173,7 +173,7 @@ kill -TERM $child
 wait $child
 [ $? = 143 ] || fail "the run under nohup did not end by SIGTERM"
 
-# ---- an evaluation is interrupted at once, and repeated after resuming ----
+# ---- an evaluation is interrupted at once ----
 "$dawn9" train evaluates.yaml --out left --set train.epochs=1 --quiet >"$out" 2>"$err" &
 child=$!
 until [ -s left/config.yaml ] || ! kill -0 $child; do sleep 0.02; done

@@ -1,4 +1,4 @@
-# `devices` if oneDNN's module is missing, or exists and cannot be opened; `cpu` works without it.
+# `devices` tells why oneDNN's module is not there: missing, or it cannot be opened. `cpu` works without it.
 . "$(dirname "$0")/lib.sh"
 alone=$scratch/alone
 mkdir "$alone" && cp "$dawn9" "$alone/dawn9" || exit 1

@@ -1,6 +1,5 @@
 # Models exported by dawn9 export have the same logits in ONNX Runtime as in dawn9 eval, for every network, for the
-# baseline and with every trick that changes a model. Needs node, and onnxruntime-node where tests/run.sh --long
-# installs it.
+# baseline and with dawn94's tricks. Needs node, and onnxruntime-node where tests/run.sh --long installs it.
 . "$(dirname "$0")/lib.sh"
 export NODE_PATH="$source/build/onnxruntime/node_modules"
 node -e 'require("onnxruntime-node")' 2>/dev/null || skips onnxruntime "no onnxruntime-node in build/onnxruntime"

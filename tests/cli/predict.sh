@@ -8,7 +8,7 @@ $pictures drawn/test bars=7 disc=7 stripes=7
 runs "$dawn9" train small.yaml --data "$PWD/drawn" --out run
 grep -rqF "$PWD" run && fail "an absolute path is in the record"
 
-# What the record says of every test image, in the order in which the folder is listed, is what predict says.
+# predict gives the record's predictions of all test images, in the order in which the folder is listed.
 cat >compare.py <<'PY'
 import json
 from tensorfile import read

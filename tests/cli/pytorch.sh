@@ -1,6 +1,6 @@
 # tools/load_in_pytorch.py: the same logits in PyTorch as in dawn9 eval, for every network, for the baseline and with
-# every trick that changes a model, and the way back. Features of weights with torchvision's names are PyTorch's, for a
-# narrow ResNet-50 and for the full one. Needs PyTorch.
+# dawn94's tricks, and the way back. Features of weights with torchvision's names are PyTorch's, for a narrow ResNet-50
+# and for the full one. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do
@@ -26,7 +26,7 @@ says 'CELU\(alpha=0.3\)'
 observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors before_act.logits
 [ $status = 1 ] || fail "the logits of another model pass: status $status"
 
-# A file that is cut off, or none: a line that names it, and no traceback.
+# A file that is cut off or missing: a line that names it, and no traceback.
 head -c 3000 dawn94/model.safetensors >cut.safetensors
 head -c 5 dawn94/model.safetensors >short.safetensors
 for name in cut short none; do

@@ -97,7 +97,7 @@ says '^note       Accuracies of 1 runs are of validation images, of the other 1 
 says '^verdict    These runs were not all evaluated on the same images'
 says '^missing    some: requests other data than none: '
 
-# ---- "Again" with a relative path of data ----
+# ---- "Reproduce" with a relative path of data ----
 again=$(sed -n '/<h2>Reproduce/,/<\/pre>/p' aside/report.html)
 case $again in *DIR*) fail "a folder of data where there is none: $again" ;; esac
 sed -i 's/"dataset": "synthetic"/&, "path": "arr"/' aside/none/result.json

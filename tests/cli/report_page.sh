@@ -16,7 +16,7 @@ PYTHON
 accepts python3 raise.py runs/seed*/result.json
 accepts "$dawn9" report runs
 
-# The same page with a visitor at its end, who looks, clicks and writes down what he found.
+# The page with a script at its end that measures it, clicks, and replaces it by what was found as JSON.
 cat >visit.py <<'PYTHON'
 import sys
 page = open("runs/report.html").read()
@@ -56,7 +56,7 @@ open("runs/noisy.html", "w").write(page.replace("</html>", visitor % "nonsense()
 PYTHON
 accepts python3 visit.py
 
-visit() { # FILE [SIZE]: what the visitor found goes to found.json, what the console said to console
+visit() { # FILE [SIZE]: what the script found goes to found.json, the console's output to console
     timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --window-size="${2-1000,800}" --user-data-dir="$scratch/browser" \
         --enable-logging=stderr --dump-dom "file://$PWD/$1" >dom 2>console </dev/null || fail "the browser ended with status $?"
     sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p' dom >found.json
@@ -70,6 +70,6 @@ json found.json 'd["once"] == "3 2 1" and d["said"] == "descending" and d["twice
 visit runs/visited.html 500,800 # no browser window is narrower
 json found.json 'd["pictures"] >= 3 and d["broken"] == 0 and d["narrow"] >= 2 and d["fits"]'
 json found.json 'd["written_over"] == [] and d["legend_below"] == 1'
-visit runs/noisy.html # the console that was silent would have been heard
+visit runs/noisy.html # the script throws: the check of the console sees it
 grep -q CONSOLE console || fail "an error on the console goes unnoticed"
 verdict

@@ -106,7 +106,7 @@ shows '^about [0-9.]+ (minutes|hours) with evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
 after='with evaluations|[\r\n]    2 +[0-9]'
-minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # of 5000 epochs; a minute and a quarter:
+minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # for 5000 epochs; now as many as take 75 seconds:
 on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
 hides '^about 1 minutes'
 after='1/2 \[' # the first step is done, the second begins
@@ -145,7 +145,7 @@ config: slow.yaml
 seeds: 2
 arms: {a: {}}
 Y
-after='a seed 2 [0-9]+%' # both workers have begun
+after='about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%' # both workers have begun
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
 shows '^about [0-9]+:[0-9]{2} left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'

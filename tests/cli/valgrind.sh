@@ -1,16 +1,17 @@
-# The command under valgrind: training to the end, stopped and resumed, then what reads the run. No error, and no block that
-# nothing points to. f32 on the CPU backend held to AVX2 and on the reference backend, one thread: valgrind 3.19 knows no
-# AVX-512, and cannot see which bytes a second thread's OpenMP has given back.
+# The command under valgrind: training to the end, stopped and resumed, and the commands that read the run. No error, and
+# no block that nothing points to. f32 on the CPU backend at level plain and on the reference backend, one thread: valgrind
+# 3.19 knows no AVX-512, and cannot see which bytes a second thread's OpenMP has given back.
 . "$(dirname "$0")/lib.sh"
 
 command -v valgrind >/dev/null || skips valgrind "not installed (Debian package valgrind)"
 
-# clean STATUS COMMAND...: of dawn9, under valgrind.
+watched="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
+
+# clean STATUS ARGUMENT...: dawn9 under valgrind ends with this status, without an error or a leak.
 clean() {
     expected=$1
     shift
-    observe valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-        --log-file="$scratch/valgrind" "$dawn9" "$@"
+    observe $watched --log-file="$scratch/valgrind" "$dawn9" "$@"
     [ $status = "$expected" ] || fail "status $status, $expected expected: $*"
     [ ! -s "$scratch/valgrind" ] || { fail "valgrind on $*"; head -n 60 "$scratch/valgrind"; }
 }
@@ -18,11 +19,11 @@ clean() {
 tiny | sed 's/^backend: .*/backend: cpu\nbackend_options: {cpu_level: plain}/; s/epochs: 2/epochs: 0.75/; s/\[0, 1, end\], values: \[0, 0.4, 0\]/[0, end], values: [0.4, 0]/' >cpu.yaml
 sed 's/^backend: .*/backend: reference/; /^backend_options/d' cpu.yaml >reference.yaml
 
-# It sees what it is to see: a program that reads what nobody wrote, and one that loses a block.
+# Valgrind finds planted errors: a read of uninitialised memory, and a lost block.
 printf '#include <stdlib.h>\nint main(int n, char **a) { (void)a; char *p = malloc(8); return n > 1 ? (p = 0, 0) : p[3] ? 1 : (free(p), 0); }\n' >bad.c
 "${CC:-cc}" -g -O0 -o bad bad.c || fail "the program with errors does not compile"
 for words in "" lost; do
-    observe valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite ./bad $words
+    observe $watched ./bad $words
     [ $status = 99 ] || fail "valgrind overlooks an error planted ($words)"
 done
 
@@ -37,11 +38,10 @@ clean 0 compare cpu reference
 clean 0 data preview cpu.yaml --out preview.png
 clean 0 predict cpu preview.png
 
-# Interrupted behind its first epoch: a checkpoint stays, and is taken up.
+# Interrupted after its first epoch: a checkpoint stays, and training resumes from it.
 sed 's/epochs: 0.75/epochs: 3/' cpu.yaml >long.yaml
 valgrind_log=$scratch/interrupted
-valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-    --log-file="$valgrind_log" "$dawn9" train long.yaml --out long >"$out" 2>"$err" &
+$watched --log-file="$valgrind_log" "$dawn9" train long.yaml --out long >"$out" 2>"$err" &
 child=$!
 until_written long/events.jsonl $child
 kill -s INT $child
@@ -50,7 +50,7 @@ wait $child || status=$?
 [ $status = 130 ] && [ ! -s "$valgrind_log" ] && [ -s long/checkpoint.safetensors ] || { fail "interrupted: status $status"; head -n 60 "$valgrind_log"; }
 clean 0 train long.yaml --out long --resume
 
-# What is refused leaves nothing behind either.
+# Rejected input leaks nothing either.
 printf 'train: {epochs: {}}\n' >wrong.yaml
 clean 2 config wrong.yaml
 head -c 1000 cpu/model.safetensors >cut.safetensors

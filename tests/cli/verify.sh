@@ -33,7 +33,7 @@ json "$out" 'all(n["rule"] and n["role"] for n in d["nodes"]) and any(n["gflop_p
 json "$out" 'sum(n["seconds"] for n in d["nodes"]) <= d["step_seconds"] * 1.01'
 json "$out" 'all(min((n["gigabytes_per_second"] for n in d["nodes"] if n["node"] == name), default=0) > 0 for name in ("norm", "update", "augment"))'
 json "$out" '{"update", "metrics", "gather", "loss", "conv_backward_data"} <= {n["node"] for n in d["nodes"]}'
-# of evaluation: a batch of it, without gradients, updates and labels
+# bench eval: a batch of the evaluation, without gradients, updates and labels
 accepts "$dawn9" bench eval --config tiny.yaml --json
 json "$out" 'd["bench"] == "eval" and d["batch_size"] == 32 and d["images_per_second"] > 0'
 json "$out" 'any(n["node"] == "norm_eval" for n in d["nodes"])'

@@ -1,10 +1,10 @@
-# How the threads of a run wait: asleep unless the user has chosen otherwise, at no cost to what does not compute.
+# Threads of a run wait asleep unless the user has chosen otherwise; commands that do not compute start only once.
 . "$(dirname "$0")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml
 
 # ---- environment and name of the training process ----
-trains() { # FOLDER, then the environment: looks at the run after its first epoch, and ends it
+trains() { # FOLDER NAME=VALUE...: records a run's environment, words and name after its first epoch, and interrupts it
     folder=$1
     shift
     env "$@" "$dawn9" train long.yaml --out "$folder" --quiet >"$out" 2>"$err" &

@@ -11,7 +11,7 @@ enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
 enum { FP16, F32, BF16, TF32, PRECISIONS };
 static const char *const precisions[] = {"fp16", "f32", "bf16", "tf32"};
 
-typedef struct question {
+typedef struct question { /* a convolution that cuDNN is asked about */
     d9_conv_description description;
     char text[D9_CONV_TEXT];
 } question;
@@ -33,7 +33,7 @@ static void add_once(fixture *f, int precision, const d9_conv_description *descr
     (*count)++;
 }
 
-static void add_list(fixture *f, int precision, const d9_program *program, const d9_graph *graph) {
+static void add_graph(fixture *f, int precision, const d9_program *program, const d9_graph *graph) {
     d9_conv_description description;
     for (d9_node_id n = 0; test_next_conv(program, graph, &n, &description);) add_once(f, precision, &description);
 }
@@ -45,14 +45,14 @@ static void add_configuration(fixture *f, const char *path) {
     for (int p = 0; p < PRECISIONS; p++) {
         d9_program program;
         program_make(&context, config, &extent, precisions[p], false, &program);
-        add_list(f, p, &program, &program.train);
-        add_list(f, p, &program, &program.eval);
+        add_graph(f, p, &program, &program.train);
+        add_graph(f, p, &program, &program.eval);
         d9_program_free(&context, &program);
     }
     d9_config_free(&context, config);
 }
 
-static void add_folder(fixture *f, const char *pattern, size_t least) {
+static void add_folder(fixture *f, const char *pattern, size_t least) { /* `least`: number of files expected */
     glob_t found;
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     assert_true(found.gl_pathc >= least);

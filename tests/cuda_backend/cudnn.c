@@ -14,7 +14,7 @@ typedef struct fixture {
     d9_cudnn_choice *choices; /* (CHOICES) */
 } fixture;
 
-/* Names must be parsed back to the same choice, and fit into a plan's 96 characters. */
+/* Names must be parsed back to the same choice. */
 static void check_names(const d9_cudnn_choice *choices, int count) {
     for (int i = 0; i < count; i++) {
         char name[D9_CUDNN_NAME];
@@ -51,7 +51,7 @@ static void check_plan(fixture *f, const d9_cudnn_graph *graph, const d9_cudnn_c
     d9_cudnn_plan_free(&plan);
 }
 
-/* The graph's choices for a convolution; returns how many there are. */
+/* Makes the convolution's graph, and lists its choices. Returns their number. */
 static int list_choices(fixture *f, const d9_conv_description *description, d9_cudnn_graph *graph,
                         d9_cudnn_choice *choices) {
     int count;
@@ -60,6 +60,7 @@ static int list_choices(fixture *f, const d9_conv_description *description, d9_c
     return count;
 }
 
+/* Checks that there are engines and choices with proper names, and that the first choice can be planned. */
 static void check_conv(fixture *f, const d9_conv_description *description, const char *what) {
     d9_cudnn_graph graph;
     int64_t engines;
@@ -195,7 +196,7 @@ static bool has_note(fixture *f, const d9_cudnn_graph *graph, int64_t engine, cu
 }
 
 typedef struct tally {
-    int choices, plain, strict; /* plain: without tensor cores */
+    int choices, plain, strict; /* strict: with strict NaNs; plain: neither strict nor with tensor cores */
 } tally;
 
 /* Choices must be sorted: with tensor cores, without, with strict NaNs. */

@@ -1,9 +1,9 @@
 /* The fake CUDA runtime and cuDNN in the tests' dawn9-cuda.so: counters, and settings of its behaviour. The module
  * exports d9_fake_get; a test calls fake_find, which finds it.
  *
- * Work is queued on the only stream and runs when the host waits. A host that reads too early therefore reads old
- * bytes, and one that overwrites the source of a queued copy sends wrong ones. Time is simulated: a kernel takes a
- * microsecond, a convolution the time of its choice. */
+ * Work is queued on the only stream and runs when the host waits or frees. A host that reads too early so reads old
+ * bytes, and one that overwrites the source of a queued copy sends wrong ones. Time is simulated: a kernel, copy or
+ * memset takes a microsecond, a convolution the time of its choice. */
 #ifndef D9_TESTS_CUDA_FAKE_H
 #define D9_TESTS_CUDA_FAKE_H
 
@@ -15,15 +15,15 @@
 enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
-    int64_t calls; /* of the runtime */
+    int64_t calls; /* of the runtime, except a few queries */
     int64_t allocations, frees, writes, reads;
     int64_t waits; /* waits with queued work other than copies to the host */
     int64_t captures, instantiations, replays;
-    int64_t convolutions, plans, surveyed; /* launched; built; requests for lists of choices */
+    int64_t convolutions, plans, surveyed; /* run; built; requests for lists of choices */
     int64_t runs[D9_FAKE_CHOICES + 1];     /* convolutions by choice */
     int64_t on_zeros;                      /* inputs of convolutions that were all zero */
     int64_t read_ahead;                    /* finished calls of d9_cudnn_read_ahead */
-    int64_t illegal;                       /* calls that are illegal during capture */
+    int64_t illegal;                       /* calls during capture that are illegal then */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
@@ -32,9 +32,9 @@ typedef struct d9_fake {
     d9_fake_counts counts;
     /* settings, changed by tests */
     int64_t memory_bytes;
-    int64_t held_bytes; /* of these, used by other processes */
+    int64_t held_bytes; /* part of memory_bytes used by other processes */
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
-    int64_t fail_at;    /* number of the call that fails, from 1; 0: none */
+    int64_t fail_at;    /* value of counts.calls at the call that fails; 0: none */
     int fail_with;      /* its cudaError_t */
     int devices, major, minor;
     int device_error;                              /* error of cudaGetDeviceCount; 0: none */
@@ -43,7 +43,7 @@ typedef struct d9_fake {
     bool without_code;                             /* kernels have no code for this device */
     bool without_cudnn;                            /* cudnnCreate fails */
     bool tensor_cores;                             /* tf32 convolutions round their inputs */
-    void (*forbid)(const char *kernel, int error); /* fails launches of kernels whose name contains this; NULL: none */
+    void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;
 

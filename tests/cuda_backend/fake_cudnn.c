@@ -1,6 +1,6 @@
 /* A fake of engine/backends/cuda/cudnn.h with plain loops: see fake.h. Every convolution has seven choices that differ
- * in what the selection must handle. All compute the same result in doubles, after overwriting the workspace that they
- * asked for.
+ * in what the selection must handle. Those that run compute the same result in doubles, after overwriting the workspace
+ * that they asked for.
  *
  *   e1  the first, 512 KiB          50 us
  *   e2  cannot be planned
@@ -64,8 +64,7 @@ int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     return 0;
 }
 
-/* ---- descriptors are only counted ---- */
-
+/* Makes a descriptor, which is only counted. */
 static cudnnBackendDescriptor_t make(void) {
     d9_fake_get()->counts.live_descriptors++;
     return malloc(1);
@@ -125,7 +124,7 @@ d9_status d9_cudnn_plan_make(d9_context *context, const d9_cudnn_target *target,
 
 void d9_cudnn_plan_free(d9_cudnn_plan *plan) { destroy(&plan->pack), destroy(&plan->plan); }
 
-typedef struct work {
+typedef struct work { /* a queued convolution */
     d9_conv_description description;
     void *data[D9_CONV_ARGUMENTS], *workspace;
     int64_t workspace_bytes;
@@ -153,7 +152,7 @@ static double tf32_rounded(double x) {
     return ldexp(rint(ldexp(mantissa, 11)), exponent - 11);
 }
 
-static int64_t size_of(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
+static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
 /* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. */
 static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS]) {
@@ -190,7 +189,7 @@ static bool repeated(const work *job) {
 }
 
 static bool is_zero(const double *t, const d9_conv_tensor *tensor) {
-    for (int64_t i = 0; t && i < size_of(tensor); i++)
+    for (int64_t i = 0; t && i < element_count(tensor); i++)
         if (t[i] != 0) return false;
     return true;
 }
@@ -202,7 +201,7 @@ static void unsettle(const work *job) {
     if (job->engine == fake->unsteady) written[0] = (uint8_t)((written[0] & ~1) | (fake->counts.convolutions & 1));
 }
 
-static int compute(const void *what) {
+static int run_convolution(const void *what) {
     const work *job = what;
     const d9_conv_description *d = &job->description;
     d9_fake_counts *counts = &d9_fake_get()->counts;
@@ -217,7 +216,7 @@ static int compute(const void *what) {
     const bool rounds = d->tf32 && d9_fake_get()->tensor_cores;
     if (job->workspace_bytes > 0) memset(job->workspace, 0xff, (size_t)job->workspace_bytes);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
-        const int64_t count = size_of(&d->tensor[a]);
+        const int64_t count = element_count(&d->tensor[a]);
         t[a] = calloc((size_t)count, sizeof(double));
         for (int64_t i = 0; t[a] && i < count && a != d->written; i++)
             t[a][i] = load(d->tensor[a].type, job->data[a], i);
@@ -225,14 +224,14 @@ static int compute(const void *what) {
     }
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) counts->on_zeros += a != d->written && is_zero(t[a], &d->tensor[a]);
     if (t[0] && t[1] && t[2]) add_products(d, t);
-    for (int64_t i = 0; i < size_of(&d->tensor[d->written]); i++)
+    for (int64_t i = 0; i < element_count(&d->tensor[d->written]); i++)
         store(d->tensor[d->written].type, job->data[d->written], i, t[d->written][i]);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) free(t[a]);
     unsettle(job);
     return 0;
 }
 
-/* True if all addresses have the promised alignment. */
+/* True if all arguments are given and have the promised alignment, and the workspace one of 256 bytes. */
 static bool aligned(const d9_cudnn_graph *graph, void *const data[D9_CONV_ARGUMENTS], const void *workspace) {
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
         if (!data[a] || (uintptr_t)data[a] % (uintptr_t)graph->description.tensor[a].alignment) return false;
@@ -257,6 +256,6 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: alignment");
     destroy(&plan->pack);
     plan->pack = make();
-    const int error = d9_model_submit(handle->stream, compute, &job, sizeof job);
+    const int error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
     return error ? d9_fail(context, D9_DEVICE, "cuDNN: a convolution: %d", error) : D9_OK;
 }

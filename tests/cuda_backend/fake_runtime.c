@@ -11,7 +11,7 @@
 
 enum { BLOCKS = 512 };
 
-typedef struct block {
+typedef struct block { /* an allocation of device memory */
     uint8_t *data;
     size_t bytes;
 } block;
@@ -187,7 +187,7 @@ cudaError_t cudaFree(void *pointer) {
     return error;
 }
 
-typedef struct move {
+typedef struct move { /* a queued copy or memset */
     uint8_t *to;
     const uint8_t *from; /* NULL: memset to `value` */
     size_t bytes;
@@ -243,9 +243,9 @@ cudaError_t cudaFreeHost(void *pointer) {
     return begin();
 }
 
-/* ---- the stream, and graphs ---- */
+/* ---- the stream, graphs and events ---- */
 
-static void route_launches(void) {
+static void route_launches(void) { /* to the capture, if there is one, otherwise to the queue */
     const bool capturing = the_stream.captured;
     d9_model_keep(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
                   capturing);
@@ -324,7 +324,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     return begin();
 }
 
-static int do_replay(const void *what) {
+static int do_replay(const void *what) { /* runs a launched graph */
     const d9_model_list *list;
     memcpy(&list, what, sizeof list);
     return d9_model_list_run(list);
@@ -362,7 +362,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return begin();
 }
 
-static int do_mark(const void *what) {
+static int do_mark(const void *what) { /* the stream has reached an event */
     cudaEvent_t event;
     memcpy(&event, what, sizeof event);
     event->seconds = now + 1e-6 * (double)d9_model_launches();

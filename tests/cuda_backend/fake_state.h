@@ -6,6 +6,6 @@
 #include "tests/cuda_model/stream.h"
 
 void d9_fake_spend(double seconds); /* advances the simulated time */
-int64_t d9_fake_changes(void);      /* writes to device memory so far, except by convolutions */
+int64_t d9_fake_changes(void);      /* kernels, and copies and memsets to device memory, so far */
 
 #endif

@@ -1,18 +1,18 @@
-/* A network's first layer as a graph: optional whitening, a convolution, batch norm and activation; and their
- * gradients. */
+/* A network's first layer as a graph: optional whitening, a convolution, batch norm and activation; and the gradients
+ * of the convolution's weights, scale and bias. */
 #ifndef D9_TESTS_CUDA_FIRST_LAYER_H
 #define D9_TESTS_CUDA_FIRST_LAYER_H
 
 #include "tests/support/graphs.h"
 
 enum { FIRST_OUTPUTS = 8 };
-typedef struct first_case {
+typedef struct first_case { /* a graph, and its values of interest */
     op_case c;
     d9_value_id conv, whitened, outputs[FIRST_OUTPUTS]; /* whitened: may be D9_NONE; outputs: values to compare */
     int count;
 } first_case;
 
-typedef struct first_how {
+typedef struct first_how { /* what the graph contains */
     bool whiten, evaluate, trains_filters;
     int mixes;   /* kernel size of the second convolution, or of the only one */
     bool halves; /* that convolution has stride 2 */

@@ -63,6 +63,8 @@ static int lines_with(const char *text, const char *what) {
     return lines;
 }
 
+/* ---- single operations and fused rules ---- */
+
 static const d9_type types[] = {D9_F32, D9_BF16, D9_F16};
 enum { TYPES = sizeof types / sizeof *types, SOME_TYPES = (TYPES + TEST_SHARE - 1) / TEST_SHARE };
 
@@ -85,7 +87,7 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
     RUNNING();
     for (int t = 0; t < 2 * TYPES; t++) {
         const bool jitter = t >= TYPES;
-        const int height = jitter ? 6 : 9; /* the whole image, or a crop */
+        const int height = jitter ? 6 : 9; /* a crop, or the whole image */
         const d9_type type = types[t % TYPES];
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
         op_case_begin(&c, &context, "batch", type, D9_F32, OP_FILL_RANDOM);
@@ -115,10 +117,10 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
     }
 }
 
-/* ---- a first layer in closed form ---- */
+/* ---- a first layer in closed form; products ---- */
 
-/* In f32 the error limit is that of other rules. In half precision the fused rule rounds only y and the gradient before
- * the activation, whereas the nodes round every value in between. So it must be closer to f64 than they are. */
+/* The error against f64 may be 1e-5. In half precision the fused rule rounds only y and the gradient before the
+ * activation, whereas the nodes round every value in between: its error may also be larger, up to theirs. */
 static void check_first(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
     first_case tested, exact;
     op_live live[3]; /* closed form; node by node; node by node in f64 */
@@ -173,7 +175,7 @@ TEST(wide_first_layers_are_not_in_closed_form) {
     static const struct {
         d9_type type;
         first_how how;
-        const char *rules[4]; /* one node each of the plan */
+        const char *rules[4]; /* each in one line of the plan; NULL: end */
         int convs;
     } cases[] = {{D9_F16,
                   {.mixes = 7, .halves = true},
@@ -235,7 +237,7 @@ TEST(products_of_all_sizes_are_the_reference_s) {
 
 /* ---- chains around a norm in one pass ---- */
 
-typedef struct chain {
+typedef struct chain { /* a graph around a norm, and the values to compare */
     op_case c;
     d9_value_id outputs[8];
     int count;
@@ -494,6 +496,8 @@ TEST(a_wanted_intermediate_is_not_swallowed) {
     rival_wanted_intermediate(&((fixture *)*state)->r);
 }
 
+/* ---- invalid input, memory ---- */
+
 /* The host checks sample numbers before copying them; labels can only come from data sets. */
 TEST(indices_out_of_range_are_refused) {
     static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER};
@@ -520,8 +524,7 @@ TEST(f64_is_refused_by_name) {
     }
 }
 
-/* A batch too large for any device: the message names the memory requested, the free memory and the batch that would
- * fit. */
+/* Buffers larger than the fake's memory: the message names memory requested and free, the batch and one that fits. */
 TEST(too_much_memory_is_refused_in_figures) {
     fixture *f = *state;
     op_case c;
@@ -570,7 +573,8 @@ TEST(scratch_is_counted_before_it_is_asked_for) {
     assert_refused(f, D9_OP_COPY, 1, 1 << 28); /* for sorting the samples */
 }
 
-/* Adds the rules of a file (first string of each row of its table) and the tests that ran them; returns how many. */
+/* Adds the rules of a file (first string of each row of `table`) and their tests to `rows`; returns the rules' number.
+ */
 static int rows_of(const char *file, const char *table, d9_text *rows) {
     char path[512];
     uint8_t *source;
@@ -616,7 +620,7 @@ int main(void) {
     watched = *model;
     watched.plan_free = note_and_free;
     rival_open(&f.r, &context, &watched);
-    f.r.narrow_gradients = true; /* cuDNN rounds them */
+    f.r.narrow_gradients = true; /* cuDNN rounds weight gradients to the compute type */
     const int failed = test_run(&f);
     rival_close(&f.r);
     return failed;

@@ -1,4 +1,4 @@
-/* Convolutions that dawn94 does not have: strides, large windows, hidden linear layers. */
+/* Convolutions and linear layers that dawn94 does not have: strides, large windows, hidden layers. */
 #ifndef D9_TESTS_CUDA_PRODUCTS_H
 #define D9_TESTS_CUDA_PRODUCTS_H
 

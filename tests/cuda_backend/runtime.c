@@ -44,7 +44,7 @@ static void note_writes(void *user, const d9_program *program, int64_t step, dou
 /* With two batches per step the device advances its step number itself; parameters equal those of larger batches. */
 TEST(steps_may_take_two_batches) {
     d9_result results[2];
-    int64_t writes[13] = {0}; /* after each of 12 steps, four per epoch */
+    int64_t writes[13] = {0}; /* by the number of batches trained: 12, four per epoch */
     fake->reset();
     for (int large = 0; large < 2; large++) {
         char yaml[512];
@@ -120,7 +120,7 @@ TEST(the_order_is_the_host_s) {
     watch_nothing_left();
 }
 
-static void expect_failure(const char *kernel_driver, const char *words) {
+static void expect_failure(const char *kernel_driver, const char *words) { /* of a run, with these words */
     static watch w;
     w.kernel_driver = kernel_driver;
     watch_run("f32", "off", &w);
@@ -264,7 +264,7 @@ TEST(precisions_follow_the_device) {
     }
 }
 
-enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* MANY exceeds the ring buffer */
+enum { SMALL = 25, FEW = 1000, MANY = 1000000 }; /* SMALL writes of FEW numbers; MANY exceed the ring buffer */
 
 /* The source is overwritten immediately after each call: many small copies, more than can be queued at once, and a
  * large one. */
@@ -282,7 +282,7 @@ TEST(writes_are_taken_at_once) {
         for (int32_t i = 0; i < FEW; i++) source[i] = w * FEW + i;
         OK(backend->write(&context, device, D9_BUFFER_STATE, w * FEW * (int64_t)sizeof *source, source,
                           FEW * sizeof *source));
-        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* the first do not wait */
+        if (w == 6) assert_int_equal(fake->counts.waits, waits); /* the first seven do not wait */
     }
     for (int32_t i = 0; i < MANY; i++) source[i] = 3 * i;
     OK(backend->write(&context, device, D9_BUFFER_GRADIENT, 0, source, sizeof source));

@@ -10,7 +10,7 @@ enum { IMAGES = 5, STEPS_PER_EPOCH = 3, STEPS = 12, SAMPLES = 100, WEIGHTS = 37 
 static const d9_backend *cuda;
 static char logged[256]; /* the last warning */
 
-static void note(void *user, d9_log_level level, const char *line) {
+static void keep_warning(void *user, d9_log_level level, const char *line) {
     (void)user;
     if (level == D9_LOG_WARNING) snprintf(logged, sizeof logged, "%s", line);
 }
@@ -93,7 +93,7 @@ static void make_training(training *t, const char *precision) {
     add_update(t);
 }
 
-/* The same, opened on the backend with default options; returns the gradient. */
+/* Makes the training and opens it on the CUDA backend with default options; returns the gradient. */
 static d9_value_id open_training(training *t, op_live *live, const char *precision) {
     make_training(t, precision);
     op_open(live, &t->c, cuda, NULL);
@@ -141,7 +141,7 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* fp16: a step with such a gradient changes no weight. The warning has their number, the parameter, the first step. */
+/* fp16: such a step changes no weight. The warning has the number of these steps, the parameter, and the first step. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;
@@ -206,7 +206,7 @@ static d9_cuda_guard read_guard(const op_live *live) {
 
 enum { SCALED_STEPS = 6, BAD_STEP = 3 };
 
-/* Runs steps with gradients multiplied by the scale; returns weights and scale after each step. */
+/* Runs steps with gradients multiplied by the scale, infinite in BAD_STEP; returns weights and scale after each. */
 static void run_scaled(const d9_backend_options *options, double weights[SCALED_STEPS][WEIGHTS],
                        float scales[SCALED_STEPS]) {
     training t;
@@ -244,7 +244,7 @@ TEST(the_loss_scale_moves) {
     }
 }
 
-/* In f32 no step is skipped: values that are not finite reach the weights and end the run. */
+/* In f32 no step is skipped: values that are not finite reach the weights. */
 TEST(other_precisions_have_no_guard) {
     training t;
     op_live live;
@@ -280,7 +280,7 @@ TEST(times_are_measured_after_a_reset) {
 }
 
 int main(void) {
-    context.log = note;
+    context.log = keep_warning;
     if (d9_backend_find(&context, "cuda", &cuda) != D9_OK || (fake_find() != NULL) != D9_ON_FAKE) {
         print_error("backend cuda is not %s: %s\n", D9_ON_FAKE ? "the fake" : "the real one", context.message);
         return 1;

@@ -19,7 +19,7 @@ TEST(another_framework_s_numbers_in_tf32) {
     set_tensor_cores(false);
 }
 
-/* All tricks are on, so that a step contains all rules. */
+/* Many tricks are on, so that a step contains many rules. */
 TEST(rule_by_rule) {
     static const char *const precisions[] = {"f32", "bf16", "fp16", "tf32"};
     set_tensor_cores(true);
@@ -34,13 +34,13 @@ TEST(rule_by_rule) {
     set_tensor_cores(false);
 }
 
-/* The limits of tf32 may be wide only where tensor cores round: convolutions. */
+/* Rows compared in tf32. Limits may be wide only where tensor cores round: convolutions. */
 typedef struct limits {
-    int convolutions, others;
-    double worst;
+    int convolutions, others; /* number of rows */
+    double worst;             /* largest error of a convolution */
 } limits;
 
-static void note_limit(void *user, const d9_verify_row *row) {
+static void check_row(void *user, const d9_verify_row *row) {
     limits *l = user;
     const bool convolution =
         strstr(row->name, " conv") && !strchr(row->name, '+'); /* with '+': the fused first layer, computed in f32 */
@@ -61,7 +61,7 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     d9_config *configs[] = {run_config(&context, "cuda", "tf32", ""), run_config(&context, "reference", "f32", "")};
     run_open_ready(&context, configs[0], &tested);
     run_open_ready(&context, configs[1], &judge);
-    OK(d9_rules_compare(&tested, &judge, 0, "tf32", note_limit, &l, &failed));
+    OK(d9_rules_compare(&tested, &judge, 0, "tf32", check_row, &l, &failed));
     assert_int_equal(failed, 0);
     assert_true(l.convolutions >= 20 && l.others >= 20);
     const double least = fake_find() ? 1e-4 : 0; /* a GPU may choose other algorithms */
@@ -71,8 +71,8 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     set_tensor_cores(false);
 }
 
-/* 13 steps, replayed from recordings. The network amplifies rounding from step to step, so only the loss is compared,
- * with a limit for reordered sums. */
+/* 13 steps, on cuda replayed from captured graphs. The network amplifies rounding from step to step, so only the loss
+ * is compared, with a limit for reordered sums. */
 TEST(the_loss_follows_the_reference) {
     run_report reports[3];
     static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};

@@ -17,8 +17,7 @@ typedef struct watch {
 
 /* A configuration for some epochs of tiny images, evaluated at the end. */
 d9_config *watch_config(d9_context *context, const char *precision, const char *tune);
-/* Set by main, which watch.c has. */
-extern d9_fake *fake;
+extern d9_fake *fake; /* set by main, which is in watch.c */
 
 /* Trains once; fills *w, whose kernel_driver is an input. plan and params_sha256 are empty after a failure. */
 void watch_run(const char *precision, const char *tune, watch *w);

@@ -37,7 +37,7 @@ static void *get_memory(size_t bytes) {
     return memory;
 }
 
-static void keep(unsigned char *memory, unsigned char *data, size_t bytes) {
+static void add_block(unsigned char *memory, unsigned char *data, size_t bytes) {
     block *kept = get_memory(sizeof *kept);
     *kept = (block){blocks, memory, data, bytes};
     blocks = kept;
@@ -68,7 +68,7 @@ d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift) {
     memset(memory, GUARD_BYTE, before + bytes + GUARD_BYTES);
     memset(data, 0xff, bytes);
     d9_memory_forbid(memory, before), d9_memory_forbid(data + bytes, GUARD_BYTES);
-    keep(memory, data, bytes);
+    add_block(memory, data, bytes);
     array.data = data;
     return array;
 }
@@ -102,7 +102,7 @@ float d9_array_at(const d9_array *array, int64_t at) {
     return array->store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
 }
 
-static double unit_of(d9_kernel_store store) {
+static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbours; 0 for f32 */
     return store == D9_KERNEL_F32 ? 0 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
@@ -128,7 +128,7 @@ void d9_check_array(d9_check *check, const char *what, const float *expected, co
 float *d9_floats(int64_t count) {
     float *values = get_memory((size_t)count * sizeof *values);
     memset(values, 0, (size_t)count * sizeof *values);
-    keep((unsigned char *)values, NULL, 0);
+    add_block((unsigned char *)values, NULL, 0);
     return values;
 }
 

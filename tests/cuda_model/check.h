@@ -16,14 +16,14 @@ void d9_check_fail(d9_check *check, const char *format, ...) __attribute__((form
 /* `error` is a launcher's return value; if not 0, fails with the model's message. */
 void d9_check_launch(d9_check *check, const char *what, int error);
 
-/* ---- arrays with guard bytes, filled with 0xff, NaN; d9_check_done frees them ---- */
+/* ---- arrays with guard bytes, filled with 0xff, NaN; arrays of numbers; d9_check_done frees both ---- */
 typedef struct d9_array {
     void *data;
     int64_t bytes, count;
     d9_kernel_store store;
 } d9_array;
 
-/* `shift`: elements past a multiple of 16 bytes. Exits if memory is short. */
+/* `shift`: elements past a multiple of 64 bytes. Aborts if memory is short. */
 d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift);
 d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift,
                      const float *values); /* `values` rounded to `store` */
@@ -35,11 +35,11 @@ void d9_store_round(d9_kernel_store store, int64_t count, float *values);
 float d9_array_at(const d9_array *array, int64_t at);
 
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
- * be `tolerance` times the largest magnitude plus one unit of the storage type. NaN and mostly zero outputs fail. */
+ * be `tolerance` times the largest magnitude plus, in half precision, one unit. NaN or mostly zero values fail. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 
 float *d9_floats(int64_t count);                                       /* zeros */
-float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in (-1, 1), representable in `store` */
+float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1, 1], representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
 void d9_check_done(d9_check *check); /* frees all memory; fails if guard bytes were overwritten */
 
@@ -48,6 +48,6 @@ static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.dat
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */
 
 #define D9_FOR_STORES(store) for (d9_kernel_store store = D9_KERNEL_F32; store <= D9_KERNEL_F16; store++)
-enum { D9_COUNT_OF_SHIFTS = 2 }; /* 0: aligned to 16 bytes; 1: one element beyond */
+enum { D9_COUNT_OF_SHIFTS = 2 }; /* shift 0: aligned to 16 bytes; 1: one element beyond */
 
 #endif

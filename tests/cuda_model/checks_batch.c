@@ -16,7 +16,7 @@ static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM,
                                    {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0}};
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
-/* The step tested is the second of the fourth epoch. */
+/* A case's arrays. The step tested is the second of the fourth epoch. */
 typedef struct site {
     const batch_case *c;
     uint8_t *images;
@@ -39,7 +39,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_CUTOUT] = {(float)c->cutout}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
     s.step = 3 * c->steps_per_epoch + 1;
-    s.from = (c->batch + 1) / 2; /* a step uses only part of its images */
+    s.from = (c->batch + 1) / 2; /* also the distance of two steps in the order, less than their `batch` images */
     s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
     for (int64_t i = 0; i < bytes; i++) s.images[i] = (uint8_t)(i * 37 + i / 256);
     s.order = (int32_t *)(void *)d9_floats(c->batch * c->steps_per_epoch);
@@ -139,7 +139,7 @@ void d9_cuda_check_augment(d9_check *check) {
         }
 }
 
-/* The mixing share from a table or constant; image sizes that are and are not a multiple of a run; aligned or not. */
+/* The mixing share from a table or constant; image sizes that are multiples of 8 or not; aligned arrays or not. */
 void d9_cuda_check_mix(d9_check *check) {
     static const struct { int64_t images, size; } batches[] = {{1, 16}, {6, 48}, {7, 75}, {5, 8}};
     static const float table[] = {0.5f, 1, 0.25f};

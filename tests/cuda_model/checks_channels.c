@@ -1,5 +1,5 @@
-/* Bias and its gradient, concatenation, slices and dropout, compared with plain loops: whole runs, tails, numbers of
- * channels that are and are not a multiple of a run, unaligned arrays. */
+/* Bias and its gradient, concatenation, slices and dropout, compared with plain loops: whole runs of 8 elements, tails,
+ * numbers of channels that are multiples of 8 or not, unaligned arrays. */
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/model.h"
 #include <string.h>
@@ -43,7 +43,7 @@ static void add_columns(const float *dz, int64_t rows, int64_t channels, float *
     }
 }
 
-/* Runs with two seeds, which must give the same bits; the second run also outputs dz, if there is one. */
+/* Runs with two seeds, which must give the same bits. The second run also outputs dz, if an activation precedes. */
 static void run_bias_backward(d9_check *check, const d9_array *dy, d9_cuda_prologue before, int64_t rows,
                               int64_t channels, const float *expected, double tolerance, d9_array *dz) {
     d9_array out[2], scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_bias_scratch_bytes(rows, channels) / 4, 0);

@@ -1,4 +1,4 @@
-/* cast, add, scale, fill, copy, activations: whole runs, tails, and unaligned arrays. */
+/* cast, add, scale, copy, activations: whole runs of 8 elements, tails, and unaligned arrays. */
 #include "tests/cuda_model/checks.h"
 #include <string.h>
 
@@ -73,7 +73,7 @@ void d9_cuda_check_act_forward(d9_check *check) {
         }
 }
 
-/* In place, and with a separate output and only the reference unaligned. */
+/* The output replaces the reference, or is separate; then only the reference may be unaligned. */
 void d9_cuda_check_act_backward(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int activation = 0; activation < D9_ACT_COUNT; activation++) FOR_ALL(count, store, shift) {

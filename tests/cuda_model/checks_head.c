@@ -7,7 +7,7 @@ static const d9_kernel_linear shapes[] = {{1, 3, 10},  {7, 27, 10},   {65, 65, 3
                                           {7, 64, 10}, {65, 520, 10}, {700, 24, 2}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Even cases use integers, whose sums are exact and must be equal. */
+/* Integers, whose sums are exact and must be equal, for an even case `i`; otherwise random numbers. */
 static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
     return i % 2 ? d9_random(store, count, seed) : d9_integers(count, seed);
 }
@@ -15,7 +15,7 @@ static float *fill(d9_kernel_store store, int64_t count, uint32_t seed, int i) {
 typedef enum pass { LINEAR, BACKWARD_DATA, BACKWARD_WEIGHT } pass;
 static const char *const names[] = {"linear", "linear_backward_data", "linear_backward_weight"};
 
-static void compute(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, const float *a, const float *b, float *y) {
+static void run_cpu(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, const float *a, const float *b, float *y) {
     void *scratch = d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
     const d9_kernel_in left = d9_plain_in(a), right = d9_plain_in(b);
     const d9_kernel_out out = d9_plain_out(y);
@@ -42,7 +42,7 @@ static void check_pass(d9_check *check, pass pass) {
             float *expected = d9_floats(count);
             d9_array gpu_a = d9_array_of(store, left, shift, a), gpu_b = d9_array_of(store, right, shift, b);
             d9_array out = d9_array_new(pass == BACKWARD_DATA ? store : D9_KERNEL_F32, count, shift);
-            compute(&cpu, pass, s, a, b, expected);
+            run_cpu(&cpu, pass, s, a, b, expected);
             d9_check_launch(check, names[pass],
                             launch(pass, s, d9_array_in(&gpu_a), d9_array_in(&gpu_b), d9_array_out(&out)));
             d9_check_array(check, names[pass], expected, &out, i % 2 ? 1e-6 : 0);
@@ -60,7 +60,7 @@ static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},
                                         {300, 10, 0.2, 0, 1}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
-typedef struct batch {
+typedef struct batch { /* a case of the loss, on both sides */
     float *logits, *loss, *dlogits;
     int32_t *labels;
     double *weights;    /* by class */
@@ -86,7 +86,7 @@ static batch open_batch(const d9_kernel_loss *s) {
     return b;
 }
 
-/* Returns the mixing weight as step 2 of a table, or as a constant. */
+/* Returns the mixing weight as step 2 of a table in cases of 7 samples, otherwise as a constant. */
 static d9_cuda_coefficient share_of(const d9_kernel_loss *s, float table[3]) {
     table[0] = table[1] = 0.5f;
     table[2] = (float)s->share;

@@ -27,14 +27,14 @@ static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
     ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* alignment does not depend on the storage type */
 
-typedef struct site {
+typedef struct site { /* a case's arrays, in double and for the model */
     d9_cuda_moments s;
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count,
-        statistics; /* pixels of an image; inputs of a patch; elements; G * O */
+        statistics; /* pixels of an output; inputs of a patch; elements of x, w and y; G * O */
     float *x, *w, *first, *dy, *scale, *bias, *running;
-    double *product;                   /* (O, patch): product of both filters */
-    double *conv, *y, *mean, *inv_std; /* (N, P, O) and (G, O) */
+    double *product;                   /* (O, patch): product of both filters, or the only filter */
+    double *conv, *y, *mean, *inv_std; /* conv and y: (N, P, O); mean and inv_std: (G, O) */
     d9_array gpu_x, gpu_dy, gpu_y, gpu_mean, gpu_inv_std, gpu_running[2], scratch, moments;
 } site;
 
@@ -50,7 +50,7 @@ static double patch_at(const site *s, int64_t i, int64_t pixel, int64_t k) {
     return (double)s->x[((i * c->height + y) * c->width + x) * c->inputs + k % c->inputs];
 }
 
-static void convolve(site *s) {
+static void convolve(site *s) { /* fills `product` and `conv` */
     const d9_cuda_moments *c = &s->s;
     for (int64_t o = 0; o < c->outputs; o++)
         for (int64_t k = 0; k < s->patch; k++) {
@@ -122,7 +122,7 @@ static const float *narrowed(int64_t count, const double *values) {
         for (int64_t p = 0, at = i * (s)->pixels * (s)->s.outputs + (o); p < (s)->pixels;                              \
              p++, at = (i * (s)->pixels + p) * (s)->s.outputs + (o))
 
-static void normalise(site *s) {
+static void normalise(site *s) { /* fills `mean`, `inv_std` and `y`; updates `running` */
     const double n = (double)(s->s.images / s->s.groups * s->pixels);
     for (int64_t at = 0; at < s->statistics; at++) {
         const int64_t g = at / s->s.outputs, o = at % s->s.outputs;
@@ -141,7 +141,7 @@ static void normalise(site *s) {
     }
 }
 
-static void forward(d9_check *check, site *s) {
+static void forward(d9_check *check, site *s) { /* in double, and on the model */
     const d9_cuda_moments_weights weights = weights_of(s);
     const d9_kernel_norm_state state = state_of(s);
     const d9_kernel_act act = {D9_ACT_CELU, alpha};
@@ -201,7 +201,7 @@ void d9_cuda_check_moments_eval(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) check_eval(check, &shapes[i], store);
 }
 
-typedef struct gradients {
+typedef struct gradients {                 /* in double */
     double *product, *dw, *dscale, *dbias; /* product: gradient of the product of the filters */
 } gradients;
 
@@ -270,7 +270,7 @@ void d9_cuda_check_moments_stores(d9_check *check) {
     check_backward(check, &turns, D9_KERNEL_F32, 0, true);
 }
 
-/* Shapes that do not fit must be rejected. */
+/* Shapes that fit must be accepted, others rejected. */
 void d9_cuda_check_moments_fits(d9_check *check) {
     const struct {
         int kernel;

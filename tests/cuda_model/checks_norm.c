@@ -1,5 +1,5 @@
-/* Batch norm, compared with the CPU in f32, stage by stage. Values are rounded to the storage type between stages, so
- * fused kernels must give the bits of unfused ones, except for the last unit. */
+/* Batch norm, compared with the CPU in f32, stage by stage. Values are rounded to the storage type between stages, as
+ * unfused kernels do; fused ones may differ from them by a few units in the last place. */
 #include "tests/cuda_model/checks.h"
 #include <string.h>
 
@@ -119,7 +119,6 @@ void d9_cuda_check_norm_shifted(d9_check *check) {
     d9_check_done(check);
 }
 
-/* Unfused stages, in either order: y is the first node's output, last the second's. */
 static void activate(const site *s, int activation, const float *x, float *y) {
     memmove(y, x, (size_t)s->count * sizeof *y);
     if (activation == D9_KERNEL_NO_ACT) return;
@@ -127,6 +126,7 @@ static void activate(const site *s, int activation, const float *x, float *y) {
     d9_store_round(s->store, s->count, y);
 }
 
+/* Activation and addition, in either order. y: the norm's output, replaced by the first stage's; last: the second's. */
 static void stage(const site *s, int activation, const float *addend, bool adds_first, float *y, float *last) {
     d9_store_round(s->store, s->count, y);
     if (!adds_first) activate(s, activation, y, y);

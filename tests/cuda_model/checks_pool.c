@@ -47,7 +47,7 @@ static void find_maxima(const d9_kernel_window *w, const float *x, float *y) {
     for (int64_t i = 0; i < output_count(w); i++) y[i] = x[maximum_of(w, x, i)];
 }
 
-static void give_to_maxima(const d9_kernel_window *w, const float *dy, const float *x, float *dx) {
+static void add_to_maxima(const d9_kernel_window *w, const float *dy, const float *x, float *dx) {
     for (int64_t i = 0; i < output_count(w); i++) dx[maximum_of(w, x, i)] += dy[i];
 }
 
@@ -65,7 +65,7 @@ static void find_means(const d9_kernel_window *w, const float *x, float *y) {
     }
 }
 
-static void give_shares(const d9_kernel_window *w, const float *dy, float *dx) {
+static void spread_evenly(const d9_kernel_window *w, const float *dy, float *dx) {
     double *sums = (double *)(void *)d9_floats(2 * input_count(w));
     for (int64_t i = 0; i < output_count(w); i++)
         for (int k = 0; k < w->kernel * w->kernel; k++)
@@ -76,12 +76,12 @@ static void give_shares(const d9_kernel_window *w, const float *dy, float *dx) {
 typedef enum pass { POOL, POOL_BACKWARD, MEAN_POOL, MEAN_POOL_BACKWARD } pass;
 static const char *const names[] = {"pool", "pool_backward", "mean_pool", "mean_pool_backward"};
 
-/* The result of `pass` by loops. x: the pool's input, only read for the maximum; dy: the gradient. */
+/* The result of `pass` by loops. x: the pool's input; dy: the gradient, only read by backward passes. */
 static void compute(pass pass, const d9_kernel_window *w, const float *x, const float *dy, float *result) {
     if (pass == POOL) find_maxima(w, x, result);
-    if (pass == POOL_BACKWARD) give_to_maxima(w, dy, x, result);
+    if (pass == POOL_BACKWARD) add_to_maxima(w, dy, x, result);
     if (pass == MEAN_POOL) find_means(w, x, result);
-    if (pass == MEAN_POOL_BACKWARD) give_shares(w, dy, result);
+    if (pass == MEAN_POOL_BACKWARD) spread_evenly(w, dy, result);
 }
 
 static int launch(pass pass, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_in dy, d9_kernel_out result) {
@@ -91,7 +91,7 @@ static int launch(pass pass, const d9_kernel_window *w, d9_kernel_in x, d9_kerne
     return d9_cuda_mean_pool_backward(NULL, w, dy, result);
 }
 
-/* Every window, store and shift. Means of random numbers depend on the order of their sums. */
+/* Every store, shift and window (means: without padding). Means of random numbers depend on the order of their sums. */
 static void check_pass(d9_check *check, pass pass) {
     const bool mean = pass >= MEAN_POOL, backward = pass == POOL_BACKWARD || pass == MEAN_POOL_BACKWARD;
     for (int i = 0; i < WINDOWS; i++) D9_FOR_STORES(store) for (int shift = 0; shift < D9_COUNT_OF_SHIFTS; shift++) {
@@ -132,7 +132,7 @@ void d9_cuda_check_pool_nan(d9_check *check) {
         check->compared++;
         if ((i == 3) != isnan(d9_array_at(&y, i))) d9_check_fail(check, "pool_nan: element %d", (int)i);
     }
-    give_to_maxima(&window, dy, values, expected);
+    add_to_maxima(&window, dy, values, expected);
     d9_check_array(check, "pool_nan backward", expected, &dx, 0);
     if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: the CPU's gradient is wrong");
     d9_check_done(check);

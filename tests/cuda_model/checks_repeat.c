@@ -7,31 +7,22 @@
 enum { IMAGES = 4, PIXELS = 33, CHANNELS = 72, GROUPS = 2, COUNT = IMAGES * PIXELS * CHANNELS };
 enum { SAMPLES = 65, INPUTS = 40, OUTPUTS = 10, RESULTS = 13, SEEDS = 5 };
 
-/* All arrays that the launches write. */
+/* The compared arrays that the launches write. */
 typedef struct results {
     d9_array array[RESULTS];
 } results;
 
 static results new_results(const d9_kernel_norm *norm) {
-    const int64_t counts[RESULTS] = {COUNT,
-                                     GROUPS * CHANNELS,
-                                     GROUPS * CHANNELS,
-                                     COUNT,
-                                     CHANNELS,
-                                     CHANNELS,
-                                     SAMPLES * OUTPUTS,
-                                     OUTPUTS * INPUTS,
-                                     d9_cuda_norm_scratch_bytes(norm) / 4,
-                                     COUNT,
-                                     COUNT,
-                                     CHANNELS,
-                                     CHANNELS};
+    const int64_t c = CHANNELS, scratch = d9_cuda_norm_scratch_bytes(norm) / 4;
+    const int64_t counts[RESULTS] = {COUNT,   GROUPS * c, GROUPS * c, COUNT, c, c, SAMPLES * OUTPUTS, OUTPUTS * INPUTS,
+                                     scratch, COUNT,      COUNT,      c,     c};
     results r;
     for (int i = 0; i < RESULTS; i++) r.array[i] = d9_array_new(D9_KERNEL_F32, counts[i], 0);
     return r;
 }
 
-static void run_all(d9_check *check, const d9_kernel_norm *norm, const results *r, double *metrics) {
+/* Launches norms in two passes, a linear layer and the metrics. */
+static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const results *r, double *metrics) {
     const float *x = d9_random(D9_KERNEL_F32, COUNT, 61), *dy = d9_random(D9_KERNEL_F32, COUNT, 62);
     const float *scale = d9_random(D9_KERNEL_F32, CHANNELS, 63), *bias = scale;
     float *running = d9_floats(2 * GROUPS * CHANNELS);
@@ -91,7 +82,7 @@ void d9_cuda_check_repeated(d9_check *check) {
         results again = turn ? new_results(&norm) : first;
         double metrics[4] = {0, 0, 0, 0};
         d9_model_seed((unsigned)turn);
-        run_all(check, &norm, &again, turn ? metrics : first_metrics);
+        run_kernels(check, &norm, &again, turn ? metrics : first_metrics);
         run_resident(check, &norm, &again);
         for (int i = 0; turn && i < RESULTS; i++) {
             check->compared++;

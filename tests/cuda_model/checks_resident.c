@@ -15,7 +15,7 @@ typedef struct outputs { /* outputs of one of the two algorithms */
     d9_array y, sum, pooled, statistics[STATISTICS], dx, dz, dscale, dbias;
 } outputs;
 
-typedef struct site {
+typedef struct site { /* a case, with the outputs of both algorithms */
     d9_kernel_norm norm;
     d9_kernel_window window; /* kernel 0: no pool */
     d9_kernel_store store;
@@ -24,7 +24,7 @@ typedef struct site {
     int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
-    outputs apart, once;
+    outputs apart, once; /* of separate passes; of the norm in one pass */
 } site;
 
 static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
@@ -184,11 +184,11 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     }
 }
 
-/* ---- every shape with all algorithms of an H100 ---- */
+/* ---- algorithms for an H100: some of them with every shape; sizes of dawn94 ---- */
 
 typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
 
-static void check_all(d9_check *check, bool backward, run_check *run) {
+static void check_shapes(d9_check *check, bool backward, run_check *run) {
     int tried = 0, clusters = 0, reread = 0;
     for (int i = 0; i < SHAPES; i++) D9_FOR_STORES(store) {
             const struct shape *shape = &shapes[i];
@@ -213,11 +213,10 @@ static void check_all(d9_check *check, bool backward, run_check *run) {
         d9_check_fail(check, "%d algorithms, %d in clusters, %d read x twice", tried, clusters, reread);
 }
 
-void d9_cuda_check_resident(d9_check *check) { check_all(check, false, check_forward); }
-void d9_cuda_check_resident_backward(d9_check *check) { check_all(check, true, check_backward); }
+void d9_cuda_check_resident(d9_check *check) { check_shapes(check, false, check_forward); }
+void d9_cuda_check_resident_backward(d9_check *check) { check_shapes(check, true, check_backward); }
 
-/* Algorithms for dawn94's sizes on an H100, batch 512 in ghost groups of 32, in half precision; and on other
- * devices. */
+/* The first algorithm must be `wanted`: for sizes of dawn94 on an H100, batch 512 in ghost groups of 32, in fp16. */
 static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backward,
                         const d9_cuda_norm_algorithm *wanted) {
     d9_cuda_norm_algorithm algorithm = {.runs = 0};
@@ -232,7 +231,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                       (long long)algorithm.block_bytes, algorithm.keeps_x);
 }
 
-/* Largest number of blocks per cluster among the algorithms, which must fit; -1: no algorithm. */
+/* Largest number of blocks per cluster among the device's algorithms, which must fit; -1: none. NULL: an H100. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;

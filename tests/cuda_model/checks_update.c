@@ -57,7 +57,7 @@ static void update_on_cpu(group *s, const d9_cuda_update *as) {
     d9_cpu_update_group(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->state);
 }
 
-/* Every row of updates.def, with each number of state arrays that it may have. */
+/* Every row of updates.def, with 0 to D9_UPDATE_STATES state arrays. */
 void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) {

@@ -9,7 +9,7 @@ enum { MOST = 256 };
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Appends the lines of this kind, sorted. Modifies `text`. */
-static void collect(d9_context *context, char *text, const char *kind, d9_text *sorted) {
+static void collect(char *text, const char *kind, d9_text *sorted) {
     char *lines[MOST], *rest = text;
     int count = 0;
     const size_t size = strlen(kind);
@@ -19,26 +19,23 @@ static void collect(d9_context *context, char *text, const char *kind, d9_text *
         lines[count++] = line;
     }
     qsort(lines, (size_t)count, sizeof *lines, compare);
-    d9_text_init(context, sorted);
+    d9_text_init(&context, sorted);
     for (int i = 0; i < count; i++) d9_text_add(sorted, "%s\n", lines[i]);
-    assert_int_equal(d9_text_status(sorted), D9_OK);
+    OK(d9_text_status(sorted));
 }
 
 void coverage_check(const char *kind, const char *rows) {
-    d9_context context;
     d9_text made, kept;
     uint8_t *table;
     char *copy = strdup(rows), path[1024];
     size_t size;
-    d9_context_init(&context);
     assert_non_null(copy);
-    if (d9_file_read(&context, D9_SOURCE_DIR "/tests/cuda_model/coverage.tsv", &table, &size) != D9_OK)
-        fail_msg("%s", context.message);
-    collect(&context, copy, kind, &made);
-    collect(&context, (char *)table, kind, &kept);
+    OK(d9_file_read(&context, D9_SOURCE_DIR "/tests/cuda_model/coverage.tsv", &table, &size));
+    collect(copy, kind, &made);
+    collect((char *)table, kind, &kept);
     const bool equal = strcmp(d9_text_get(&made), d9_text_get(&kept)) == 0;
     snprintf(path, sizeof path, "%s/coverage-%s.tsv", D9_BINARY_DIR, kind);
-    if (d9_file_write(&context, path, d9_text_get(&made), made.size) != D9_OK) fail_msg("%s", context.message);
+    OK(d9_file_write(&context, path, d9_text_get(&made), made.size));
     d9_text_free(&made), d9_text_free(&kept), d9_release(&context, table), free(copy);
     if (!equal)
         fail_msg("tests/cuda_model/coverage.tsv is out of date: tests/cuda_model/coverage.sh BUILD replaces it by %s",

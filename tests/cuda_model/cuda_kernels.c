@@ -1,5 +1,5 @@
 /* Every launcher of kernels/cuda on the CPU's execution model, compared with kernels/cpu and the formulas; and the
- * table of every __global__ function with the checks that ran it, none of which may be empty. */
+ * table of every __global__ function with the checks that ran it, at least one for each. */
 #include "core/system.h"
 #include "tests/cuda_model/checks.h"
 #include "tests/cuda_model/coverage.h"
@@ -18,7 +18,7 @@ static void run_check(const char *name, d9_cuda_check_function *run) {
     TEST(name) { run_check(#name, d9_cuda_check_##name); }
 D9_CUDA_CHECKS(CHECK_TEST)
 
-static bool has_run(const char *kernel, char *tests, size_t size) {
+static bool list_tests(const char *kernel, char *tests, size_t size) { /* false: no test ran the kernel */
     const char *test, *name;
     tests[0] = 0;
     for (size_t i = 0; (name = d9_model_kernel_at(i, &test)); i++)
@@ -27,7 +27,7 @@ static bool has_run(const char *kernel, char *tests, size_t size) {
     return tests[0] != 0;
 }
 
-/* The kernel's name: the word before the first ( after __global__ and its launch bounds. */
+/* Finds the next kernel's name, the word before the first ( after __global__ and its launch bounds. False: none. */
 static bool next_kernel(const char **text, char *name, size_t size) {
     const char *at = strstr(*text, "__global__");
     if (!at) return false;
@@ -51,7 +51,7 @@ static bool next_kernel(const char **text, char *name, size_t size) {
 TEST(every_kernel_has_run) {
     const char *folder = D9_SOURCE_DIR "/kernels/cuda";
     static char rows[1 << 16];
-    int kernels = 0, blanks = 0;
+    int kernels = 0;
     DIR *listing = opendir(folder);
     assert_non_null(listing);
     for (struct dirent *entry; (entry = readdir(listing));) {
@@ -64,17 +64,14 @@ TEST(every_kernel_has_run) {
         OK(d9_file_read(&context, path, &source, &size));
         const char *at = (const char *)source;
         while (next_kernel(&at, name, sizeof name)) {
-            const bool ran = has_run(name, tests, sizeof tests);
-            if (!ran) print_message("%s: %s: no test ran it\n", entry->d_name, name);
+            if (!list_tests(name, tests, sizeof tests)) fail_msg("%s: %s: no test ran it", entry->d_name, name);
             const size_t used = strlen(rows);
             snprintf(rows + used, sizeof rows - used, "kernel\t%s\t%s\t%s\n", entry->d_name, name, tests);
             kernels++;
-            blanks += !ran;
         }
         d9_release(&context, source);
     }
     closedir(listing);
     assert_true(kernels > 20);
-    assert_int_equal(blanks, 0);
     coverage_check("kernel", rows);
 }

@@ -49,7 +49,7 @@ extern d9_model_place d9_model_here;
 #define blockDim  d9_model_here.block_size
 #define gridDim   d9_model_here.grid_size
 
-/* Limits of an H100: static shared memory of a block; static and dynamic together, 227 KiB. */
+/* Limits of an H100: blocks of a cluster; a block's static shared memory; static and dynamic together, 227 KiB. */
 enum { D9_MODEL_CLUSTER = 8, D9_MODEL_STATIC_BYTES = 48 << 10, D9_MODEL_SHARED_BYTES = 232448 };
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,

@@ -62,7 +62,7 @@ constexpr size_t stack_bytes = 128 << 10;
 
 enum class wait { none, turn, barrier, cluster, warp }; /* turn: lets other threads run first */
 
-struct fiber {
+struct fiber {            /* a stack on which threads run, one after another */
     void *left = nullptr; /* end of its stack while another runs */
     std::unique_ptr<char[]> stack;
     void *fake = nullptr;
@@ -82,8 +82,8 @@ struct thread_state {
     int source = 0;
 };
 
-struct shared_array {
-    size_t block; /* block in the cluster */
+struct shared_array { /* of one block of a running cluster */
+    size_t block;     /* block in the cluster */
     const void *tag;
     const char *name;
     size_t bytes;
@@ -102,7 +102,7 @@ struct cluster {
     std::vector<shared_array> shared;
 };
 
-struct machine {
+struct machine {               /* the state of the model */
     void *scheduler = nullptr; /* end of its stack while a fiber runs */
     void *scheduler_fake = nullptr;
     const void *scheduler_stack = nullptr;
@@ -121,7 +121,7 @@ struct machine {
     std::set<std::pair<std::string, std::string>> waits; /* file:line of a barrier, test */
     std::set<std::pair<std::string, std::string>> fences;
     std::string dropped;              /* the barrier or fence to ignore */
-    const char *noted_file = nullptr; /* the last one recorded */
+    const char *noted_file = nullptr; /* the barrier or fence that was last recorded */
     int noted_line = 0;
     uint64_t word = 0; /* state of the random generator */
     unsigned seed = 0, launches = 0, clusters_run = 0;
@@ -142,7 +142,7 @@ template <typename T> void shuffle(T *numbers, size_t count) {
 
 thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(thread)]; }
 
-void place(int thread) {
+void place(int thread) { /* makes it the running thread */
     const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
     const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
     m.running = thread;
@@ -288,7 +288,7 @@ void exchange(thread_state *warp, unsigned mask) {
     }
 }
 
-bool open_warp(size_t begin) {
+bool open_warp(size_t begin) { /* completes the warp's exchange, if all lanes of its mask have arrived */
     const size_t lanes = lanes_from(begin, m.in->threads.size());
     thread_state *warp = &m.in->threads[begin], *first = nullptr;
     for (size_t lane = 0; lane < lanes && !first; lane++)
@@ -364,7 +364,7 @@ bool have_ended(size_t begin, size_t end) {
     return true;
 }
 
-/* Frees a block's shared memory after its last thread, if the cluster has several blocks. */
+/* Once all threads of a block have ended, tells the race check that its shared memory is freed. */
 void end_block(size_t block) {
     const size_t begin = block * m.block_threads, end = begin + m.block_threads;
     if (m.in->races.empty() || !have_ended(begin, end)) return;
@@ -378,7 +378,7 @@ bool some_wait(wait kind) {
     return false;
 }
 
-/* Runs the next warp of the cluster. False: all threads have ended. */
+/* Runs the next warp of the cluster; after the last one, opens barriers. False: all threads have ended. */
 bool drive(cluster *c) {
     m.in = c;
     if (c->at == c->order.size()) { /* every warp has had its turn */
@@ -446,7 +446,7 @@ std::string bare_name(const char *kernel) {
 
 /* ---- functions called by kernels ---- */
 
-static bool takes(dim3 grid, dim3 block, unsigned cluster) {
+static bool is_legal(dim3 grid, dim3 block, unsigned cluster) {
     const size_t threads = size_t(block.x) * block.y * block.z;
     return threads > 0 && threads <= 1024 && grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 && grid.y <= 65535 &&
            grid.z > 0 && grid.z <= 65535 && cluster > 0 && cluster <= D9_MODEL_CLUSTER && grid.y % cluster == 0 &&
@@ -455,7 +455,7 @@ static bool takes(dim3 grid, dim3 block, unsigned cluster) {
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster,
                     size_t dynamic_bytes) {
-    if (!takes(grid, block, cluster)) return D9_MODEL_INVALID_CONFIGURATION;
+    if (!is_legal(grid, block, cluster)) return D9_MODEL_INVALID_CONFIGURATION;
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
@@ -476,7 +476,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
 
 static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
 
-/* Adds up a block's arrays as nvcc places them, one after another; the dynamic part has the launch's size. */
+/* Fails if a block's arrays, one after another as nvcc places them, exceed a limit, alone or with the dynamic part. */
 static void check_room(size_t block) {
     size_t bytes = 0;
     for (const shared_array &array : m.in->shared)

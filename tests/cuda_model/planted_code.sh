@@ -30,8 +30,8 @@ for object in "$@"; do cp -r "$object.ptx" "$object.ptxas" "$scratch/cuda"; done
 original=$(dirname "$1")
 set -- "$scratch"/cuda/*.ptx
 objects=$(for folder in "$@"; do echo "${folder%.ptx}"; done)
-# one word per object
-registers() { # [--write]
+# registers [--write]: runs registers.py on the modified logs
+registers() { # $objects: one word per object
     "$python" "$here/registers.py" "$@" "$scratch/table.tsv" $objects
 }
 expect 0 ' kernels$' registers --write
@@ -59,7 +59,7 @@ for aligned in 4 16; do
 done
 expect 1 'ld.shared.v4.* moves 16 bytes of .*kept, which is aligned to 4$' "$python" "$here/shared_access.py" "$scratch/planted-4.ptx"
 expect 0 ' 0 are wider' "$python" "$here/shared_access.py" "$scratch/planted-16.ptx"
-# An array whose address cannot be traced counts as any of them.
+# An address that cannot be traced may point into any array.
 sed 's/\[%r[0-9]*\]/[%unknown]/' "$scratch/planted-4.ptx" >"$scratch/planted-unknown.ptx"
 expect 1 'moves 16 bytes of .*kept' "$python" "$here/shared_access.py" "$scratch/planted-unknown.ptx"
 

@@ -19,17 +19,17 @@ struct d9_race_knowledge {
 
 namespace {
 
-struct access {
+struct access { /* a thread's number and clock, and the instruction's address */
     uint32_t number = 0, clock = 0;
     uintptr_t code = 0;
 };
 
-struct cell {
+struct cell { /* accesses of a word or a byte */
     access write, atomic;
     uint64_t read = 0; /* index of the latest reading; they form a list */
 };
 
-struct reading {
+struct reading { /* a read, and the index of the one before it */
     access by;
     uint64_t before;
 };
@@ -37,12 +37,12 @@ struct reading {
 constexpr size_t page_bytes = 4096, page_words = page_bytes / 4, remembered = 1024;
 constexpr uint32_t in_parts = ~0u; /* in write.number of a cell: write.clock is an index into `parts` */
 
-struct page_at {
+struct page_at { /* a page of cells that was used recently */
     uintptr_t number = 0;
     cell *cells = nullptr;
 };
 
-struct watcher {
+struct watcher {                      /* the state of the check */
     d9_race_thread *thread = nullptr; /* the running thread */
     uintptr_t stack = 0, stack_bytes = 0;
     uint32_t first = 1, next = 1; /* first thread of the launch; next free number */
@@ -57,7 +57,7 @@ struct watcher {
 };
 
 watcher w;
-bool watches; /* set before `w` is constructed */
+bool watches; /* kernels are compiled for the check; set before `w` is constructed */
 
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
 uint32_t place_of(uint32_t number) { return (number - w.first) % w.cluster_threads; }
@@ -121,7 +121,7 @@ template <typename F> void for_cells(uintptr_t at, size_t bytes, F visit) {
     }
 }
 
-std::string code_at(uintptr_t code) {
+std::string code_at(uintptr_t code) { /* an address for addr2line */
     Dl_info info;
     char text[32];
     if (!code) return "the end of its block";
@@ -162,21 +162,21 @@ void write(cell *c, const char *does, const access &now, uintptr_t at) {
     c->read = 0;
 }
 
-bool counts(uintptr_t at) {
+bool is_checked(uintptr_t at) { /* false without a running thread, on its stack, and in d9_model_here */
     return w.thread && at - w.stack >= w.stack_bytes &&
            at - reinterpret_cast<uintptr_t>(&d9_model_here) >= sizeof d9_model_here;
 }
 
 void on_read(const void *address, size_t bytes, const void *code) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
-    if (!counts(from)) return;
+    if (!is_checked(from)) return;
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
     for_cells(from, bytes, [&now](cell *c, uintptr_t at) { read(c, now, at); });
 }
 
 void on_write(const void *address, size_t bytes, const void *code) {
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
-    if (!counts(from)) return;
+    if (!is_checked(from)) return;
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(code)};
     for_cells(from, bytes, [&now](cell *c, uintptr_t at) { write(c, "writes", now, at); });
 }

@@ -33,8 +33,8 @@ struct d9_race_thread {
     d9_race_known fenced, met;      /* known at its last fence; learned by its atomics since, known at the next fence */
 };
 
-void d9_race_launch(size_t cluster_threads, size_t clusters);
-void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads); /* empty: not recorded */
+void d9_race_launch(size_t cluster_threads, size_t clusters);                           /* a launch begins */
+void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads); /* empty without the check */
 /* The thread now runs, with its local variables on that stack; NULL: no thread. */
 void d9_race_run(d9_race_thread *thread, const void *stack, size_t bytes);
 /* Threads [begin, end), of each 32 only those with a bit in `lanes`, have reached a barrier. */
@@ -45,8 +45,8 @@ void d9_race_forget(const void *memory, size_t bytes); /* forgets accesses, beca
 void d9_race_fence();
 void d9_race_atomic(const void *at, size_t bytes); /* a relaxed read-modify-write of the running thread */
 
-void d9_race_found(const std::string &what);
-std::string d9_race_thread_at(size_t cluster, size_t thread);
-std::string d9_race_place_of(uintptr_t at);
+void d9_race_found(const std::string &what);                  /* fails the launch */
+std::string d9_race_thread_at(size_t cluster, size_t thread); /* names a thread and its block */
+std::string d9_race_place_of(uintptr_t at);                   /* names the shared array, or global memory */
 
 #endif

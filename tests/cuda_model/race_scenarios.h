@@ -10,7 +10,7 @@
     row(all_read) /* all threads of all blocks read a word */ \
     row(launches) /* a launch reads what the previous one wrote */ \
     row(syncwarp) /* lanes exchange values with __syncwarp */ \
-    row(cluster) /* a block reads the next block's shared memory between cluster barriers */ \
+    row(cluster) /* blocks of a pair read each other's shared memory between cluster barriers */ \
     row(ticket) /* the last of several blocks adds the results: write, fence, ticket, fence */ \
     row(atomics) /* all threads of all blocks change a word by atomics */
 
@@ -23,7 +23,7 @@
     row(same_word, "same_kernel", " writes what thread ") /* three warps write different values to a word */ \
     row(same_value, "same_kernel", " has written, in global memory, ") /* two blocks write the same value to a word */ \
     row(half_words, "halves_kernel", " has written, ") /* a thread writes a word, another writes half of it */ \
-    row(read_first, "read_first_kernel", "in global memory") /* a writer, and a reader whose block has long ended */ \
+    row(read_first, "read_first_kernel", "in global memory") /* one thread writes a word that all others read */ \
     row(no_cluster, "cluster_kernel", " of turn, ") /* a block barrier instead of a cluster barrier */ \
     row(early_end, "cluster_kernel", " of turn, ") /* a block may end before the next has read its memory */ \
     row(ticket_unwritten, "ticket_kernel", "in global memory") /* the ticket without the fence before it */ \

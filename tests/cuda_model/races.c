@@ -7,7 +7,7 @@
 
 enum { SEEDS = 16 };
 
-static void is_clean(const char *name, int (*scenario)(void)) {
+static void assert_clean(const char *name, int (*scenario)(void)) {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         d9_model_seed(seed);
         d9_model_test(name);
@@ -16,7 +16,7 @@ static void is_clean(const char *name, int (*scenario)(void)) {
 }
 
 /* The race must be found in any order of the threads. */
-static void is_race(const char *name, int (*scenario)(void), const char *kernel, const char *reason) {
+static void assert_race(const char *name, int (*scenario)(void), const char *kernel, const char *reason) {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
         d9_model_seed(seed);
         d9_model_test(name);
@@ -27,8 +27,8 @@ static void is_race(const char *name, int (*scenario)(void), const char *kernel,
     }
 }
 
-#define CLEAN(name)                is_clean(#name, d9_race_##name);
-#define RACE(name, kernel, reason) is_race(#name, d9_race_##name, kernel, reason);
+#define CLEAN(name)                assert_clean(#name, d9_race_##name);
+#define RACE(name, kernel, reason) assert_race(#name, d9_race_##name, kernel, reason);
 TEST(what_is_ordered_is_clean) { D9_ORDERED(CLEAN); }
 TEST(what_is_not_is_a_race) { D9_RACES(RACE); }
 
@@ -55,7 +55,7 @@ static bool notices(const char *name, const char *site) {
 
 typedef const char *next_site(size_t index, const char **test);
 
-/* Removes each barrier or fence in turn. */
+/* There must be at least `least` barriers or fences. A test that reached one must report a race without it. */
 static void check_sites(next_site *site_at, int least) {
     int sites = 0, matter = 0;
     bool noticed = false;

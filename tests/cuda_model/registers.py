@@ -23,7 +23,8 @@ KNOWN = {  # spills of a few words, because ptxas limits registers for more bloc
     *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0", "8,1", "8,2")),
 }
 OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # a kernel in a mangled name, but not one of CUB
-REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024  # per multiprocessor; at once; unit per thread; default threads
+# Of a multiprocessor; blocks that must fit into it; unit in which a thread gets them; threads of a block without bounds.
+REGISTERS, BLOCKS, STEP, BLOCK = 65536, 2, 8, 1024
 SHARED = {"75": 64, "80": 164, "86": 100, "89": 100, "90": 228, "100": 228, "120": 100}  # KiB of a multiprocessor
 COUNTS = ("registers", "bytes of static shared memory", "bytes of stack", "bytes of spills")
 

@@ -4,8 +4,8 @@
 
 namespace {
 
-/* The model learns sizes of static arrays only when a kernel runs; this is the norms' size. Registers allow two blocks
- * of 256 threads per multiprocessor, as in their __launch_bounds__. */
+/* static_bytes: room for the static arrays of the norms, whose sizes the model learns only when a kernel runs.
+ * Registers allow two blocks of 256 threads per multiprocessor, as in their __launch_bounds__. */
 constexpr size_t static_bytes = 12 << 10, reserved_bytes = 1 << 10, blocks_by_registers = 2;
 constexpr d9_model_device h100 = {D9_MODEL_SHARED_BYTES, D9_MODEL_CLUSTER, 132, 0};
 d9_model_device device = h100;

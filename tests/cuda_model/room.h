@@ -1,4 +1,4 @@
-/* The number of blocks and clusters that the modelled device runs at once: an H100, unless a test sets other limits. */
+/* Limits of the modelled device, on which the algorithms of norms depend: an H100's, unless a test sets others. */
 #ifndef D9_TESTS_CUDA_ROOM_H
 #define D9_TESTS_CUDA_ROOM_H
 
@@ -7,10 +7,10 @@ extern "C" {
 #endif
 
 typedef struct d9_model_device {
-    long shared_bytes;  /* limit per block, including static arrays; about that of a multiprocessor */
+    long shared_bytes;  /* limit per block, including static arrays; a multiprocessor has 1 KiB more */
     int cluster_blocks; /* maximum cluster size; 1: no clusters */
     int multiprocessors;
-    int refuses; /* clusters of this size or larger never run, as on a small partition; 0: none */
+    int refuses; /* clusters of this many or more blocks never run, as on a small partition; 0: all run */
 } d9_model_device;
 
 void d9_model_be(const d9_model_device *device); /* NULL: an H100 again */

@@ -18,9 +18,9 @@ int d9_scenario_shuffles(const int *in, int *exchanged, int *shifted);
 int d9_scenario_ballot(const int *in, unsigned *ballots);
 /* order (3 x threads): the order in which the threads of three blocks ran. */
 int d9_scenario_orders(int *order);
-/* shared (1): uninitialised shared memory of the second block. */
+/* shared (1): uninitialised shared memory, as the last of two blocks read it. */
 int d9_scenario_poison(unsigned *shared);
-/* out (2 clusters x 4 blocks x threads): values from the next block's shared memory. */
+/* out (2 clusters x 4 blocks x threads): values from the shared memory of the cluster's next block. */
 int d9_scenario_neighbours(int *out);
 /* place (3): addresses of D9_SHARED arrays of 1, 5 and 64 bytes, modulo 32. */
 int d9_scenario_alignment(unsigned *place);
@@ -28,7 +28,7 @@ int d9_scenario_alignment(unsigned *place);
  * barrier. */
 enum { D9_SCENARIO_BLOCKS = 6 };
 int d9_scenario_trace(unsigned *count, int *trace);
-/* A launch with 6 KiB of static shared memory and `dynamic_bytes` of dynamic. */
+/* A launch with 6160 bytes of static shared memory and `dynamic_bytes` of dynamic. */
 int d9_scenario_room(int64_t dynamic_bytes);
 int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each thread of a grid (2, 3) of blocks (4, 5) */
 
@@ -40,9 +40,8 @@ int d9_scenario_missing_lane(void);  /* a lane ends before an exchange of all la
 int d9_scenario_outside_mask(void);  /* a lane reads a lane outside the mask */
 int d9_scenario_two_exchanges(void); /* lanes of a warp exchange at different places */
 int d9_scenario_too_many_threads(void);
-int d9_scenario_ended_block(void); /* a block ends while others read its shared memory */
-int d9_scenario_mixed_barriers(
-    void); /* half of a block waits at a cluster barrier, the other half at a block barrier */
+int d9_scenario_ended_block(void);    /* a block ends before the other of the cluster reads its shared memory */
+int d9_scenario_mixed_barriers(void); /* half a block waits at a cluster barrier, half at a block barrier */
 int d9_scenario_broken_cluster(void); /* a grid of 5 rows in clusters of 4 */
 int d9_scenario_static_room(void);    /* two arrays of 24 KiB and one of a byte */
 int d9_scenario_plain_array(void);    /* reads 16 bytes of an array declared without alignment */

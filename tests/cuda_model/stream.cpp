@@ -8,13 +8,13 @@
 
 namespace {
 
-struct item {
+struct item {                    /* one launch, or other work */
     std::function<int()> launch; /* of a kernel; empty: `work` */
     d9_model_work work;
     std::vector<unsigned char> what;
 };
 
-struct keeper {
+struct keeper { /* the queue that launches go to, and planted errors */
     d9_model_list *list = nullptr;
     const void *stream = nullptr, *launched_on = nullptr;
     bool captured = false;

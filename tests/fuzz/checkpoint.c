@@ -1,6 +1,6 @@
 /* Checkpoints: a run of a tiny network reads files derived from its own checkpoint. Checksum, configuration and data
  * set are corrected first, so that the code behind these checks is reached. An accepted file must be written again
- * identically; after a rejected one, the run's own checkpoint must still be readable. */
+ * identically; after a rejected one, the run's own checkpoint must still be readable (tested after one in 16). */
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
 #include "record/safetensors.h"
@@ -61,7 +61,7 @@ static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t siz
 }
 
 /* Writes, reads and writes again: the input's header may have other blanks or order, but both outputs must be equal. */
-static void go_round(d9_progress_state *progress) {
+static void round_trip(d9_progress_state *progress) {
     require_ok(d9_checkpoint_write(&session, path, progress));
     const fuzz_file *file = fuzz_find(&shared, path);
     const size_t size = file->size;
@@ -73,7 +73,7 @@ static void go_round(d9_progress_state *progress) {
     free(first);
 }
 
-static void require_own(d9_progress_state *progress) {
+static void require_own(d9_progress_state *progress) { /* the run's checkpoint is read, and written identically */
     fuzz_put(&shared, path, own, own_size);
     require_ok(read_back(progress));
     require_ok(d9_checkpoint_write(&session, path, progress));
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const int64_t blocks = shared.blocks;
     const d9_status status = read_back(&progress);
     if (status == D9_OK) {
-        go_round(&progress);
+        round_trip(&progress);
     } else {
         fuzz_check_refusal(&shared, status);
         if (size % 16 == 0) require_own(&progress); /* costly, so only sometimes */

@@ -7,13 +7,13 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { SIDE = 5, MOST = 3 * 100000 /* bytes of an image that is tested further */ };
+enum { SIDE = 5, MOST = 3 * 100000 /* bytes of the largest image that is resized and written */ };
 
 static uint32_t big_endian(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* A chunk is its length, four letters, data, and the checksum of letters and data. */
+/* Corrects the checksum of each chunk: length, four letters, data, and the checksum of letters and data. */
 static void mend_checksums(uint8_t *bytes, size_t size) {
     size_t at = 8;
     while (at + 12 <= size) {
@@ -25,7 +25,7 @@ static void mend_checksums(uint8_t *bytes, size_t size) {
     }
 }
 
-static void go_round(fuzz_bench *bench, const d9_image *image) {
+static void round_trip(fuzz_bench *bench, const d9_image *image) {
     d9_context *context = &bench->context;
     const size_t pixels = (size_t)image->width * (size_t)image->height * 3;
     uint8_t small[SIDE * (SIDE + 1) * 3], *png = NULL;
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_begin(&bench);
     const d9_status status = d9_image_decode(&bench.context, "fuzz", bytes, size, 1, &image);
     if (status == D9_OK)
-        go_round(&bench, &image);
+        round_trip(&bench, &image);
     else
         fuzz_check_refusal(&bench, status);
     d9_image_free(&bench.context, &image);

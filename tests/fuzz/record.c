@@ -13,12 +13,12 @@ static const char experiment[] =
     " \"arms\": [{\"name\": \"a\"}, {\"name\": \"b\", \"baseline\": \"a\", \"edits\": [\"train.epochs=2\"]}],"
     " \"runs\": [{\"arm\": \"a\", \"seed\": 1, \"folder\": \"a\"}, {\"arm\": \"b\", \"seed\": 1, \"folder\": \"b\"}]}";
 
-typedef struct parts {
+typedef struct parts { /* of an input, in the order above */
     const uint8_t *bytes[4];
     size_t sizes[4];
 } parts;
 
-static void lay_out(fuzz_bench *bench, const parts *p) {
+static void put_files(fuzz_bench *bench, const parts *p) {
     static const char *const paths[] = {"runs/a/result.json", "runs/b/result.json", "runs/experiment.json",
                                         "runs/b/events.jsonl"};
     for (int i = 0; i < 4; i++)
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     parts p = {0};
     for (int i = 0; i < 4 && fuzz_part(&data, &size, &p.bytes[i], &p.sizes[i]); i++) continue;
     fuzz_begin(&bench);
-    lay_out(&bench, &p);
+    put_files(&bench, &p);
     try_report(&bench);
     try_compare(&bench, false);
     try_compare(&bench, true);

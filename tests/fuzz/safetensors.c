@@ -20,7 +20,7 @@ static void require_same(const d9_safetensors *a, const d9_safetensors *b) {
     }
 }
 
-static void go_round(fuzz_bench *bench, const d9_safetensors *file) {
+static void round_trip(fuzz_bench *bench, const d9_safetensors *file) {
     d9_safetensors *again = NULL;
     uint8_t *bytes = NULL;
     size_t size;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_begin(&bench);
     const d9_status status = d9_safetensors_decode(&bench.context, "fuzz", bytes, file_size, &file);
     if (status == D9_OK)
-        go_round(&bench, file);
+        round_trip(&bench, file);
     else
         fuzz_check_refusal(&bench, status);
     d9_safetensors_is_sealed(bytes, file_size);

@@ -30,7 +30,7 @@ def philox(key, c0, c1, c2, c3):
     return np.stack(c, 1)
 
 def role_stream(role):
-    """FNV-1a."""
+    """The 32-bit FNV-1a hash of a role: its stream of random words."""
     h = 2166136261
     for byte in role.encode(): h = (h ^ byte) * 16777619 & 0xFFFFFFFF
     return h
@@ -141,7 +141,7 @@ AIRBENCH = dict(batch=8, side=21, form="torch", rates=[0.02, 0.04, 0.03], bn_eps
                 frozen=lambda name: name == "whiten.conv.weight" or "norm" in name and name.endswith(".weight"),
                 tricks="whitening_bias: {size: 2, images: 8, bias_epochs: 3}, gelu: {}, frozen_bn_scale: {}, lookahead: {decay: 0.95, every: 2, power: 3}, ")
 
-# Sides that no stride divides.
+# Image sides are odd, so that no stride divides them.
 CASES = {
     "vgg": dict(build=vgg, model="{name: vgg, channels: [4, 6], hidden: 10, dropout: [0.25, 0.25, 0.5]}", batch=8, side=15, form="plain", rates=[0.01, 0.02, 0.03]),
     "resnet18_cifar": dict(build=resnet(18, "cifar", 2), model="{name: resnet, depth: 18, width: 2, stem: cifar}", batch=8, side=15, form="page", rates=[0.01, 0.02, 0.03]),

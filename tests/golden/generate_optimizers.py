@@ -31,7 +31,7 @@ def moments(kind):
     return make
 
 def orthogonal(x, steps):
-    """The iteration on (outputs, everything else), or on its transpose if that has fewer rows."""
+    """Newton-Schulz iteration on (outputs, everything else), or on the transpose if that has fewer rows."""
     x = x / (x.norm() + 1e-7)
     wide = x if len(x) <= x.shape[1] else x.t()
     for _ in range(steps):
@@ -39,7 +39,7 @@ def orthogonal(x, steps):
         wide = 3.4445 * wide + (-4.7750 * inner + 2.0315 * inner @ inner) @ wide
     return wide if len(x) <= x.shape[1] else wide.t()
 
-MUON = dict(rate=0.24, momentum=0.6, iterations=3)       # as published; so are gradients: of the summed loss
+MUON = dict(rate=0.24, momentum=0.6, iterations=3)       # as published, for gradients of the summed loss
 def muon(case, params):
     filters = {k: t for k, t in params.items() if t.dim() == 4}
     rest = [t for k, t in params.items() if k not in filters]

@@ -1,4 +1,4 @@
-/* See each_call.h. */
+/* Counts calls and lets one fail; see each_call.h. */
 #include "tests/support/each_call.h"
 #include <errno.h>
 
@@ -10,6 +10,7 @@ const char *const each_call_names[CALL_COUNT] = {
 
 static const d9_system *base_of(const planted *p) { return p->base; }
 
+/* Counts a call; true, with errno set, if it is the one that must fail. */
 static bool fails(planted *p, each_call kind) {
     const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
     p->met |= here;

@@ -27,12 +27,12 @@ typedef enum each_call {
 } each_call;
 extern const char *const each_call_names[CALL_COUNT];
 
-typedef struct planted {
-    int64_t calls[CALL_COUNT]; /* calls made so far */
-    each_call kind;
-    int64_t victim; /* number of the failing call, from 1; 0: none */
-    bool met;
-    int64_t live; /* allocations not yet released */
+typedef struct planted {       /* which call fails, and what happened so far */
+    int64_t calls[CALL_COUNT]; /* calls of each kind so far */
+    each_call kind;            /* of the failing call */
+    int64_t victim;            /* number of the failing call, from 1; 0: none */
+    bool met;                  /* the failing call was made */
+    int64_t live;              /* allocations not yet released */
     const d9_system *base;
 } planted;
 

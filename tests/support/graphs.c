@@ -7,7 +7,7 @@
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5, MAX_VALUES = 64 };
 
-static void *take(op_case *c, int64_t bytes) {
+static void *allocate(op_case *c, int64_t bytes) {
     void *memory;
     test_ok(c->context, d9_allocate(c->context, (size_t)bytes, "a test", &memory));
     return memory;
@@ -22,7 +22,7 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
         if (d9_precision_at(p)->compute == compute) c->program.precision = d9_precision_at(p); /* f32 precedes tf32 */
     d9_graph_init(&c->program.train);
     d9_graph_init(&c->program.eval);
-    c->content = take(c, MAX_VALUES * (int64_t)sizeof(double *));
+    c->content = allocate(c, MAX_VALUES * (int64_t)sizeof(double *));
 }
 
 void op_case_free(op_case *c) {
@@ -63,7 +63,7 @@ d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type typ
                      double high) {
     d9_value_id id = op_output(c, name, buffer, type, shape);
     bool whole = c->fill == OP_FILL_INTEGER || type == D9_I32 || type == D9_U8;
-    double *content = c->content[id] = take(c, op_count(c, id) * (int64_t)sizeof(double));
+    double *content = c->content[id] = allocate(c, op_count(c, id) * (int64_t)sizeof(double));
     for (int64_t i = 0; i < op_count(c, id); i++) {
         uint32_t word = d9_philox4x32_10(c->seed, (uint32_t)i, (uint32_t)id, 77, 0).v[0];
         double first = ceil(low), last = floor(high);
@@ -125,11 +125,11 @@ static double unpack(d9_type type, const void *from) {
     }
 }
 
-/* Fills a buffer with guard bytes and the values in it with NaN. D9_BUFFER_GUARD is left to the backend. */
+/* Fills a buffer with guard bytes, and the values in it with bytes 0xff, which are NaN in floats. */
 static void write_blank(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];
-    uint8_t *bytes = take(c, size);
+    uint8_t *bytes = allocate(c, size);
     memset(bytes, GUARD, (size_t)size);
     for (int v = 0; v < c->graph->value_count; v++) {
         const d9_value *value = &c->graph->values[v];
@@ -156,7 +156,7 @@ void op_write(op_live *live, d9_value_id id, const double *doubles) {
     op_case *c = live->c;
     const d9_value *value = &c->graph->values[id];
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
-    uint8_t *bytes = take(c, count * size);
+    uint8_t *bytes = allocate(c, count * size);
     for (int64_t i = 0; i < count; i++) pack(value->type, doubles[i], bytes + i * size);
     test_ok(c->context,
             live->backend->write(c->context, live->device, value->buffer, value->offset, bytes, count * size));
@@ -172,7 +172,7 @@ void op_read(op_live *live, d9_value_id id, double *doubles) {
     op_case *c = live->c;
     const d9_value *value = &c->graph->values[id];
     int64_t count = op_count(c, id), size = (int64_t)d9_type_bytes(value->type);
-    uint8_t *bytes = take(c, count * size);
+    uint8_t *bytes = allocate(c, count * size);
     test_ok(c->context,
             live->backend->read(c->context, live->device, value->buffer, value->offset, bytes, count * size));
     for (int64_t i = 0; i < count; i++) doubles[i] = unpack(value->type, bytes + i * size);
@@ -182,7 +182,7 @@ void op_read(op_live *live, d9_value_id id, double *doubles) {
 static void check_buffer(op_live *live, d9_buffer buffer) {
     op_case *c = live->c;
     int64_t size = c->program.buffer_bytes[buffer];
-    uint8_t *bytes = take(c, size);
+    uint8_t *bytes = allocate(c, size);
     test_ok(c->context, live->backend->read(c->context, live->device, buffer, 0, bytes, size));
     for (int v = 0; v < c->graph->value_count; v++) {
         const d9_value *value = &c->graph->values[v];

@@ -24,17 +24,17 @@ typedef struct op_case {
     char name[96];
     d9_program program;
     d9_graph *graph;  /* &program.train */
-    double **content; /* by value id: contents before the run; NULL: an output */
-    uint64_t seed;    /* of the next random fill */
+    double **content; /* by value id: contents before the run; NULL: a value added by op_output */
+    uint64_t seed;    /* of the random contents of all inputs */
     op_fill fill;
     d9_type compute, master;
 } op_case;
 
 void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type compute, d9_type master, op_fill fill);
-/* Adds a value with contents: uniform in [low, high], or integers in that range. */
+/* Adds a value with random contents from low to high: integers if c->fill or the type says so. */
 d9_value_id op_input(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape, double low,
                      double high);
-/* Adds a value of scratch memory with these contents. */
+/* Adds a value: op_with_content with these contents in scratch memory, op_output without contents. */
 d9_value_id op_with_content(op_case *c, const char *name, d9_type type, d9_shape shape, const double *content);
 d9_value_id op_output(op_case *c, const char *name, d9_buffer buffer, d9_type type, d9_shape shape);
 void op_node(op_case *c, const d9_node *node); /* a node without a role gets the case's name as its role */
@@ -42,14 +42,14 @@ void op_case_free(op_case *c);
 int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
 double op_round(d9_type type, double x);               /* x rounded to `type` */
 
-/* ---- the table of cases: every operation, odd sizes ---- */
+/* ---- the table of cases: every operation, also at odd sizes ---- */
 int op_spec_count(void);
 d9_op op_spec_op(int index);
-/* The loss of image i, computed with plain loops. */
+/* The loss of image i in a case of D9_OP_LOSS, computed with plain loops. */
 double op_loss_by_hand(const op_case *c, int64_t i);
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 
-typedef struct op_live {
+typedef struct op_live { /* a case on an open device */
     op_case *c;
     const d9_backend *backend;
     d9_device *device;
@@ -65,7 +65,7 @@ void op_close(op_live *live);
 
 /* |got - want|| / ||want||. NaN if a value is NaN, nothing was compared, or more than 90% of `want` is zero. */
 double op_error(const double *got, const double *want, int64_t count);
-/* Number of elements that differ in any bit; NaN equals NaN. */
+/* Number of elements that are not equal; here NaN equals NaN. */
 int64_t op_differences(const double *got, const double *want, int64_t count);
 
 extern const d9_backend d9_backend_reference;

@@ -65,14 +65,14 @@ void program_check_networks(const char *const *first, size_t rows, size_t stride
     }
 }
 
-static bool makes(const d9_node *node, d9_value_id value) {
+static bool writes(const d9_node *node, d9_value_id value) {
     for (int i = 0; i < node->output_count; i++)
         if (node->outputs[i] == value) return true;
     return false;
 }
 
 void program_check_graph(const d9_graph *graph) {
-    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* unless the list begins after the batch */
+    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* false: the batch is made elsewhere */
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++) {
@@ -88,7 +88,7 @@ void program_check_graph(const d9_graph *graph) {
             if (value->kind == D9_VALUE_ACTIVATION && value->producer != n)
                 fail_msg("%s is written by node %d, but its producer is %d", value->name, n, value->producer);
             for (d9_node_id later = n + 1; value->kind == D9_VALUE_ACTIVATION && later < graph->node_count; later++)
-                if (makes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is written twice", value->name);
+                if (writes(&graph->nodes[later], node->outputs[i])) fail_msg("%s is written twice", value->name);
         }
     }
 }
@@ -194,7 +194,7 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     }
 }
 
-/* `places`: also write each value's offset. */
+/* `places`: also writes the value's buffer and offset. */
 static void write_value(const d9_graph *graph, d9_value_id id, bool places, d9_text *text) {
     if (id == D9_NONE) {
         d9_text_add(text, " none");

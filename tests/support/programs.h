@@ -16,7 +16,7 @@ d9_extent program_extent(const d9_config *config, int64_t images,
 void program_make(d9_context *context, const d9_config *config, const d9_extent *extent, const char *precision,
                   bool keep_all, d9_program *program);
 
-/* The program of a configuration, for so many RGB images of this side. The configuration is freed with it. */
+/* A configuration and its program for `images` RGB training images of side x side; program_drop frees both. */
 typedef struct built {
     d9_config *config;
     d9_program program;
@@ -28,10 +28,10 @@ void program_drop(built *b);
  * "name: NETWORK"; `stride` is the size of a row in bytes. */
 void program_check_networks(const char *const *first, size_t rows, size_t stride);
 
-/* Fails unless every node reads only values written earlier and every value has the right producer. */
+/* Fails unless every activation is written by one node, its producer, and read only later. Image and labels need no
+ * producer if the graph has no D9_OP_AUGMENT. */
 void program_check_graph(const d9_graph *graph);
-/* True for nodes added by the gradient pass. */
-bool program_is_backward(const d9_graph *graph, d9_node_id n);
+bool program_is_backward(const d9_graph *graph, d9_node_id n); /* true for nodes added by the gradient pass */
 /* Number of nodes of this operation, only forward or only backward ones. */
 int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this operation and role; fails if there is none. */
@@ -51,7 +51,7 @@ typedef enum program_part {
 } program_part;
 const char *program_part_name(program_part part);
 void program_write(const d9_program *program, program_part part, d9_text *text);
-/* Writes the training and evaluation lists with every node, value and offset. */
+/* Writes the node lists of training, evaluation and phases with the offset of each value, and the sizes of buffers. */
 void program_write_lists(const d9_program *program, d9_text *text);
 
 #endif

@@ -30,7 +30,7 @@ void rival_run(op_case *c, const d9_backend *backend, const d9_backend_options *
 }
 
 /* True for operations that are exact on small integers in any order of summation. */
-static bool exact(const d9_node *node) {
+static bool is_exact(const d9_node *node) {
     if (node->op == D9_OP_UPDATE && node->as.update.update >= D9_UPDATE_ADAM)
         return false; /* these divide by a square root */
     switch (node->op) {
@@ -51,7 +51,7 @@ static bool exact(const d9_node *node) {
 }
 
 /* True if the plan uses Winograd, whose constants are rounded. */
-static bool transforms(op_case *c, const d9_backend *backend, const d9_backend_options *options) {
+static bool uses_winograd(op_case *c, const d9_backend *backend, const d9_backend_options *options) {
     op_live live;
     op_open(&live, c, backend, options);
     const bool found = strstr(backend->plan_text(live.plan), "winograd") != NULL;
@@ -79,8 +79,8 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
     if (r->narrow_gradients && c->graph->nodes[0].op == D9_OP_CONV_BACKWARD_WEIGHT) type = c->compute;
     for (int64_t i = 0; i < count && type != v->type; i++) r->b[i] = op_round(type, r->b[i]);
     const int64_t wrong = op_differences(r->a, r->b, count);
-    if (wrong == 0) return; /* a single value may be all zeros, for which op_error is NaN */
-    if (c->fill == OP_FILL_INTEGER && exact(&c->graph->nodes[0]) && !transforms(c, r->backend, options))
+    if (wrong == 0) return; /* also if all are zero, for which op_error is NaN */
+    if (c->fill == OP_FILL_INTEGER && is_exact(&c->graph->nodes[0]) && !uses_winograd(c, r->backend, options))
         fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
                  (long long)wrong, (long long)count);
     const double error = op_error(r->a, r->b, count), limit = limit_of(products_of(&c->graph->nodes[0], type));
@@ -88,7 +88,6 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
         fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);
 }
 
-/* Compares outputs, and values that a norm or an update changes in place. */
 void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     const d9_node *node = &c->graph->nodes[0];
     op_live own, right;
@@ -120,20 +119,20 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 static d9_shape images(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
 
-typedef struct chain {
+typedef struct chain { /* nodes that `rule` fuses; outputs: the values to compare */
     d9_value_id outputs[6];
     int count;
     const char *rule;
 } chain;
 
-/* Position of the addition in a chain. */
+/* Position of the addition beside the activation. */
 typedef enum addition { ADDS_NOT, ADDS_LAST, ADDS_FIRST, ADDITIONS } addition;
 
 static d9_node celu_node(d9_op op) {
     return (d9_node){.op = op, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
 }
 
-/* Appends act, and add before or after it, to `x`. In training, the value between them has a second reader. */
+/* Appends act to `x`, with or without an add. Unless `evaluate`, the value between the two has a second reader. */
 static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bool swapped, bool evaluate) {
     const d9_shape shape = c->graph->values[x].shape;
     const d9_type type = c->graph->values[x].type;
@@ -183,7 +182,7 @@ static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, add
     return made;
 }
 
-/* Nodes before a gradient: [add,] act_backward, whose output has a second reader if `wanted`. */
+/* The nodes before a gradient: act_backward, after an add if `adds`; its output has a second reader if `wanted`. */
 typedef struct precedence {
     bool adds, wanted;
 } precedence;
@@ -258,7 +257,7 @@ static chain make_bias_backward_chain(op_case *c, d9_context *context, precedenc
     return made;
 }
 
-/* Reads values of several runs one after another, because only one device may be open. */
+/* Runs step 4 of the case and reads these values into `doubles`, one after another. */
 static void read_all(op_case *c, const d9_backend *backend, const d9_backend_options *options,
                      const d9_value_id *values, int count, double *doubles) {
     op_live live;
@@ -329,7 +328,6 @@ void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
     }
 }
 
-/* A second node reads norm's output, so norm+act must not be fused. */
 void rival_wanted_intermediate(rival *r) {
     op_case c;
     char text[512];
@@ -346,7 +344,7 @@ void rival_wanted_intermediate(rival *r) {
     op_case_free(&c);
 }
 
-static d9_status plan_status(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
+static d9_status status_when_open(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
     op_live live;
     op_open(&live, c, r->backend, &r->unfused);
     const d9_status status = after(r, &live);
@@ -365,14 +363,13 @@ static d9_status run_with_bad_indices(rival *r, op_live *live) {
     return status;
 }
 
-/* Sample and label numbers out of range: one error message, and no read outside an array. */
 void rival_bad_indices(rival *r, const d9_op *ops, size_t op_count) {
     for (size_t k = 0; k < op_count; k++)
         for (int i = 0; i < op_spec_count(); i++) {
             op_case c;
             if (op_spec_op(i) != ops[k]) continue;
             op_case_make(&c, r->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
-            assert_int_equal(plan_status(r, &c, run_with_bad_indices), D9_DEVICE);
+            assert_int_equal(status_when_open(r, &c, run_with_bad_indices), D9_DEVICE);
             op_case_free(&c);
         }
 }

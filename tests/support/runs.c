@@ -8,7 +8,7 @@
 #include <dirent.h>
 #include <jansson.h>
 
-static void fill(const d9_result *result, run_report *report) {
+static void fill_report(const d9_result *result, run_report *report) {
     assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
     memcpy(report->params_sha256, result->params_sha256, sizeof report->params_sha256);
     memcpy(report->plan_sha256, result->plan_sha256, sizeof report->plan_sha256);
@@ -48,7 +48,7 @@ run_report run_train(const d9_train_options *options, const d9_system *system) {
     report.status = d9_train(&context, &wanted, &result);
     memcpy(report.message, context.message, sizeof report.message);
     if (report.status == D9_OK) {
-        fill(&result, &report);
+        fill_report(&result, &report);
         d9_result_free(&context, &result);
     }
     return report;
@@ -167,8 +167,8 @@ void run_write(const char *folder, const char *name, const void *bytes, size_t s
     OK(d9_file_write(&context, run_path(folder, name), bytes, size));
 }
 
-static d9_config *config_of(d9_context *context, const char *backend, const char *precision, int threads,
-                            const char *channels, const char *more) {
+static d9_config *make_config(d9_context *context, const char *backend, const char *precision, int threads,
+                              const char *channels, const char *more) {
     char yaml[2048];
     snprintf(
         yaml, sizeof yaml,
@@ -182,7 +182,7 @@ static d9_config *config_of(d9_context *context, const char *backend, const char
 }
 
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more) {
-    return config_of(context, backend, precision, 1, "4, 6, 8, 8", more);
+    return make_config(context, backend, precision, 1, "4, 6, 8, 8", more);
 }
 
 int run_bench_set_up(void **state) {
@@ -210,7 +210,7 @@ void run_check_seeds(const d9_config *config) {
     if (first.train_loss[0] == other.train_loss[0]) fail_msg("seeds 7 and 8 gave the same loss");
 }
 
-/* Stops after `stop` steps and resumes; the record must equal that of an uninterrupted run. */
+/* Stops after `stop` steps and resumes; the result must equal `whole`, that of an uninterrupted run. */
 static void check_stop(const d9_config *config, int64_t stop, const run_report *whole) {
     char folder[RUN_PATH_BYTES], what[64];
     run_folder_make(folder);
@@ -335,6 +335,7 @@ typedef struct bench {
     const char *backend, *precision;
 } bench;
 
+/* With the network of run_config: checks resuming, or seeds if `stops` is NULL. */
 static void check_narrow(bench *b, const int64_t *stops) {
     d9_config *config = run_config(&context, b->backend, b->precision, "");
     if (stops)
@@ -344,15 +345,15 @@ static void check_narrow(bench *b, const int64_t *stops) {
     d9_config_free(&context, config);
 }
 
-static void test_seeds(void **state) { check_narrow(*state, NULL); }
+static void test_seed_determines_the_run(void **state) { check_narrow(*state, NULL); }
 
-static void test_resume(void **state) {
+static void test_resumed_runs_are_equal(void **state) {
     check_narrow(*state, (const int64_t[]){1, 3, RUN_STEPS_PER_EPOCH, 7, RUN_STEPS - 1, 0});
 }
 
 /* A network with 16 channels, the least for which Winograd convolutions are the default. */
 static d9_config *wide_config(bench *b, int threads) {
-    return config_of(&context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
+    return make_config(&context, b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
 /* Trains twice on one thread and twice on two, the second time with an interruption. */
@@ -365,8 +366,8 @@ static void test_wide_on_one_and_two_threads(void **state) {
     }
 }
 
-/* Rewrites a plan to use our own kernels for every convolution: Winograd, and gemm in the first layers. Returns how
- * many used Winograd before. */
+/* Rewrites a plan file so that all convolutions use dawn9's own kernels: gemm in the stem, Winograd elsewhere. Returns
+ * how many used own Winograd before. */
 static int choose_own(d9_context *context, const char *path) {
     uint8_t *bytes;
     size_t size;
@@ -389,7 +390,7 @@ static int choose_own(d9_context *context, const char *path) {
     return before;
 }
 
-/* With our own kernels for all convolutions, one thread and two give the same bits. */
+/* With dawn9's own kernels for all convolutions, one thread and two give equal runs. */
 static void test_own_kernels_on_any_threads(void **state) {
     bench *b = *state;
     char folder[RUN_PATH_BYTES];
@@ -419,8 +420,8 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
 
 int run_backend_main(const char *backend, const char *precision) {
     bench b = {.backend = backend, .precision = precision};
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seeds, &b),
-                                       cmocka_unit_test_prestate(test_resume, &b),
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_seed_determines_the_run, &b),
+                                       cmocka_unit_test_prestate(test_resumed_runs_are_equal, &b),
                                        cmocka_unit_test_prestate(test_wide_on_one_and_two_threads, &b)},
                             own[] = {cmocka_unit_test_prestate(test_own_kernels_on_any_threads, &b)};
     d9_context_init(&context);

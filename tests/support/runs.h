@@ -12,7 +12,7 @@ enum { RUN_MAX_EPOCHS = 64 };
 typedef struct run_report {
     d9_status status;
     char message[1024];
-    char params_sha256[65]; /* this and the next fields are set only if the run succeeded */
+    char params_sha256[65]; /* this and all fields below are set only if the run succeeded */
     char plan_sha256[65];
     double accuracy, accuracy_tta;
     int64_t epoch_count;
@@ -29,17 +29,17 @@ run_report run_train(const d9_train_options *options, const d9_system *system);
 /* Calls run_train, which must succeed. */
 run_report run_train_ok(const d9_train_options *options);
 
-/* Fails unless parameters, accuracy, and loss and accuracy of each epoch are bit-identical. */
+/* Fails unless parameters, final accuracies, and loss and accuracy of each epoch are equal. */
 void run_assert_equal(const run_report *a, const run_report *b, const char *what);
 
-/* Makes a temporary folder in the build folder; inspects it; removes it with its contents. */
+/* Temporary folders, made in the build folder and removed with their contents. */
 enum { RUN_PATH_BYTES = 512 };
 void run_folder_make(char folder[RUN_PATH_BYTES]);
-const char *run_path(const char *folder, const char *name); /* remains for the next 63 calls */
+const char *run_path(const char *folder, const char *name); /* valid during the next 63 calls */
 bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending); /* entries with this ending; "": all; not dot files */
 void run_folder_remove(const char *folder);
-/* Fails unless every file of a run that is in the folder is complete, and no partial file was left. */
+/* Fails if a file of a run in the folder cannot be read or ends within a line, or a partial file was left. */
 void run_check_files(const char *folder, const char *what);
 /* Writes a file; a failure fails the test. */
 void run_write(const char *folder, const char *name, const void *bytes, size_t size);
@@ -47,12 +47,12 @@ void run_write(const char *folder, const char *name, const void *bytes, size_t s
 int run_folder_set_up(void **state);
 int run_folder_tear_down(void **state);
 
-/* Some epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
+/* 2.6 epochs of synthetic images with program_many_tricks: 13 steps, five per epoch, so the last epoch is partial.
  * `more`: more lines of YAML, or "". */
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
-/* Fixture: a context, run_config on the reference backend in f32, and a folder. */
+/* Fixture: run_config on the reference backend in f32, and a temporary folder. */
 typedef struct run_bench {
     d9_config *config;
     char folder[RUN_PATH_BYTES];
@@ -60,42 +60,42 @@ typedef struct run_bench {
 int run_bench_set_up(void **state);
 int run_bench_tear_down(void **state);
 
-/* Checks that a seed repeats and that another seed differs. */
+/* Trains twice with one seed, which must give equal runs, and with another, which must give another run. */
 void run_check_seeds(const d9_config *config);
-/* Stops after each of `stops` steps (0 ends the list) and resumes. */
+/* Stops after each number of steps in `stops` (0 ends it) and resumes; the run must equal an uninterrupted one. */
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
 /* Calls d9_verify in `context`, and keeps its status and rows. */
-enum { RUN_MAX_ROWS = 160 };
+enum { RUN_MAX_ROWS = 256 };
 typedef struct run_verified {
     d9_status status;
     d9_verify_row rows[RUN_MAX_ROWS];
     int count, failed, skipped; /* failed: neither passed nor skipped */
 } run_verified;
 void run_verify(run_verified *v, const d9_verify_options *options);
-const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* the first; fails if there is none */
+const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* its first; fails if none */
 
-/* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). All rows must pass, and each training case
- * must have a rule by rule row. */
+/* Verifies golden cases (a folder or a file of tests/golden/cases; "": all). No row may fail, and `training_cases` rows
+ * must be of the group "rule by rule". */
 void run_check_verify(const char *backend, const char *precision, const char *cases, int training_cases);
 
 /* Trains from step `from` to before step `until`. */
 void run_steps(d9_session *session, int64_t from, int64_t until);
-/* The largest difference of two arrays. */
+/* The largest absolute difference of two elements with the same index. */
 double run_distance(const double *a, const double *b, int64_t count);
 
-/* Opens a training session at its first step, with all values kept. */
+/* Opens a session without evaluation, initialised and ready for step 0, that keeps all values. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
 
-/* Compares the first step with the reference backend, rule by rule: more than `least` rules, all passing. `poisoned`:
- * the state is NaN, so both sides compute NaN, and rules must fail. tf32 is compared with f32. */
+/* Compares step 0 with the reference backend, rule by rule: more than `least` rows, none failing. `poisoned`: the
+ * tested backend's state is NaN, and more than 10 rows must fail. tf32 is compared with f32. */
 void run_check_rules(d9_context *context, const d9_config *config, bool poisoned, int least);
 
-/* NULL if this machine has the backend, the precision and the CPU level (NULL: any); otherwise which of them is
- * missing, with the reason in context->message. */
+/* NULL if this machine has the backend at this CPU level (NULL: any) and the precision; otherwise the name of the
+ * backend or of the precision, whichever is missing, with the reason in context->message. */
 const char *run_missing(d9_context *context, const char *backend, const char *precision, const char *level);
 
-/* main for programs that check seeds and resuming on a backend; skips if it is unavailable. */
+/* main for programs that check seeds, resuming and threads on a backend; skips if it is unavailable. */
 int run_backend_main(const char *backend, const char *precision);
 
 #endif

@@ -1,4 +1,4 @@
-/* With sanitizers, which are several times slower, tests run one of TEST_SHARE cases. */
+/* With the address sanitizer, which is several times slower, some tests run only one in TEST_SHARE cases. */
 #ifndef D9_TESTS_SHARE_H
 #define D9_TESTS_SHARE_H
 

@@ -1,4 +1,4 @@
-/* The table of op cases: every operation of ops.def at awkward sizes. */
+/* The table of op cases: every operation of ops.def, also at odd sizes. */
 #include "tests/support/graphs.h"
 #include "kernels/formulas/half.h"
 #include <math.h>
@@ -9,8 +9,8 @@ typedef struct op_spec {
     int64_t n, h, w, c, o; /* images, height, width, channels; outputs or classes */
     int kernel, stride, pad;
     int64_t group_size;
-    int variant;      /* activation; momentum form; mirror rule */
-    double parameter; /* alpha; smoothing; factor; jitter */
+    int variant;      /* of the op: activation, update or mirror rule, ... */
+    double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
 } op_spec;
 
 /* Forward and backward operations of the same sizes. */
@@ -80,7 +80,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_UPDATE, .n = 27, .variant = D9_UPDATE_SGD_PLAIN, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_ADAM, .kernel = 2},
     {.op = D9_OP_UPDATE, .n = 65, .variant = D9_UPDATE_ADAMW, .kernel = 2},
-    /* o: outputs; stride: iterations; n: steps between renormalisations; parameter: momentum */
+    /* o: outputs; stride: iterations; n: 1 if the filter is renormalised; parameter: momentum */
     {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 7, .kernel = 3, .c = 5, .stride = 3, .parameter = 0.5},
     {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 1, .o = 65, .kernel = 1, .c = 27, .stride = 2, .parameter = 0.75},
     {.op = D9_OP_ORTHOGONAL_UPDATE, .n = 0, .o = 27, .kernel = 3, .c = 3, .stride = 1, .parameter = 0.5},
@@ -101,7 +101,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
-    /* divisible by three: three batches at once */
+    /* n divisible by three: a step of three batches */
     {.op = D9_OP_DRAW, .n = 66, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
     {.op = D9_OP_AUGMENT, .n = 6, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5},
     {.op = D9_OP_GATHER, .n = 66, .h = 1, .w = 1, .c = 1},
@@ -116,8 +116,7 @@ static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
 static d9_shape matrix(int64_t rows, int64_t columns) { return (d9_shape){2, {rows, columns}}; }
 static d9_shape images(const op_spec *s, int64_t channels) { return (d9_shape){4, {s->n, s->h, s->w, channels}}; }
 
-/* ---- defaults: scratch tensors have the compute type, state vectors the master type ---- */
-
+/* Values in scratch memory: activations and results have the compute type, `master` the master type. */
 static d9_value_id activation(op_case *c, const char *name, d9_shape shape) {
     return op_input(c, name, D9_BUFFER_SCRATCH, c->compute, shape, -2, 2);
 }
@@ -256,7 +255,7 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", shape);
 }
 
-/* Weights of images by class, for the first classes; read only. */
+/* Weights of images by class, of which a case uses the first `o`; never written. */
 static double class_weights[] = {0.5, 3, 0.25, 1, 2, 0.125, 4, 1.5, 0.75, 8};
 
 /* variant 1: mixed targets; 2: also class weights. */
@@ -331,10 +330,10 @@ static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node)
 
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
-/* The bits of a draw for jitter as f32. */
+/* The bits of x as f32, the form in which draws for jitter are stored. */
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
 
-/* The losses of `n` images, some of them equal. */
+/* A ranking of the losses of `n` images, at least two of which are equal. */
 static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
     node->as.augment =
@@ -347,7 +346,8 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = op_output(c, "ranked", D9_BUFFER_SCRATCH, D9_I32, vector(s->n));
 }
 
-/* `stride`: number of rows and columns by which crops are smaller than the images of the data set. */
+/* `pad` of the crop; `kernel`: side of the cutout square; `stride`: rows and columns that a crop is smaller than an
+ * image. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;
@@ -384,7 +384,7 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     node->inputs[2] = op_input(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS), 0, 1);
     node->inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, c->master, matrix(s->c, 256), -2, 2);
-    for (int64_t i = 0; i < s->n; i++) { /* keeps the mirror bit; crops and squares go through all positions */
+    for (int64_t i = 0; i < s->n; i++) { /* keeps the mirror bit; sets positions and jitter */
         double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
         draws[D9_DRAW_CROP_Y] = (double)(i * 5 % places);
         draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % places);

@@ -3,7 +3,7 @@
     metadata, tensors = read(path)      tensors[name]: its shape and an array of its numbers
 
 python3 tensorfile.py IN OUT NAME VALUE
-    the first number of the tensor becomes VALUE; of a NAME that begins with "dawn9.", the entry of the metadata
+    sets the first number of the f32 tensor NAME, or the metadata entry NAME if it begins with "dawn9.", to VALUE
 """
 import json, struct, sys
 from array import array
@@ -12,7 +12,7 @@ TYPES = {"F64": "d", "F32": "f", "I64": "q", "I32": "i", "U8": "B"}
 
 
 def split(path):
-    """The metadata, {name: type, shape and place} and the data."""
+    """Returns the metadata, {name: header entry} and the data."""
     with open(path, "rb") as file:
         data = file.read()
     (length,) = struct.unpack_from("<Q", data)

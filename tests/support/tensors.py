@@ -2,9 +2,9 @@
 
 python3 tensors.py IN OUT [EDIT...]
   NAME=VALUE        fills the tensor
-  NAME=FIRST,LAST   keeps a range of its rows
+  NAME=FIRST,LAST   keeps its rows FIRST to LAST - 1
   -NAME, +NAME      leaves the tensor out; adds a tensor of two numbers
-  metadata          keeps the metadata, which is left out otherwise
+  metadata          keeps the metadata, which becomes {"format": "pt"} otherwise
 """
 import json, struct, sys
 source, out, *edits = sys.argv[1:]

@@ -11,7 +11,7 @@ static d9_context fresh;
 
 __attribute__((constructor)) static void init_context(void) { d9_context_init(&context); }
 
-/* cmocka calls it once for each test, in order. */
+/* Set-up of each test, called in their order: restores `context` and calls the test's own set-up. */
 static int begin(void **state) {
     const CMFixtureFunction set_up = *next_set_up++;
     if (next_set_up == set_ups + 1) fresh = context;

@@ -40,7 +40,7 @@ void test_add(const char *name, CMUnitTestFunction test, CMFixtureFunction set_u
 void test_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 /* Runs all tests. `state`: *state of tests without a fixture, or NULL. Returns the program's exit status. */
 int test_run(void *state);
-/* Before each test's own fixture it is again what main and TEST_GROUP's left. */
+/* Restored before each test to its value after main and the set-up of TEST_GROUP. */
 extern d9_context context;
 
 /* assert_int_equal of up to four pairs: assert_ints(got, want, got, want). */
@@ -60,7 +60,7 @@ void test_ok(const d9_context *of, d9_status status);
 /* The call must return `status`, with these words in the context's message, which is cleared. */
 #define assert_refusal(call, status, words)                                                                            \
     (assert_int_equal(call, status), assert_words(context.message, words), d9_context_clear(&context))
-/* NULL, or the first missing word. */
+/* NULL; or `words` from the first missing word on; or "(one line)" if the message is empty or has a line break. */
 const char *missing_word(const char *message, const char *words);
 
 /* A test that cannot run prints the reason in this form, which tests/run.sh reads; CI accepts the reasons listed there.

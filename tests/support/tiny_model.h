@@ -1,11 +1,11 @@
-/* A second network, only for tests: VGG-like, with roles that differ from resnet9's, so that tricks and passes cannot
- * depend on its names.
+/* A network only for tests: VGG-like, with roles that differ from resnet9's, so that tricks and passes cannot depend on
+ * resnet9's names. Stage I:
  *
  *   features.I.filter   conv 3x3         features.I.batch   norm
  *   features.I.bend     act              features.I.shrink  pool 2
  *   classifier          linear on the flattened features; its output is the logits, without scale or global pool
  *
- * Each part can be omitted, so that tricks which need it find nothing to edit. */
+ * norm, act and pool can be omitted, so that tricks which need them find nothing to edit. */
 #ifndef D9_TESTS_TINY_MODEL_H
 #define D9_TESTS_TINY_MODEL_H
 
@@ -22,7 +22,7 @@ typedef struct tiny_model {
 
 extern const d9_model d9_model_tiny; /* not in models.def */
 
-tiny_model tiny_model_default(void); /* two stages of 4 and 6 channels, all options on */
+tiny_model tiny_model_default(void); /* two stages of 4 and 6 channels with norm, act and pool */
 
 /* Replaces the configuration's network by the tiny model; `options` must outlive it. */
 void tiny_model_use(d9_config *config, tiny_model *options);

@@ -1,7 +1,7 @@
 """Writes random ResNet weights under torchvision's names, random images, and the features that PyTorch computes.
 
-python3 torchvision_weights.py make DEPTH WIDTH SIDE COUNT FOLDER   weights.safetensors, pictures/NN.png, wanted.safetensors
-python3 torchvision_weights.py compare WANTED GOT.npy               status 1: error above 1e-4 of the largest feature
+python3 torchvision_weights.py make DEPTH WIDTH SIDE COUNT FOLDER  weights, wanted.safetensors, pictures/NNN.png
+python3 torchvision_weights.py compare WANTED GOT.npy              status 1: error above 1e-4 of the largest feature
 
 The network is that of tests/golden/generate_networks.py. Needs python3-torch and python3-numpy.
 """

@@ -1,5 +1,4 @@
-/* Tests libdawn9 only through dawn9.h, linked like a program of another project; images for predict come from the
- * engine's own loader. */
+/* Tests libdawn9 through dawn9.h. Only test images and compared files are read by functions inside the engine. */
 #include "dawn9.h"
 #include "data/dataset.h"
 #include "tests/support/runs.h"
@@ -7,7 +6,7 @@
 
 static const char yaml[] =
     "target: 5\n"
-    "seed: 3\n" /* a seed with different accuracies after each epoch */
+    "seed: 3\n" /* a seed whose accuracies after both epochs differ */
     "backend: reference\n"
     "precision: f32\n"
     "threads: 1\n"
@@ -17,7 +16,7 @@ static const char yaml[] =
     "tricks: {crop: {pad: 4}, flip: {}, ghost_batchnorm: {group_size: 12}, ema: {every: 2}, flip_tta: {}}\n";
 enum { STEPS = 8, TRAIN = 96, TEST = 60, CLASSES = 10, PIXELS = 16 * 16 * 3 };
 
-static char folder[RUN_PATH_BYTES]; /* of the test */
+static char folder[RUN_PATH_BYTES]; /* temporary, of the running test */
 
 static int set_up(void **state) {
     static dawn9_context *context;
@@ -46,13 +45,13 @@ static dawn9_config *parse(dawn9_context *context, const char *const *set) {
     return config;
 }
 
-typedef struct watched {
+typedef struct watched { /* reports of progress; `stop_at`: step at which training is asked to stop, 0: never */
     int64_t calls, epochs, last_step, steps, stop_at;
     double last_loss;
     dawn9_epoch last;
 } watched;
 
-static int watch(void *user, const dawn9_progress *progress) {
+static int watch(void *user, const dawn9_progress *progress) { /* the progress callback; nonzero: stop */
     watched *w = user;
     w->calls++;
     w->last_step = progress->step;
@@ -85,15 +84,15 @@ TEST_WITH(dawn9_context *context, configurations, set_up, tear_down) {
     const char *const wrong[] = {"train.lr.knot=3", NULL};
     refused(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", wrong, &config), DAWN9_USAGE,
             "knots");
-    ok(context,
-       dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* clears the message */
+    ok(context, dawn9_config_load(context, D9_SOURCE_DIR "/configs/synthetic.yaml", NULL, &config)); /* no message */
     dawn9_config_free(config);
 }
 
-/* The synthetic data set's test images. */
+/* Initializes `context` and loads the synthetic data set, whose test images the models are evaluated on. */
 static d9_dataset *test_images(d9_context *context) {
     d9_dataset *dataset;
-    const d9_dataset_options options = {.name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST, .image_size = 16};
+    const d9_dataset_options options = {
+        .name = "synthetic", .synthetic_train = TRAIN, .synthetic_test = TEST, .image_size = 16};
     d9_context_init(context);
     test_ok(context, d9_dataset_load(context, &options, &dataset));
     return dataset;
@@ -105,8 +104,7 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Predictions for all images at once, in small batches and one by one must be equal, with the accuracy of the
- * record. */
+/* Predicts all images at once, which must have this accuracy in percent, and some alone, which must be equal. */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
@@ -200,7 +198,7 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
     dawn9_config_free(config);
 }
 
-/* With keep: best, the model is that of the best epoch, also without a folder and for a run that trained further. */
+/* With keep: best, the model is that of the best epoch, without a folder and after stopping in a later epoch. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
     dawn9_result result;
@@ -257,8 +255,7 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model_free(model);
 }
 
-/* Each context has its own message. */
-TEST(contexts_are_apart, set_up, tear_down) {
+TEST(each_context_has_its_own_message, set_up, tear_down) {
     dawn9_context *context = *state, *other;
     dawn9_config *config;
     assert_int_equal(dawn9_open(&other), DAWN9_OK);

@@ -1,9 +1,9 @@
-/* Each system call of a command fails once: the k-th allocation, open, read, write and so on. The command must end with
- * a documented status, one line on standard error and no partial file, or with the same output as without the failure.
- * Afterwards it must work again (not tried for allocations). Two calls of each kind are tried; N with
- * `test_commands_each_call N`; all, in minutes, with `test_commands_each_call all`.
+/* Commands in which one system call fails: the k-th allocation, open, read, write and so on. A command must end with a
+ * documented error status and one line (and warnings) on standard error, or succeed with its usual output, and leave no
+ * partial file. After an error it must work again (not tried for allocations). At most two calls of each kind are
+ * tried, one with sanitizers; N with `test_commands_each_call N`; all, in minutes, with `test_commands_each_call all`.
  *
- * The command is main of engine/cli in a child process; the linker (--wrap) replaces its system. */
+ * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. */
 #include "core/listing.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
@@ -17,10 +17,10 @@ int dawn9_main(int count, char **words);
 const d9_system *__real_d9_system_default(void);
 const d9_system *__wrap_d9_system_default(void);
 
-static planted *shared; /* with the child processes */
-static d9_system faulty;
+static planted *shared;  /* memory shared with the child processes */
+static d9_system faulty; /* the commands' system: one call fails */
 
-static int no_sync(void *user, int file) {
+static int no_sync(void *user, int file) { /* success without fsync, which is slow */
     (void)user, (void)file;
     return 0;
 }
@@ -31,7 +31,7 @@ enum { WORDS_MAX = 12 };
 typedef struct command {
     const char *words[WORDS_MAX];
     const char *makes; /* a folder that does not exist before, or NULL */
-    bool varies;       /* its output varies: times, or files that it could not read */
+    bool varies;       /* standard output differs between runs: times, or files that it could not read */
 } command;
 
 static void redirect(const char *name, int to) {
@@ -40,6 +40,7 @@ static void redirect(const char *name, int to) {
     close(file);
 }
 
+/* Runs a command in which call `victim` (0: none) of the kind fails. Returns its exit status. */
 static int run(const command *c, each_call kind, int64_t victim) {
     *shared = (planted){.kind = kind, .victim = victim, .base = shared->base};
     fflush(NULL);
@@ -63,7 +64,7 @@ static int run(const command *c, each_call kind, int64_t victim) {
     return WEXITSTATUS(status);
 }
 
-/* Number of lines that are not warnings. */
+/* Number of lines that are not warnings; `last` gets the last of them. */
 static int count_lines(const char *name, char last[1024]) {
     FILE *file = fopen(name, "r");
     char line[1024];
@@ -86,11 +87,11 @@ static void remove_folder(const char *name) {
     assert_int_not_equal(access(name, F_OK), 0);
 }
 
-static void remove_made(const command *c) {
+static void remove_made(const command *c) { /* the folder that the command made */
     if (c->makes && access(c->makes, F_OK) == 0) remove_folder(c->makes);
 }
 
-static bool same_files(const char *a, const char *b) {
+static bool same_files(const char *a, const char *b) { /* equal contents */
     FILE *files[2] = {fopen(a, "r"), fopen(b, "r")};
     int letters[2];
     assert_true(files[0] && files[1]);
@@ -101,7 +102,7 @@ static bool same_files(const char *a, const char *b) {
     return letters[0] == letters[1];
 }
 
-/* Runs the command with one failing call. The file `whole` has its output without a failure. */
+/* Runs the command with a failing call: the k-th of the kind. The file `whole` has its output without a failure. */
 static void check(const command *c, each_call kind, int64_t k) {
     char what[128], line[1024] = "";
     snprintf(what, sizeof what, "dawn9 %s %s, %s %lld", c->words[0], c->words[1] ? c->words[1] : "",
@@ -120,11 +121,11 @@ static void check(const command *c, each_call kind, int64_t k) {
 
 /* ---- all commands, all calls ---- */
 
-static int64_t some = TEST_SHARE > 1 ? 1 : 2; /* calls tried per kind */
+static int64_t some = TEST_SHARE > 1 ? 1 : 2; /* calls tried per kind, at most */
 
-static void check_each(const command *c) {
+static void check_each(const command *c) { /* counts its calls, then lets each call tried fail once */
     char line[1024] = "";
-    for (int i = 0; i < 2; i++) { /* only the second run counts: files of the first may exist */
+    for (int i = 0; i < 2; i++) { /* the second run's calls count: like all later runs it finds files of the first */
         remove_made(c);
         if (run(c, CALL_allocate, 0)) fail_msg("dawn9 %s: %s", c->words[0], (count_lines("err", line), line));
     }
@@ -171,7 +172,7 @@ static const command commands[] = {
     {{"train", "folder.yaml", "--out", "pictures", "--quiet"}, "pictures", true},
 };
 
-static void make_pictures(void) {
+static void make_pictures(void) { /* the images of folder.yaml, in two classes */
     char path[128];
     const command sheet = {{"data", "preview", "tiny.yaml", "--out", "sheet.png"}, NULL, false};
     assert_int_equal(run(&sheet, CALL_allocate, 0), 0);

@@ -1,4 +1,4 @@
-/* Configurations: errors, and defaults. */
+/* Configurations: errors, defaults, bounds, learning rate schedules, and the list of options. */
 #include "config_testing.h"
 #include "backends/backend.h"
 
@@ -91,17 +91,17 @@ static const struct {
     {"train: {lr: {knots: [0], values: [-1]}}\n", "x.yaml:1:35 train.lr.values[0] -1 0 1000000"},
 };
 
-TEST(test_refusals, reset) {
+TEST(test_refusals, enter_source_folder) {
     for (int i = 0; i < COUNT(refusals); i++) assert_refused(refusals[i].yaml, NULL, refusals[i].words);
 }
 
-TEST(test_refuses_depth, reset) {
+TEST(test_refuses_depth, enter_source_folder) {
     char yaml[256] = "seed: ";
     memset(yaml + 6, '[', 100);
     assert_refused(yaml, NULL, "x.yaml:1:39 32");
 }
 
-TEST(test_required_option, reset) {
+TEST(test_required_option, enter_source_folder) {
     static const d9_option options[] = {{"size", D9_OPTION_INT, 0, NULL, 0, 0, NULL, "a size"}, {0}};
     d9_arena arena = {0};
     d9_tree *map;
@@ -113,7 +113,7 @@ TEST(test_required_option, reset) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_defaults, reset) {
+TEST(test_defaults, enter_source_folder) {
     d9_config *config = parse("{}", NULL);
     assert_string_equal(config->title, "x");
     assert_true(config->target == 94 && config->seed == 1 && config->threads == 0 && config->keep == D9_KEEP_MODEL);
@@ -137,16 +137,15 @@ TEST(test_defaults, reset) {
     d9_config_free(&context, config);
 }
 
-/* Values at a bound are legal. */
-TEST(test_bounds, reset) {
+TEST(test_bounds_are_legal, enter_source_folder) {
     d9_config *config = parse("target: 100\nthreads: 4096\ntrain: {epochs: 0.001, momentum: 0.999999}\n", NULL);
     assert_true(config->target == 100 && config->train.epochs == 0.001 && config->train.momentum == 0.999999);
     assert_int_equal(config->threads, 4096);
     d9_config_free(&context, config);
 }
 
-/* Each trick's defaults must pass the checks of its options. */
-TEST(test_every_trick_by_default, reset) {
+/* A trick with its default options passes the checks, and no other trick is on. */
+TEST(test_every_trick_by_default, enter_source_folder) {
     for (int i = 0; i < D9_TRICK_COUNT; i++) {
         d9_config *config = parse("{}", EDIT(WITH, d9_trick_at(i)->name));
         for (int j = 0; j < D9_TRICK_COUNT; j++)
@@ -155,7 +154,7 @@ TEST(test_every_trick_by_default, reset) {
     }
 }
 
-TEST(test_schedule, reset) {
+TEST(test_schedule, enter_source_folder) {
     d9_config *config = parse("train: {lr: {knots: [0, 2.5, 20%, end-2, end], values: [0, 1, 0.5, 1.0e-1, 0]}}", NULL);
     static const d9_knot knots[] = {{0, D9_KNOT_EPOCHS},
                                     {2.5, D9_KNOT_EPOCHS},
@@ -171,27 +170,27 @@ TEST(test_schedule, reset) {
     d9_config_free(&context, config);
 }
 
-static void assert_values(const char *yaml, const char *set, int count, const double *values) {
+static void assert_learning_rates(const char *yaml, const char *set, int count, const double *values) {
     d9_config *config = parse(yaml, set ? EDIT(SET, set) : NULL);
     assert_int_equal(config->train.lr.value_count, count);
     for (int i = 0; i < count; i++) assert_true(config->train.lr.values[i] == values[i]);
     d9_config_free(&context, config);
 }
 
-/* --lr keeps the shape of the file's schedule, or of the default one. Values set later have their own peak. */
-TEST(test_schedule_peak, reset) {
+/* A peak scales the file's schedule, or the default one. It does not scale values that are set later. */
+TEST(test_schedule_peak, enter_source_folder) {
     static const char own[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04]}}",
                       scaled[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5}}";
-    assert_values(own, "train.lr.peak=0.3", 3, (const double[]){0, 0.3, 0.12});
-    assert_values(own, "train.lr={peak: 0}", 3, (const double[]){0, 0, 0});
-    assert_values("train: {lr: {peak: 3}}", NULL, 3, (const double[]){0, 3, 0});
-    assert_values("seed: 1", "train.lr.peak=0.7", 3, (const double[]){0, 0.7, 0});
-    assert_values(scaled, NULL, 3, (const double[]){0, 5, 2});
-    assert_values(scaled, "train.lr.values=[1, 2, 3]", 3, (const double[]){1, 2, 3});
-    assert_values(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
+    assert_learning_rates(own, "train.lr.peak=0.3", 3, (const double[]){0, 0.3, 0.12});
+    assert_learning_rates(own, "train.lr={peak: 0}", 3, (const double[]){0, 0, 0});
+    assert_learning_rates("train: {lr: {peak: 3}}", NULL, 3, (const double[]){0, 3, 0});
+    assert_learning_rates("seed: 1", "train.lr.peak=0.7", 3, (const double[]){0, 0.7, 0});
+    assert_learning_rates(scaled, NULL, 3, (const double[]){0, 5, 2});
+    assert_learning_rates(scaled, "train.lr.values=[1, 2, 3]", 3, (const double[]){1, 2, 3});
+    assert_learning_rates(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
 }
 
-TEST(test_sections, reset) {
+TEST(test_sections, enter_source_folder) {
     const char *section, *doc;
     const d9_option *options;
     int count = 0, rows = 0, models = 0;

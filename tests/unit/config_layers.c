@@ -14,7 +14,7 @@ static double celu_alpha(const d9_config *config) {
     return alpha;
 }
 
-TEST(test_edits, reset) {
+TEST(test_edits, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "celu:alpha=0.2"},
                                      {.kind = D9_EDIT_WITH, .text = "celu"},
                                      {.kind = D9_EDIT_WITH, .text = "flip"},
@@ -41,8 +41,8 @@ TEST(test_edits, reset) {
     d9_config_free(&context, config);
 }
 
-/* Tricks are applied before keys, in any order of edits. */
-TEST(test_order_of_edits, reset) {
+/* Edits are kept in the order --with, --without, --set; those of one kind in the order given. */
+TEST(test_order_of_edits, enter_source_folder) {
     static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
     static const char *const texts[] = {"a=1", "ema", "a=2", "flip"}, *const order[] = {"flip", "ema", "a=1", "a=2"};
     d9_arena arena = {0};
@@ -53,7 +53,7 @@ TEST(test_order_of_edits, reset) {
     d9_arena_free(&context, &arena);
 }
 
-TEST(test_refuses_edits, reset) {
+TEST(test_refuses_edits, enter_source_folder) {
     assert_refused("{}", EDIT(SET, "train.epochs"), "--set train.epochs KEY=VALUE");
     assert_refused("{}", EDIT(SET, "=3"), "--set =3 KEY=VALUE");
     assert_refused("{}", EDIT(SET, "train..epochs=3"), "--set train..epochs=3");
@@ -138,7 +138,7 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("a.yaml", "a.yaml:1:7 base");
     put("a.yaml", "seed: 2\nbase: sub/c.yaml\n");
     put("sub/c.yaml", "base: ../b.yaml\n");
-    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of the same file */
+    put("b.yaml", "base: sub/../a.yaml\n"); /* another path of a.yaml */
     assert_not_loaded("a.yaml", "b.yaml:1:7 base a.yaml sub/c.yaml sub/../a.yaml");
     put("b.yaml", "train: {epochs: 0}\n"); /* errors name the place of the value */
     assert_not_loaded("a.yaml", "b.yaml:1:17 train.epochs 0 0.001 1000000");
@@ -148,7 +148,7 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("b.yaml", "b.yaml:1:1 7");
 }
 
-TEST(test_out_of_memory, reset) {
+TEST(test_out_of_memory, enter_source_folder) {
     planted p = {.kind = CALL_allocate};
     const d9_system system = planted_system(&p, d9_system_default());
     context.system = &system;

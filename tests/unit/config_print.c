@@ -1,4 +1,4 @@
-/* Printed configurations: they load to the same configuration, name the origin of each value, and are hashed. */
+/* Printed configurations, which load to the same configuration and name the origin of each value; hashes. */
 #include "config_testing.h"
 #include "core/hash.h"
 
@@ -23,7 +23,7 @@ static void assert_round_trip(const d9_config *config) {
     d9_text_free(&text), d9_text_free(&second), d9_text_free(&origins);
 }
 
-TEST(test_print_round_trip, reset) {
+TEST(test_print_round_trip, enter_source_folder) {
     for (int i = 0; i < COUNT(config_files); i++) {
         d9_config *config = load(config_files[i]);
         assert_round_trip(config);
@@ -41,7 +41,7 @@ TEST(test_print_round_trip, reset) {
     d9_config_free(&context, config);
 }
 
-TEST(test_print_origins, reset) {
+TEST(test_print_origins, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_WITH, .text = "ema:every=7"},
                                      {.kind = D9_EDIT_WITHOUT, .text = "flip"},
                                      {.kind = D9_EDIT_SET, .text = "train.epochs=3"},
@@ -69,7 +69,7 @@ TEST(test_print_origins, reset) {
 }
 
 /* An edit may contain a newline; the printout must still be YAML of the same configuration. */
-TEST(test_print_origins_of_odd_words, reset) {
+TEST(test_print_origins_of_odd_words, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
@@ -80,7 +80,7 @@ TEST(test_print_origins_of_odd_words, reset) {
     d9_config_free(&context, config);
 }
 
-TEST(test_hash, reset) {
+TEST(test_hash, enter_source_folder) {
     static const char *const same[] = {"title: t",
                                        "target: 50",
                                        "threads: 3",
@@ -106,7 +106,7 @@ TEST(test_hash, reset) {
 }
 
 /* docs/records.md documents the text that is hashed; it must be the same in every later version. */
-TEST(test_hash_of_changes, reset) {
+TEST(test_hash_of_changes, enter_source_folder) {
     static const struct {
         const char *yaml, *hashed;
     } rows[] = {
@@ -128,8 +128,8 @@ TEST(test_hash_of_changes, reset) {
     }
 }
 
-/* A value equals the default in any notation. */
-TEST(test_default_values, reset) {
+/* Values that are not set, or equal the default in any notation, count as the default. */
+TEST(test_default_values, enter_source_folder) {
     static const struct {
         const char *fallback, *same, *other;
         d9_option_type type;

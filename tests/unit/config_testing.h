@@ -1,4 +1,4 @@
-/* Shared by the tests of configurations: a new context for every test, and loading that must succeed. */
+/* Shared by the tests of configurations: loading that must succeed or fail, and the files of the ladder. */
 #ifndef D9_TESTS_CONFIG_TESTING_H
 #define D9_TESTS_CONFIG_TESTING_H
 
@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+/* A list of one edit: --with, --without or --set. */
 #define EDIT(kind, text)                                                                                               \
     (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
 
-/* Paths in the tests are relative to the source folder. */
-static inline int reset(void **state) {
+static inline int enter_source_folder(void **state) {
     (void)state;
     return chdir(D9_SOURCE_DIR);
 }
@@ -44,7 +44,7 @@ static inline void assert_refused(const char *yaml, const d9_config_edits *edits
     d9_context_clear(&context);
 }
 
-/* Files of configs/; the ladder begins at LADDER. */
+/* Some files of configs/, and all of configs/ladder/, which begin at LADDER. */
 static const char *const config_files[] = {
     "configs/base.yaml",
     "configs/dawn94.yaml",

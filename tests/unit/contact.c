@@ -1,4 +1,4 @@
-/* Contact sheets: the font, thumbnails, captions. */
+/* Contact sheets: the font, texts that must fit, thumbnails, and bars for probabilities. */
 #include "data/contact.h"
 #include "data/font.h"
 #include "tests/support/test.h"
@@ -6,7 +6,7 @@
 enum { SIDE = D9_THUMBNAIL_SIDE };
 static const uint8_t ink[3] = {1, 2, 3};
 
-TEST(every_character_is_itself) {
+TEST(characters_look_different) {
     enum { WIDTH = 12, HEIGHT = 12 };
     static uint8_t drawn[128][WIDTH * HEIGHT * 3];
     for (int c = '!'; c <= '~'; c++) {
@@ -69,7 +69,7 @@ TEST(thumbnails_show_the_whole_picture) {
         const int x = i % SIDE, y = i / SIDE;
         assert_memory_equal(thumbnail + 3 * i, y < 48 || y >= 144 ? white : two + (x < 96 ? 0 : 3), 3);
     }
-    memset(large, 77, sizeof large); /* 400 x 100: 192 x 48 */
+    memset(large, 77, sizeof large); /* 400 x 100 becomes 192 x 48 */
     OK(d9_thumbnail_make(&context, &(d9_image){400, 100, large}, thumbnail));
     for (int i = 0; i < SIDE * SIDE; i++)
         assert_int_equal(thumbnail[3 * i], i / SIDE < 72 || i / SIDE >= 120 ? 255 : 77);
@@ -80,7 +80,7 @@ TEST(thumbnails_show_the_whole_picture) {
     assert_int_equal(thumbnail[3 * 95], 77);
 }
 
-static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t green, uint8_t blue) {
+static int64_t count_colour(const d9_sheet *sheet, int row, uint8_t red, uint8_t green, uint8_t blue) { /* pixels */
     int64_t count = 0;
     for (int x = 0; x < sheet->width; x++) {
         const uint8_t *pixel = sheet->pixels + ((int64_t)row * sheet->width + x) * 3;

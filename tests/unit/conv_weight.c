@@ -1,5 +1,6 @@
-/* The weight gradient on AMX, compared with sums in double: every row width, odd numbers of images, more threads than
- * images, partial groups. Small integers, so that sums are exact and must be equal. Without AMX it must fit nowhere. */
+/* The kernel of the weight gradient on AMX, compared with sums in double: narrow and wide rows, more threads than
+ * images, partial groups of images. Inputs are small integers: sums are exact and must be equal. Without AMX the kernel
+ * must reject every shape. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
@@ -9,7 +10,7 @@ enum { GUARD = 64 };
 
 extern const d9_cpu_conv_kernel d9_cpu_conv_amx;
 
-static d9_cpu best(int threads) {
+static d9_cpu best_cpu(int threads) {
     return (d9_cpu){.loops = d9_cpu_loops_find(NULL), .tiles = d9_cpu_has_amx_bf16(), .threads = threads};
 }
 
@@ -30,7 +31,7 @@ static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width,
 
 static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }
 
-static uint16_t *integers(int64_t count, uint32_t seed) {
+static uint16_t *integers(int64_t count, uint32_t seed) { /* from -3 to 3, as bf16 */
     uint16_t *values = aligned_alloc(64, (size_t)(count * 2 + 63) / 64 * 64);
     assert_non_null(values);
     for (int64_t i = 0; i < count; i++)
@@ -39,6 +40,7 @@ static uint16_t *integers(int64_t count, uint32_t seed) {
     return values;
 }
 
+/* The gradient's element of output channel o, input channel i and this tap. */
 static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
                         int64_t i) {
     double sum = 0;
@@ -55,7 +57,7 @@ static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uin
 
 /* Compares all of a small gradient, every 37th element of a large one. */
 static void check(const d9_cpu_conv_shape *s, int threads) {
-    const d9_cpu cpu = best(threads);
+    const d9_cpu cpu = best_cpu(threads);
     const int64_t pixels = s->images * s->height * s->width, count = s->outputs * 9 * s->inputs;
     uint16_t *x = integers(pixels * s->inputs, 1), *dy = integers(pixels * s->outputs, 2);
     assert_true(fits(&cpu, *s));
@@ -79,7 +81,7 @@ static void check(const d9_cpu_conv_shape *s, int threads) {
 }
 
 static bool fits_here(void) {
-    const d9_cpu cpu = best(1);
+    const d9_cpu cpu = best_cpu(1);
     return fits(&cpu, shape_of(1, 8, 8, 32, 32));
 }
 
@@ -88,7 +90,7 @@ TEST(sums_are_exact) {
     static const int sizes[][5] = {
         {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
         {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
-        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* several groups, the last one partial */
+        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* last: two groups with one thread */
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int *n = sizes[i];
@@ -99,7 +101,7 @@ TEST(sums_are_exact) {
 
 TEST(other_shapes_do_not_fit) {
     if (!fits_here()) skip_for("amx", "nothing fits on this processor");
-    d9_cpu cpu = best(1);
+    d9_cpu cpu = best_cpu(1);
     assert_false(fits(&cpu, shape_of(1, 8, 12, 32, 32)) || fits(&cpu, shape_of(1, 8, 8, 33, 32)));
     assert_false(fits(&cpu, shape_of(1, 8, 8, 32, 16)) || fits(&cpu, shape_of(1, 3, 4, 32, 32)));
     d9_cpu_conv_shape other[6];
@@ -116,6 +118,6 @@ TEST(other_shapes_do_not_fit) {
 }
 
 TEST(it_fits_where_there_is_amx_and_nowhere_else) {
-    const d9_cpu cpu = best(1);
+    const d9_cpu cpu = best_cpu(1);
     assert_ints(fits_here(), d9_cpu_has_amx_bf16(), fits(&cpu, shape_of(1, 16, 16, 64, 64)), fits_here());
 }

@@ -1,4 +1,4 @@
-/* core: context, arena, texts, hashes, and file helpers with planted failures. */
+/* engine/core: context, memory, texts, hashes, and files, locks and folders with injected failures. */
 #include "core/arena.h"
 #include "core/hash.h"
 #include "core/system.h"
@@ -13,12 +13,12 @@
 enum { OPENING, READING, WRITING, KINDS };
 
 typedef struct faults {
-    int allocations_left;     /* -1: unlimited */
-    int64_t disk_bytes_left;  /* -1: unlimited */
-    size_t most_at_once;      /* bytes moved by a read or write; 0: all */
-    int interruptions[KINDS]; /* number of calls of each kind that first fail with EINTR */
-    bool sync, close, rename, truncate;
-    int64_t live; /* allocations not released */
+    int allocations_left;               /* -1: unlimited */
+    int64_t disk_bytes_left;            /* -1: unlimited */
+    size_t most_at_once;                /* bytes that one read or write moves at most; 0: unlimited */
+    int interruptions[KINDS];           /* the next calls of each kind, this many, fail with EINTR */
+    bool sync, close, rename, truncate; /* true: these calls fail */
+    int64_t live;                       /* allocations not released */
 } faults;
 
 static void *faulty_allocate(void *user, size_t alignment, size_t bytes) {
@@ -32,7 +32,7 @@ static void faulty_release(void *user, void *pointer) {
     ((faults *)user)->live--;
     d9_system_default()->release(NULL, pointer);
 }
-static bool interrupted(faults *faults, int kind) {
+static bool interrupted(faults *faults, int kind) { /* true: this call fails with EINTR */
     if (faults->interruptions[kind] == 0) return false;
     faults->interruptions[kind]--;
     errno = EINTR;
@@ -68,7 +68,7 @@ static int faulty_truncate(void *user, int file, int64_t size) {
     return ((faults *)user)->truncate ? (errno = EIO, -1) : ftruncate(file, size);
 }
 
-typedef struct bench {
+typedef struct bench { /* a system with faults, and a temporary folder */
     d9_system system;
     faults faults;
     char folder[RUN_PATH_BYTES];
@@ -102,6 +102,7 @@ static int close_bench(void **state) {
     return live == 0 ? 0 : -1; /* a leak fails the test */
 }
 
+/* Path of a file in the bench's folder. */
 static const char *in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
 
 static void assert_file(const char *path, const char *expected) {
@@ -112,7 +113,9 @@ static void assert_file(const char *path, const char *expected) {
     d9_release(&context, bytes);
 }
 
-static void note(void *user, d9_log_level level, const char *line) { snprintf(user, 64, "%d %s", (int)level, line); }
+static void log_to(void *user, d9_log_level level, const char *line) { snprintf(user, 64, "%d %s", (int)level, line); }
+
+/* ---- context, memory, texts, hashes ---- */
 
 TEST(test_context_keeps_the_first_message) {
     assert_ptr_equal(context.system, d9_system_default());
@@ -123,7 +126,7 @@ TEST(test_context_keeps_the_first_message) {
     assert_string_equal(context.message, "");
     char line[64] = "";
     d9_log(&context, D9_LOG_INFO, "silent");
-    context.log = note;
+    context.log = log_to;
     context.log_user = line;
     d9_log(&context, D9_LOG_INFO, "epoch %d", 3);
     assert_string_equal(line, "1 epoch 3");
@@ -148,9 +151,9 @@ TEST(test_typed_memory, open_bench, close_bench) {
     for (int i = 0; i < 10; i++) assert_true(numbers[i] == 0);
     OK(D9_ARENA_ALLOCATE(&context, &arena, 3, &table));
     for (int i = 0; i < 3; i++) assert_null(table[i]);
-    table[2] = numbers; /* the table has its own type, so aliasing is legal */
+    table[2] = numbers; /* the macro works for pointers to any type */
     assert_ptr_equal(table[2], numbers);
-    assert_int_equal(D9_ALLOCATE(&context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* 8 on overflow */
+    assert_int_equal(D9_ALLOCATE(&context, SIZE_MAX / 8 + 2, "numbers", &more), D9_DEVICE); /* 2^64 + 8 bytes */
     assert_null(more), d9_context_clear(&context);
     more = numbers;
     assert_int_equal(D9_ARENA_ALLOCATE(&context, &arena, SIZE_MAX / 8 + 2, &more), D9_DEVICE);
@@ -196,7 +199,7 @@ TEST_WITH(bench *bench, test_text_grows, open_bench, close_bench) {
     assert_string_equal(d9_text_get(&text), "");
 }
 
-TEST(test_shown, open_bench, close_bench) {
+TEST(test_escapes, open_bench, close_bench) {
     d9_text text;
     d9_text_init(&context, &text);
     d9_text_add_escaped(&text, "");
@@ -262,8 +265,7 @@ TEST(test_strict_numbers) {
     assert_true(d9_text_to_integer("010", &integer) && integer == 10);
 }
 
-/* ---- hashes: FIPS 180-2's examples ---- */
-
+/* The hashes of "abc" are examples of FIPS 180-2. */
 TEST(test_hashes) {
     char sha1[41], sha256[65];
     d9_sha1_hex("abc", 3, sha1);
@@ -276,6 +278,8 @@ TEST(test_hashes) {
     d9_sha256_hex(parts, 3, sha256);
     assert_string_equal(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
+
+/* ---- files, locks, folders ---- */
 
 TEST_WITH(bench *bench, test_file_round_trip, open_bench, close_bench) {
     const char *path = in(bench, "a.txt");
@@ -305,7 +309,7 @@ TEST(test_file_without_a_size, open_bench, close_bench) {
     d9_release(&context, bytes);
 }
 
-/* Rejected at once: opening a FIFO would block, and reading a device would never end. */
+/* Rejected at once: special files (opening a FIFO would block, /dev/zero has no end), files above a limit. */
 TEST_WITH(bench *bench, test_special_and_large_files, open_bench, close_bench) {
     uint8_t *bytes;
     size_t size;
@@ -383,11 +387,11 @@ TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     OK(d9_lock_take(&context, path, &lock));
     assert_true(lock >= 0 && d9_lock_is_held(&context, path));
     assert_ints(d9_lock_holder(&context, path), getpid(), d9_lock_take(&context, path, &second), D9_OK);
-    assert_int_equal(second, -1); /* flock treats two opens as two holders */
+    assert_int_equal(second, -1); /* the lock is held: flock treats two opens by one process as two holders */
     assert_true(d9_lock_is_held(&context, path));
     d9_lock_free(&context, path, lock);
     assert_false(d9_file_exists(&context, path) || d9_lock_is_held(&context, path));
-    /* a file opened before its removal is not the new lock */
+    /* a lock file that was opened before its removal cannot be locked: ESTALE */
     OK(d9_lock_take(&context, path, &lock));
     assert_true(lock >= 0);
     assert_ints(bench->system.lock(bench->system.user, stale, path), -1, errno, ESTALE);

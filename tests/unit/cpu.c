@@ -1,6 +1,6 @@
-/* The CPU backend compared with the reference, with our convolutions first and with oneDNN's: every operation in f32
- * and bf16, every convolution algorithm, fused rules against unfused ones, saved plans, invalid input. verify compares
- * whole networks rule by rule. */
+/* The backends cpu, which prefers our own convolutions, and onednn, compared with the reference: every operation in f32
+ * and bf16, every convolution algorithm, fused rules against unfused ones, given plans, invalid input. cpu_verify.c
+ * compares whole networks. */
 #include "core/system.h"
 #include "kernels/cpu/kernels.h"
 #include "tests/support/rival.h"
@@ -9,13 +9,13 @@
 typedef struct fixture {
     const d9_backend *cpu; /* cpu or onednn */
     bool bf16;
-    char library[128]; /* "oneDNN 2.6.3"; "": not installed */
+    char library[128]; /* such as "oneDNN 2.6.3"; "": not installed */
     rival r;
 } fixture;
 
 static const d9_backend_options fused = {.threads = 2, .fuse = true}, unfused = {.threads = 2};
 
-static bool open_fixture(fixture *f, const char *backend) {
+static bool open_fixture(fixture *f, const char *backend) { /* false: the backend is not available */
     d9_device *device;
     d9_device_info info;
     d9_context_init(&context);
@@ -30,20 +30,19 @@ static bool open_fixture(fixture *f, const char *backend) {
     return true;
 }
 
-/* ---- operations, fused rules, invalid input: see rival.h ---- */
-
-static void check(fixture *f, d9_type type) {
+/* rival.h documents these checks. */
+static void check_operations(fixture *f, d9_type type) {
     rival_every_operation(&f->r, &type, 1);
     rival_fused_rules(&f->r, &type, 1);
     rival_fused_gradients(&f->r, &type, 1);
 }
 
-TEST(every_operation_and_fused_rule_in_f32) { check(*state, D9_F32); }
+TEST(every_operation_and_fused_rule_in_f32) { check_operations(*state, D9_F32); }
 
 TEST(every_operation_and_fused_rule_in_bf16) {
     fixture *f = *state;
     if (!f->bf16) skip_for("bf16", "this processor does not compute in it");
-    check(f, D9_BF16);
+    check_operations(f, D9_BF16);
 }
 
 TEST(a_wanted_intermediate_is_not_swallowed) { rival_wanted_intermediate(&((fixture *)*state)->r); }
@@ -64,8 +63,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
         op_case c;
         op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
-        const d9_backend_options *second =
-            is_conv(node->op) ? &one : &three; /* convolutions: repeated with one thread */
+        const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions: one thread again */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
             rival_run(&c, f->cpu, &one, node->outputs[o], f->r.a);
@@ -76,7 +74,7 @@ TEST(threads_change_no_bit_outside_convolutions) {
     }
 }
 
-/* A pool is fused with its convolution only if its windows lie inside the image. */
+/* The backend cpu fuses a pool with its convolution unless the pool has padding; onednn never does. */
 TEST(a_padded_pool_is_by_itself) {
     fixture *f = *state;
     static const d9_shape image = {4, {2, 8, 6, 64}}, weights = {4, {64, 3, 3, 64}};
@@ -112,7 +110,7 @@ static void make_conv(op_case *c, d9_context *context, d9_op op, d9_type type, i
     op_node(c, &node);
 }
 
-static bool plan_fits(fixture *f, op_case *c, const char *text) {
+static bool plan_is_accepted(fixture *f, op_case *c, const char *text) {
     const d9_backend_options options = {.threads = 2, .force_plan = text};
     d9_device *device;
     d9_plan *plan = NULL;
@@ -126,21 +124,21 @@ static bool plan_fits(fixture *f, op_case *c, const char *text) {
     return fits;
 }
 
-/* Lists every algorithm of the convolution; returns their number. */
+/* Lists every algorithm of the convolution with its times; returns their number. */
 static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
     int count;
     op_live live;
     op_open(&live, c, f->cpu, &unfused);
     const double began = d9_clock_now();
     OK(f->cpu->benchmark(&context, live.plan, 0, rows, capacity, &count));
-    const double took = d9_clock_now() - began; /* includes at least one run of each */
+    const double took = d9_clock_now() - began; /* the benchmark runs each algorithm at least once */
     op_close(&live);
     for (int i = 0; i < count; i++)
         assert_true(rows[i].seconds < took && rows[i].bare_seconds < took && rows[i].bare_seconds > 0);
     return count;
 }
 
-/* Every algorithm must agree with the reference, with few channels and with enough for Winograd. */
+/* Every algorithm must agree with the reference, with 27 channels and with 64, enough for Winograd. */
 TEST(every_convolution_algorithm_agrees) {
     enum { ALGORITHMS = 24 };
     fixture *f = *state;
@@ -181,10 +179,10 @@ TEST(a_plan_that_does_not_fit_is_refused) {
     fixture *f = *state;
     op_case c;
     make_conv(&c, &context, D9_OP_CONV, D9_F32, 27, OP_FILL_RANDOM);
-    assert_false(plan_fits(f, &c, "conv\tconv\tonednn x3 jit:unknown\n")); /* 3 does not divide 8 images */
-    assert_false(plan_fits(f, &c, "conv\tconv\tfast\n"));
-    assert_false(plan_fits(f, &c, "conv\tconv\tonednn x99999999999999999999 a\n"));
-    assert_false(plan_fits(f, &c, "conv\tconv\town\n") || plan_fits(f, &c, "conv\tconv\town fast\n"));
+    assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x3 jit:unknown\n")); /* 3 does not divide 8 images */
+    assert_false(plan_is_accepted(f, &c, "conv\tconv\tfast\n"));
+    assert_false(plan_is_accepted(f, &c, "conv\tconv\tonednn x99999999999999999999 a\n"));
+    assert_false(plan_is_accepted(f, &c, "conv\tconv\town\n") || plan_is_accepted(f, &c, "conv\tconv\town fast\n"));
     op_case_free(&c);
 }
 

@@ -1,14 +1,14 @@
-/* Every convolution kernel of the CPU, compared with a plain sum in double: all levels that run here, odd sizes and
- * channels, one to three threads with different caches, whose bits must be equal. Guard bytes surround outputs and
- * scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and numbers in [-1,
- * 1), in f32 and bf16. A kernel may reject a shape, but no shape may be rejected by all. */
+/* Every convolution kernel of the CPU, compared with a plain sum in double: all instruction sets that run here, odd
+ * sizes and channels, one to three threads with different caches, whose bits must be equal. Guard bytes surround
+ * outputs and scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and
+ * random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/test.h"
 
-/* Errors relative to the root mean square of the values: root mean square, and largest error. In bf16 half a unit
- * in the last place, by which every output may be rounded, is allowed in addition. */
+/* Limits for the root mean square of the errors and for the largest error, relative to the root mean square of the
+ * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
 typedef struct tolerance {
     const char *kernel;
     bool pairs;                /* of a kernel that rounds its products' operands to bf16 */
@@ -16,7 +16,7 @@ typedef struct tolerance {
     bool exact;                /* no error is allowed on small integers */
 } tolerance;
 
-/* One and a half times the largest of some 40000 results (Zen 5, all levels). */
+/* One and a half times the largest errors in some 40000 results (Zen 5; pairs in Winograd: 128 results, Zen 4). */
 static const tolerance tolerances[] = {{"winograd", false, {3.2e-6, 2.3e-6, 2e-6}, {3.3e-5, 2.6e-5, 9e-6}, false},
                                        {"winograd", true, {0.024, 0.024, 0.024}, {0.22, 0.22, 0.22}, false},
                                        {"gemm", false, {1.2e-6, 1.2e-6, 1.2e-6}, {6e-6, 6e-6, 6e-6}, true},
@@ -32,15 +32,15 @@ static const tolerance *tolerance_of(const char *kernel, bool pairs) {
 
 /* ---- arrays with guard bytes ---- */
 
-enum { GUARD = 64 }; /* bytes; the arrays begin one element after a cache line */
+enum { GUARD = 64 }; /* bytes, before and after an array */
 
 typedef struct guarded {
     unsigned char *all;
-    int64_t bytes, payload; /* bytes without the shift */
-    float *data;
+    int64_t bytes, payload; /* between the guards, with and without the shift */
+    float *data;            /* of f32 or bf16, `shift` bytes after the first guard */
 } guarded;
 
-static guarded between_guards(int64_t bytes, int64_t shift) {
+static guarded between_guards(int64_t bytes, int64_t shift) { /* begins `shift` bytes after a cache line */
     guarded g = {.all = aligned_alloc(64, (size_t)((bytes + shift + 2 * GUARD + 63) / 64 * 64)),
                  .bytes = bytes + shift,
                  .payload = bytes};
@@ -65,22 +65,23 @@ static void put(const guarded *g, d9_kernel_store store, int64_t i, float value)
         ((uint16_t *)(void *)g->data)[i] = d9_bf16_from_float(value);
 }
 
-/* ---- a case: three arrays, and the expected result of each pass ---- */
+/* ---- a case: three arrays, the expected result of each pass, running it ---- */
 
 typedef struct conv_case {
     d9_cpu_conv_shape shape;
     bool integers;
     int64_t counts[3]; /* x, w, y */
-    int64_t products;  /* the same number in each pass */
+    int64_t products;  /* number of multiply-adds in each pass */
     float *values[3];
-    guarded inputs[3]; /* rounded to the shape's storage type */
+    guarded inputs[3]; /* the values in the shape's storage type */
     double *want[3];   /* y, dx, dw */
 } conv_case;
 
-static int array_of(d9_cpu_conv_pass pass) {
+static int array_of(d9_cpu_conv_pass pass) { /* index of the array that the pass computes */
     return pass == D9_CPU_CONV_FORWARD ? 2 : pass == D9_CPU_CONV_BACKWARD_DATA ? 0 : 1;
 }
 
+/* Adds the products of an input pixel and an output pixel, which meet at this tap, to the results of all passes. */
 static void add_pixel(conv_case *c, int64_t from, int64_t tap, int64_t to) {
     const d9_cpu_conv_shape *s = &c->shape;
     const int64_t taps = (int64_t)s->kernel * s->kernel;
@@ -99,7 +100,7 @@ static void add_pixel(conv_case *c, int64_t from, int64_t tap, int64_t to) {
     }
 }
 
-static void convolve(conv_case *c) {
+static void convolve(conv_case *c) { /* computes the expected results */
     const d9_cpu_conv_shape *s = &c->shape;
     for (int64_t n = 0; n < s->images; n++)
         for (int64_t at = 0; at < s->out_height * s->out_width; at++)
@@ -111,7 +112,7 @@ static void convolve(conv_case *c) {
             }
 }
 
-static void fill(conv_case *c, int i) {
+static void fill(conv_case *c, int i) { /* array i, with values that the storage type can hold */
     c->values[i] = malloc((size_t)c->counts[i] * sizeof(float));
     assert_non_null(c->values[i]);
     for (int64_t k = 0; k < c->counts[i]; k++) {
@@ -144,13 +145,13 @@ static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width,
                                .pad = pad};
 }
 
-static void set_outputs(d9_cpu_conv_shape *s) {
+static void set_output_size(d9_cpu_conv_shape *s) {
     s->out_height = (s->height + 2 * s->pad - s->kernel) / s->stride + 1;
     s->out_width = (s->width + 2 * s->pad - s->kernel) / s->stride + 1;
 }
 
 static conv_case new_case(d9_cpu_conv_shape s, bool integers) {
-    set_outputs(&s);
+    set_output_size(&s);
     conv_case c = {.shape = s, .integers = integers};
     c.counts[0] = s.images * s.height * s.width * s.inputs;
     c.counts[1] = s.outputs * s.kernel * s.kernel * s.inputs;
@@ -178,7 +179,7 @@ static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, co
              s->pad, what, value);
 }
 
-/* Typical root mean square of sums of this many products; actual sums may cancel by chance. */
+/* Expected root mean square of `count` results, from the number of products; actual sums may cancel by chance. */
 static double typical_of(const conv_case *c, int64_t count) {
     return sqrt((double)c->products / (double)count) * (c->integers ? 4 : 1. / 3);
 }
@@ -208,18 +209,18 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
         squares += want * want;
         if (!(error <= largest)) largest = error;
     }
-    if (c->products == 0 && errors == 0) return; /* no input contributes to this data gradient */
+    if (c->products == 0 && errors == 0) return; /* all windows lie in the padding */
     const double values = fmax(sqrt(squares / (double)count), typical_of(c, count) / 2);
     const double rms = sqrt(errors / (double)count) / values, most = largest / values;
     if (!(rms <= allowed->rms[pass])) say_failure(c, kernel, cpu, "root mean square of the errors", rms);
     if (!(most <= allowed->largest[pass])) say_failure(c, kernel, cpu, "largest error", most);
 }
 
-static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
+static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* the result */
     const int64_t bytes = kernel->scratch_bytes(cpu, &c->shape),
                   each = d9_kernel_store_bytes(store_of_output(&c->shape));
     const int out = array_of(c->shape.pass);
-    /* aligned to a cache line, as streaming stores need */
+    /* some heights: not aligned to a cache line, which rules out streaming stores */
     const int64_t shift = c->shape.height / 4 % 2 ? each : 0;
     guarded scratch = between_guards(bytes, 0), to = between_guards(c->counts[out] * each, shift);
     d9_cpu_conv_arrays arrays = {.x = c->inputs[0].data, .w = c->inputs[1].data, .y = c->inputs[2].data};
@@ -233,11 +234,12 @@ static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d
 
 /* ---- pooled outputs ----
  *
- * A kernel that pools must give the bits of the same pass without pooling, followed by a plain search for maxima. */
+ * A kernel with a fused 2x2 max pool must give the bits of its passes without the pool: forward, followed by a plain
+ * search for maxima; backward, from the gradient of the maxima spread over the whole output. */
 
 typedef struct pooled {
-    int64_t high, wide;
-    guarded maxima, places;
+    int64_t high, wide;     /* size of the pooled image */
+    guarded maxima, places; /* places: position of each maximum in its window, 0 to 3, one byte */
 } pooled;
 
 static pooled new_pooled(const d9_cpu_conv_shape *s, bool shifted) {
@@ -257,13 +259,14 @@ static void free_pooled(pooled *p) {
     free(p->maxima.all), free(p->places.all);
 }
 
-/* Index of `channel` of pixel `place` in a window of the output. */
+/* Index in the convolution's output of pixel `place`, 0 to 3, of a window. */
 static int64_t pixel_of(const d9_cpu_conv_shape *s, const pooled *p, int64_t window, int place, int64_t channel) {
     const int64_t image = window / (p->high * p->wide), row = window / p->wide % p->high * 2 + place / 2,
                   column = window % p->wide * 2 + place % 2;
     return ((image * s->out_height + row) * s->out_width + column) * s->outputs + channel;
 }
 
+/* Runs a pass with the pool, or without (`p` NULL). y: the output's gradient; to: the result, NULL: only maxima. */
 static void run_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
                        float *y, float *to) {
     guarded scratch = between_guards(kernel->scratch_bytes(cpu, &c->shape), 0);
@@ -336,7 +339,9 @@ static void check_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
         check_pooled_backward(c, kernel, cpu);
 }
 
-/* Returns the number of results compared. */
+/* ---- all passes, instruction sets and sizes ---- */
+
+/* Tests each pass that the kernel accepts; returns their number. */
 static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu_loops *loops) {
     const d9_cpu cpus[] = {{.loops = loops, .threads = 1},
                            {.loops = loops, .threads = 2, .cache_bytes = {4 << 10, 32 << 10, 64 << 10}},
@@ -370,10 +375,10 @@ static int check_levels(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kerne
     return compared;
 }
 
-/* True if the kernel accepts any pass in any type; otherwise the plain sum is not needed. */
-static bool takes(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
+/* True if the kernel accepts some pass in f32 or bf16; otherwise the plain sum is not needed. */
+static bool accepts(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 1};
-    set_outputs(&shape);
+    set_output_size(&shape);
     for (int pass = 0; pass < 6; pass++) {
         shape.pass = (d9_cpu_conv_pass)(pass % 3);
         shape.store = pass < 3 ? D9_KERNEL_F32 : D9_KERNEL_BF16;
@@ -384,7 +389,7 @@ static bool takes(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
 
 static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape) {
     int compared = 0;
-    if (!takes(kernel, shape)) return 0;
+    if (!accepts(kernel, shape)) return 0;
     for (int i = 0; i < 3; i++) { /* integers in both types, then random numbers rounded to each type */
         shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
         conv_case c = new_case(shape, i == 0);
@@ -399,7 +404,7 @@ static const int64_t some_sizes[] = {1, 2, 4, 5, 8, 9, 17, 0},
                      many_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 0};
 
 /* Combines every height with every width, cycling through channels, padding and images. Of `some_sizes`, windows other
- * than 3x3 take two combinations of five, which still meet every padding, number of images and pair of channels. */
+ * than 3x3 take two combinations of five, which still meet every padding and number of images. */
 static int check_sizes(const d9_cpu_conv_kernel *kernel, const int64_t *sizes, int window, int stride) {
     static const int64_t channels[] = {1, 3, 16, 27, 32, 64, 65};
     int compared = 0, turn = window + stride;
@@ -431,7 +436,7 @@ TEST(every_kernel_is_right) {
     }
 }
 
-/* An L2 cache too small for one block of tiles: the block must get the minimum size, not 0. */
+/* With an L2 cache too small for a block of tiles, the block must get the minimum size, not 0. */
 TEST(no_cache_is_too_small) {
     const d9_cpu tiny = {.loops = d9_cpu_loops_find(NULL), .threads = 2, .cache_bytes = {4 << 10, 1 << 10, 64 << 10}};
     for (int i = 0; i < 6; i++) {
@@ -450,10 +455,10 @@ TEST(no_cache_is_too_small) {
 
 /* ---- maxima with NaN and infinities ----
  *
- * The image has rows of infinities and NaN, so that windows contain none, some or four of them: maxima, their positions
- * and gradients must have the bits of the separate pool. */
+ * Every seventh pixel of the image has NaN, infinities, -0 or tiny numbers, so some maxima are finite and some are not:
+ * maxima must have the bits of the separate pool, and their positions must be the ones that its gradient chooses. */
 
-static void spoil(conv_case *c) {
+static void put_special_values(conv_case *c) {
     const d9_cpu_conv_shape *s = &c->shape;
     static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-39f};
     for (int64_t pixel = 0; pixel < s->images * s->height * s->width; pixel += 7)
@@ -461,7 +466,7 @@ static void spoil(conv_case *c) {
             put(&c->inputs[0], s->store, pixel * s->inputs + i, odd[pixel / 7 % 5]);
 }
 
-static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) {
+static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
     const d9_cpu_conv_shape *s = &c->shape;
     const d9_kernel_window window = {.images = s->images,
                                      .height = s->out_height,
@@ -488,11 +493,11 @@ static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p,
     free(maxima.all), free(ones.all), free(spread.all);
 }
 
-static void check_no_numbers(const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, d9_kernel_store store,
-                             int64_t outputs) {
+static void check_special_values(const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, d9_kernel_store store,
+                                 int64_t outputs) {
     conv_case c = new_case(shape_of(2, 21, 18, 5, outputs, 3, 1, 1), false);
     store_inputs(&c, store);
-    spoil(&c);
+    put_special_values(&c);
     guarded y = run(&c, kernel, cpu);
     pooled p = new_pooled(&c.shape, false);
     run_pooled(&c, kernel, cpu, &p, NULL, NULL);
@@ -502,18 +507,18 @@ static void check_no_numbers(const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu
     free_case(&c);
 }
 
-TEST(maxima_of_no_numbers) {
+TEST(maxima_with_nan_and_infinities) {
     static const int64_t outputs[] = {3, 32, 45};
     for (int k = 0; d9_cpu_conv_kernels[k]; k++)
         for (int i = 0; d9_cpu_conv_kernels[k]->pools && d9_cpu_level_at(i / 6); i++) {
             const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i / 6));
             if (loops)
-                check_no_numbers(d9_cpu_conv_kernels[k], &(d9_cpu){.loops = loops, .threads = 2},
-                                 i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, outputs[i / 2 % 3]);
+                check_special_values(d9_cpu_conv_kernels[k], &(d9_cpu){.loops = loops, .threads = 2},
+                                     i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, outputs[i / 2 % 3]);
         }
 }
 
-/* test_cpu_conv [many]: some sizes, or several minutes of them. */
+/* test_cpu_conv [many]: some sizes, or many, for several minutes. */
 int main(int count, char **arguments) {
     return test_run((void *)(uintptr_t)(count == 2 && strcmp(arguments[1], "many") == 0 ? many_sizes : some_sizes));
 }

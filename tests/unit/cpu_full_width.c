@@ -1,5 +1,5 @@
-/* One step of dawn94 at full width and batch 16, with default algorithms and fused rules, compared with the reference
- * backend rule by rule: golden cases are narrow, and wide layers use other code. */
+/* The first step of dawn94 at full width and batch 16, with default algorithms and fused rules, compared with the
+ * reference backend rule by rule: golden cases are narrow, and wide layers use other code. `poisoned`: all NaN. */
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

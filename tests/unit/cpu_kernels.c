@@ -1,5 +1,5 @@
-/* The CPU kernels, compared with plain loops in double, at every level that runs here, in f32 and bf16, for odd sizes,
- * with one and several threads. */
+/* The CPU kernels except convolutions, compared with plain loops in double, at every level (instruction set) that runs
+ * here, in f32 and bf16, for odd sizes, with one and several threads. */
 #include "kernels/cpu/statistics.h" /* has its own D9_REAL */
 #define D9_REAL double
 #include "core/system.h"
@@ -9,7 +9,7 @@
 #include "kernels/formulas/update.h"
 #include "tests/support/test.h"
 
-enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 };
+enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 }; /* elements of an array, arrays, bytes */
 
 /* An array of values as a kernel stores them and as doubles. */
 typedef struct array {
@@ -63,12 +63,13 @@ static double stored(const array *a, int64_t i) {
                                      : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
 }
 
-static double next(fixture *f, bool integers) {
+/* A random number in [-2, 2), or an integer from -3 to 3. */
+static double next_number(fixture *f, bool integers) {
     const double x = d9_philox_unit(d9_philox4x32_10(7, f->seed++, 0, 0, 0).v[0]);
     return integers ? floor(x * 7) - 3 : 4 * x - 2;
 }
 
-/* Stores element i, and keeps it as stored. */
+/* Sets element i to x, rounded to the storage type, in both forms. */
 static void put(array *a, int64_t i, double x) {
     a->want[i] = rounded(a->store, x);
     if (a->store == D9_KERNEL_F32)
@@ -77,17 +78,17 @@ static void put(array *a, int64_t i, double x) {
         ((uint16_t *)(void *)a->f32)[i] = d9_bf16_from_float((float)a->want[i]);
 }
 
-/* Fills with values in [-2, 2), or integers -3 .. 3, rounded to the storage type. */
+/* Array i, filled with random numbers. */
 static array *fill(fixture *f, int i, int64_t count, d9_kernel_store store, bool integers) {
     array *a = &f->a[i];
     assert_true(count <= MANY);
     a->store = store;
     a->count = count;
-    for (int64_t k = 0; k < count; k++) put(a, k, next(f, integers));
+    for (int64_t k = 0; k < count; k++) put(a, k, next_number(f, integers));
     return a;
 }
 
-/* An output filled with NaN, which shows elements not written. Two guard elements follow it. */
+/* Array i, filled with NaN, which shows elements not written. Four guard elements follow. Zeros are expected. */
 static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     array *a = &f->a[i];
     assert_true(count + 4 <= MANY);
@@ -98,8 +99,8 @@ static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     return a;
 }
 
-/* Checks the relative L2 error of the stored values: in bf16 at most half a unit of its 8 bits. With f32_limit 0,
- * integers must be equal. Guards must be unchanged. */
+/* The relative L2 error of the stored values may be f32_limit in f32, 2^-8 in bf16. With f32_limit 0, results of
+ * integers must be equal. Not all expected values may be zero. Guards must still be NaN. */
 static void check(const array *a, const setting *s, const char *what, double f32_limit) {
     double error = 0, norm = 0;
     int64_t zeros = 0, wrong = 0;
@@ -120,8 +121,8 @@ static void check(const array *a, const setting *s, const char *what, double f32
 }
 
 /* Runs a check at every level that runs here, for both types, random and integer contents, 1 and 3 threads. With 3, the
- * cache is so small that outputs bypass it and a norm processes its groups in several rounds. */
-static void everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
+ * cache is so small that most outputs bypass it and a norm processes its groups in several rounds. */
+static void check_everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
     int levels = 0;
     for (int l = 0; d9_cpu_level_at(l); l++) {
         const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(l));
@@ -157,7 +158,7 @@ static void elementwise(fixture *f, const setting *s) {
     }
 }
 
-/* All cases of rounding: both neighbours of each tie, infinities, NaN. */
+/* Casts 60000 positive numbers with various low bits, infinities, NaN, an overflow, and -0; widens them again. */
 static void casts(fixture *f, const setting *s) {
     const int64_t n = 60000;
     float *from = f->a[0].f32;
@@ -179,7 +180,7 @@ static void activations(fixture *f, const setting *s) {
             const int64_t n = counts[z];
             const d9_kernel_act act = {id, 0.3f};
             array *x = fill(f, 0, n, s->store, false), *dy = fill(f, 1, n, s->store, false), *y;
-            if (x->want[0] <= 0) continue; /* a single negative ReLU would be all zero */
+            if (x->want[0] <= 0) continue; /* if n is 1, ReLU would give only zeros */
             y = empty(f, 2, n, s->store);
             d9_cpu_act_forward(&s->cpu, in(x), act, n, out(y));
             for (int64_t i = 0; i < n; i++) y->want[i] = d9_activation_value_double(id, x->want[i], (double)act.alpha);
@@ -192,9 +193,9 @@ static void activations(fixture *f, const setting *s) {
         }
 }
 
-/* Compares each update rule with its formula in double, which tests/unit/formulas.c tests. */
+/* Each update rule, with none, one and both of the state arrays, and lerp. formulas.c tests the formulas. */
 static void updates(fixture *f, const setting *s) {
-    if (s->store != D9_KERNEL_F32) return; /* only the master type */
+    if (s->store != D9_KERNEL_F32) return; /* weights and states are f32 */
     for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
         const int kept = way % (1 + D9_UPDATE_STATES), row = way / (1 + D9_UPDATE_STATES);
         const int64_t n = 40007;
@@ -205,7 +206,7 @@ static void updates(fixture *f, const setting *s) {
         float *kept_in[D9_UPDATE_STATES] = {NULL};
         for (int k = 0; k < D9_UPDATE_STATES; k++) {
             state[k] = fill(f, 2 + k, n, D9_KERNEL_F32, false);
-            for (int64_t i = 0; i < n && k > 0; i++) state[k]->f32[i] = fabsf(state[k]->f32[i]); /* squared gradients */
+            for (int64_t i = 0; i < n && k > 0; i++) state[k]->f32[i] = fabsf(state[k]->f32[i]); /* averaged squares */
             for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->f32[i] : 0;
             memset(state[k]->f32 + n, 0xff, 16);
             if (k < kept) kept_in[k] = state[k]->f32;
@@ -230,7 +231,7 @@ typedef struct norm_sizes {
 static const norm_sizes norms[] = {{1, 15, 3, 1}, {7, 6, 27, 1},   {65, 4, 27, 5},
                                    {8, 9, 65, 4}, {6, 70, 513, 3}, {4, 1, 65, 2}};
 
-/* Iterates over the elements of (group, channel). */
+/* Iterates over the elements of channel c in group g; their index is `at`. */
 #define FOR_MEMBERS(n, g, c)                                                                                           \
     for (int64_t i_ = (g); i_ < (n)->images; i_ += (n)->groups)                                                        \
         for (int64_t at = i_ * (n)->pixels * (n)->channels + (c); at < (i_ + 1) * (n)->pixels * (n)->channels;         \
@@ -240,7 +241,8 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
     const int64_t count = n->images * n->pixels * n->channels, c_count = n->channels, gc = n->groups * c_count;
     const double members = (double)(n->images / n->groups * n->pixels);
     array *x = fill(f, 0, count, s->store, s->integers), *scale = fill(f, 1, 2 * c_count, D9_KERNEL_F32, false);
-    for (int64_t i = 0; i < count; i++) put(x, i, x->want[i] + offset); /* a mean much larger than the spread */
+    for (int64_t i = 0; i < count; i++)
+        put(x, i, x->want[i] + offset); /* offset 30: a mean much larger than the spread */
     array *mean = empty(f, 2, gc, D9_KERNEL_F32), *inv_std = empty(f, 3, gc, D9_KERNEL_F32),
           *y = empty(f, 4, count, s->store);
     array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
@@ -268,7 +270,7 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
             y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
         }
     const double cancelled = 1e-6 * (1 + fabs(offset));      /* x - mean loses digits in f32 */
-    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values, not to their difference */
+    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values: means may be near 0 */
     check(inv_std, s, "norm inv_std", 1e-6);
     check(running, s, "norm running statistics", 1e-6);
     check(y, s, "norm", cancelled);
@@ -467,7 +469,7 @@ static void augmentation(fixture *f, const setting *s) {
     augmentation_of(f, s, false, 9, 277);
 }
 
-static void strips(fixture *f, const setting *s) {
+static void strips(fixture *f, const setting *s) { /* four images side by side, and back */
     const d9_cpu_strip strip = {.images = 8, .height = 3, .width = 5, .channels = 27, .across = 4, .gap = 1};
     array *x = fill(f, 0, 8 * 3 * 5 * 27, s->store, s->integers), *y = empty(f, 1, 2 * 3 * 24 * 27, s->store), *back;
     d9_cpu_strip_pack(&s->cpu, &strip, x->f32, s->store, y->f32);
@@ -481,13 +483,13 @@ static void strips(fixture *f, const setting *s) {
     assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
 }
 
-/* ---- fused equals unfused bit for bit, for any number of threads and cache sizes ---- */
+/* ---- fused with 2 threads equals unfused with 1 or 3 bit for bit ---- */
 
-static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
+static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm -> act -> add, and its gradients */
     const d9_kernel_norm n = {12, 10, 65, 3};
     const int64_t count = n.images * n.pixels * n.channels, gc = n.groups * n.channels;
     const size_t bytes = (size_t)(count * d9_kernel_store_bytes(s->store));
-    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* the fused side uses 2 threads */
+    const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* for the fused side */
     array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
           *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->f32;
@@ -523,8 +525,8 @@ static void fusion(fixture *f, const setting *s) {
 
 /* ---- dividing a norm's work does not change bits ---- */
 
-/* Runs norm -> act -> add and its gradient. Outputs go to the arrays from `first` on, `shift` elements after a cache
- * line; `v` holds statistics, then the gradients of scale and bias. */
+/* Runs norm -> act -> add, and the gradient of norm -> act. Outputs go to the arrays from `first` on, `shift` elements
+ * after a cache line. `v` holds scale, bias and statistics, then the gradients of scale and bias. */
 static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, int64_t shift, int first, float *v) {
     const d9_kernel_store store = f->a[0].store;
     const int64_t count = n->images * n->pixels * n->channels, gc = n->groups * n->channels;
@@ -555,7 +557,7 @@ static void divisions(fixture *f, const setting *s) {
                                  {.threads = 2, .cache_bytes = {0, 0, 3 * bytes / 2}},
                                  {.threads = 3, .cache_bytes = {0, 0, 64}},
                                  {.threads = 7, .cache_bytes = {0, 0, bytes}}};
-        float *v = (float *)f->scratch + SCRATCH / 8; /* the second half */
+        float *v = (float *)f->scratch + SCRATCH / 8; /* second half of the scratch */
         fill(f, 0, count, s->store, false), fill(f, 1, count, s->store, false);
         run_norms(f, &s->cpu, &n, 0, 2, v);
         for (size_t k = 0; k < 2 * (sizeof others / sizeof *others); k++) {
@@ -570,8 +572,10 @@ static void divisions(fixture *f, const setting *s) {
     }
 }
 
+/* ---- the tests ---- */
+
 #define EVERYWHERE(name)                                                                                               \
-    TEST(test_##name) { everywhere(*state, name); }
+    TEST(test_##name) { check_everywhere(*state, name); }
 EVERYWHERE(elementwise)
 EVERYWHERE(casts)
 EVERYWHERE(activations)
@@ -587,7 +591,7 @@ EVERYWHERE(fusion)
 EVERYWHERE(divisions)
 
 TEST(levels_are_found_by_name) {
-    const d9_cpu_loops *fastest = NULL; /* the last that runs here: the default */
+    const d9_cpu_loops *fastest = NULL; /* the last level that runs here, which is the default */
     assert_non_null(d9_cpu_loops_find("plain"));
     assert_null(d9_cpu_loops_find("v9"));
     for (int l = 0; d9_cpu_level_at(l); l++) {
@@ -598,8 +602,7 @@ TEST(levels_are_found_by_name) {
     assert_true(fastest && d9_cpu_loops_find(NULL) == fastest);
 }
 
-/* A variance that rounding makes negative counts as zero. */
-TEST(test_statistics_without_spread) {
+TEST(negative_variance_counts_as_zero) {
     float mean, inv_std, running_mean = 0, running_var = 1;
     const d9_kernel_norm_state kept = {.running_mean = &running_mean,
                                        .running_var = &running_var,

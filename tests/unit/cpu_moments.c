@@ -1,5 +1,5 @@
-/* The closed form of a convolution with few inputs (kernels/cpu/moments.h), compared with convolution, batch norm and
- * activation in double: every level that runs here, patches of 1 to 27 inputs, odd sizes. */
+/* A convolution with few inputs, its batch norm and activation in closed form (kernels/cpu/moments.h), compared with
+ * the three operations in double: every instruction set that runs here, patches of 9 to 27 inputs, odd sizes. */
 #define D9_REAL double
 #include "kernels/cpu/moments.h"
 #include "kernels/formulas/activation.h"
@@ -8,20 +8,20 @@
 
 enum { GUARD = 16 };
 
-typedef struct bench { /* arrays of a shape */
+typedef struct bench { /* inputs, results and expected results (want_) of a shape; xh: normalized values */
     d9_cpu_moments shape;
-    int64_t x_count, w_count, y_count, gc;
+    int64_t x_count, w_count, y_count, gc; /* elements; gc: groups * channels */
     float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *conv, *dw, *dscale, *dbias;
     double *want_conv, *want_y, *xh, *want_dw, *want_dscale, *want_dbias, *want_statistics, *want_running;
     void *scratch;
     uint32_t seed;
 } bench;
 
-/* Every array of a bench, freed by `destroy`. */
+/* All arrays, freed by `destroy`. */
 static void *owned[64];
 static int owned_count;
 
-static void *own(void *made) {
+static void *own(void *made) { /* `destroy` will free it */
     assert_true(made && owned_count < (int)(sizeof owned / sizeof *owned));
     return owned[owned_count++] = made;
 }
@@ -32,7 +32,7 @@ static float *floats(int64_t count) {
     return made;
 }
 
-static void assert_guarded(const float *a, int64_t count) {
+static void assert_guarded(const float *a, int64_t count) { /* nothing was written after `count` elements */
     for (int64_t i = count; i < count + GUARD; i++) assert_true(isnan(a[i]));
 }
 
@@ -45,7 +45,7 @@ static float *random_floats(bench *b, int64_t count, float low, float high) {
     return made;
 }
 
-static void make(bench *b, d9_cpu_moments shape) {
+static void make(bench *b, d9_cpu_moments shape) { /* with random inputs */
     const d9_cpu_conv_shape *c = &shape.conv;
     *b = (bench){.shape = shape};
     b->x_count = c->images * c->height * c->width * c->inputs;
@@ -79,7 +79,7 @@ static void destroy(void) {
     while (owned_count) free(owned[--owned_count]);
 }
 
-/* Iterates over the products of output `at` of pixel (i, p), with indices into x and w. */
+/* Iterates over the products summed in output o of pixel p of image i; at_x and at_w: indices into x and w. */
 #define FOR_TAPS(c, i, p, o, at_x, at_w)                                                                               \
     for (int64_t t = 0; t < (c)->kernel * (c)->kernel; t++)                                                            \
         for (int64_t h = (p) / (c)->out_width * (c)->stride + t / (c)->kernel - (c)->pad,                              \
@@ -89,7 +89,8 @@ static void destroy(void) {
                          at_w = ((o) * (c)->kernel * (c)->kernel + t) * (c)->inputs + ch, once = 1;                    \
                  once; once = 0)
 
-static void normalise(bench *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
+/* Expected statistics, activations and gradients of output channel o in group g, from the convolution's result y. */
+static void expect_channel(bench *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width, at = g * c->outputs + o;
     const double n = (double)(c->images / b->shape.groups * pixels);
@@ -124,7 +125,7 @@ static void normalise(bench *b, const double *y, int64_t g, int64_t o, d9_kernel
         }
 }
 
-static void compute(bench *b, d9_kernel_act act) {
+static void expect_all(bench *b, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width;
     double *y = b->want_conv;
@@ -133,11 +134,11 @@ static void compute(bench *b, d9_kernel_act act) {
             for (int64_t o = 0; o < c->outputs; o++) FOR_TAPS(c, i, p, o, at_x, at_w)
     y[(i * pixels + p) * c->outputs + o] += (double)b->x[at_x] * (double)b->w[at_w];
     for (int64_t g = 0; g < b->shape.groups; g++)
-        for (int64_t o = 0; o < c->outputs; o++) normalise(b, y, g, o, act);
+        for (int64_t o = 0; o < c->outputs; o++) expect_channel(b, y, g, o, act);
 }
 
-static void close_to(const float *got, const double *want, int64_t count, double limit, const char *what,
-                     const char *level) {
+static void assert_close(const float *got, const double *want, int64_t count, double limit, const char *what,
+                         const char *level) {
     double error = 0, norm = 0;
     for (int64_t i = 0; i < count; i++) {
         error += pow((double)got[i] - want[i], 2);
@@ -147,7 +148,7 @@ static void close_to(const float *got, const double *want, int64_t count, double
         fail_msg("%s at level %s: error %.3g, limit %.3g", what, level, sqrt(error / norm), limit);
 }
 
-static void check(bench *b, const d9_cpu *cpu, const float *running) {
+static void check(bench *b, const d9_cpu *cpu, const float *running) { /* both passes with one instruction set */
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     const char *level = cpu->loops->level;
@@ -157,13 +158,13 @@ static void check(bench *b, const d9_cpu *cpu, const float *running) {
     d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->conv, b->y);
     d9_cpu_moments_backward(cpu, &b->shape, b->dy, act, b->y, b->x, b->w, state.mean, state.inv_std, b->scale,
                             b->scratch, &(d9_cpu_moments_gradients){b->dw, b->dscale, b->dbias});
-    close_to(b->conv, b->want_conv, b->y_count, 3e-6, "the convolution", level);
-    close_to(b->y, b->want_y, b->y_count, 3e-6, "y", level);
-    close_to(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
-    close_to(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
-    close_to(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
-    close_to(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
-    close_to(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
+    assert_close(b->conv, b->want_conv, b->y_count, 3e-6, "the convolution", level);
+    assert_close(b->y, b->want_y, b->y_count, 3e-6, "y", level);
+    assert_close(b->statistics, b->want_statistics, 2 * b->gc, 1e-6, "statistics", level);
+    assert_close(b->running, b->want_running, 2 * b->gc, 1e-6, "running statistics", level);
+    assert_close(b->dw, b->want_dw, b->w_count, 1e-5, "dw", level);
+    assert_close(b->dscale, b->want_dscale, c->outputs, 1e-5, "dscale", level);
+    assert_close(b->dbias, b->want_dbias, c->outputs, 1e-5, "dbias", level);
     assert_guarded(b->conv, b->y_count);
     assert_guarded(b->y, b->y_count);
     assert_guarded(b->dw, b->w_count);
@@ -189,13 +190,13 @@ static d9_cpu_moments shape_at(int row) {
     return m;
 }
 
-TEST(test_equal_to_the_chain) {
+TEST(test_equal_to_three_operations) {
     int levels = 0;
     for (int i = 0; i < SHAPES; i++) {
         bench b;
         make(&b, shape_at(i));
         assert_true(d9_cpu_moments_fits(&b.shape));
-        compute(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
+        expect_all(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
         float *running = floats(2 * b.gc);
         memcpy(running, b.running, (size_t)(2 * b.gc) * sizeof *running);
         for (int l = 0; d9_cpu_level_at(l); l++) {
@@ -230,12 +231,11 @@ TEST(test_evaluation) {
                 const double z = (y - mean) / sqrt(variance + 1e-5) * (double)b.scale[o] + (double)b.bias[o];
                 b.want_y[(i * pixels + p) * s->outputs + o] = z > 0 ? z : 0;
             }
-    close_to(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
+    assert_close(b.y, b.want_y, b.y_count, 3e-6, "y", cpu.loops->level);
     destroy();
 }
 
-/* Bits must not depend on the number of threads. */
-TEST(test_threads) {
+TEST(threads_change_no_bit) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     bench one = {0}, b;
     for (int threads = 1; threads <= 3; threads++) {

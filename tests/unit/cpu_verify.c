@@ -1,5 +1,5 @@
-/* verify on the CPU backend, with our convolutions and with oneDNN's, in f32 and bf16 where available: every golden
- * case with ours, one case per network with oneDNN's, because the others use the same oneDNN code. */
+/* verify on the backends cpu and onednn, in f32 and bf16 where available: every golden case on cpu, some of
+ * every kind of network on onednn, because the others use the same oneDNN code. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,5 @@
-/* The cache of tuned choices (engine/backends/cuda/choices.h): entries are found again, processes do not overwrite each
- * other's, and damaged files are ignored. */
+/* The cache of tuned choices (engine/backends/cuda/choices.h): entries are found again, processes keep each other's
+ * entries, and damaged files are ignored. */
 #include "backends/cuda/choices.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -26,9 +26,9 @@ TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_f
         OK(d9_cuda_choices_add(&context, i % 2 ? first : second, key, "e1"));
     }
     OK(d9_cuda_choices_add(&context, first, "key 1", "e7 k2=23"));
-    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* the second cache, opened later, has its own */
+    OK(d9_cuda_choices_add(&context, first, "key 0", "e9")); /* replaced by the second cache's, saved later */
     d9_cuda_choices_save(&context, first);
-    d9_cuda_choices_save(&context, second); /* adds to what the first wrote */
+    d9_cuda_choices_save(&context, second); /* keeps the first one's other keys */
     d9_cuda_choices_close(&context, first), d9_cuda_choices_close(&context, second);
     first = open_file(path);
     for (int i = 0; i < 100; i++) {
@@ -75,8 +75,7 @@ TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up,
     d9_cuda_choices_close(&context, choices);
 }
 
-/* A folder that cannot be made, or a file that is not a cache: the run continues without an error. */
-TEST_WITH(const char *folder, what_cannot_be_kept_is_no_failure, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_folder_set_up, run_folder_tear_down) {
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
     d9_cuda_choices *choices = open_file(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));

@@ -42,7 +42,7 @@ TEST(ids_differ) {
         for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
 }
 
-/* cuDNN writes weight gradients in half precision where the graph has f32. */
+/* Of bf16 convolutions, cuDNN writes weight gradients in bf16; they are then widened, because the graph has f32. */
 TEST(each_pass_writes_its_own) {
     static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
     for (int p = 0; p < 3; p++) {
@@ -54,7 +54,7 @@ TEST(each_pass_writes_its_own) {
 }
 
 /* The text that identifies a tuned choice names tf32: f32 convolutions must not use a choice tuned for tf32. */
-TEST(tf32_is_another_question) {
+TEST(tf32_is_a_description_of_its_own) {
     for (int p = 0; p < 3; p++) {
         char text[2][D9_CONV_TEXT];
         for (int tf32 = 0; tf32 < 2; tf32++) {

@@ -1,12 +1,12 @@
-/* Memory of runs on the CUDA backend: dawn94's buffers at batch 512 in fp16, with CIFAR-10 on the device and the
- * largest scratch of a convolution, fit in 2.5 GiB. docs/gpu.md has the figures. */
+/* Memory of runs on the CUDA backend: dawn94's buffers at batch 512 in fp16 or bf16, with CIFAR-10 on the device and
+ * the largest scratch of a convolution, fit in 2.5 GiB. docs/gpu.md has the figures. */
 #include "backends/cuda/conv_description.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-static const double gib = 1.0 / (1 << 30);
+static const double gib = 1.0 / (1 << 30); /* GiB of a byte */
 
-static double needed(const char *precision, int64_t batch) {
+static double needed_gib(const char *precision, int64_t batch) {
     d9_config *config;
     d9_program program;
     int64_t bytes = 0, largest = 0;
@@ -30,10 +30,11 @@ static double needed(const char *precision, int64_t batch) {
 }
 
 TEST(dawn94_fits_in_half_precision) {
-    assert_true(needed("fp16", 512) <= 2.5 && needed("bf16", 512) <= 2.5 && needed("f32", 512) > needed("fp16", 512));
+    assert_true(needed_gib("fp16", 512) <= 2.5 && needed_gib("bf16", 512) <= 2.5 &&
+                needed_gib("f32", 512) > needed_gib("fp16", 512));
 }
 
-/* docs/gpu.md lists the GiB of runs with the largest scratch of a convolution, to two digits. */
+/* docs/gpu.md lists the GiB that dawn94 needs with the largest scratch of a convolution, to two decimals. */
 TEST(the_figures_of_the_page) {
     static const struct figure {
         const char *precision;
@@ -42,7 +43,7 @@ TEST(the_figures_of_the_page) {
     } figures[] = {{"fp16", 512, 1.35}, {"bf16", 512, 1.35}, {"tf32", 512, 2.17},
                    {"f32", 512, 2.17},  {"fp16", 128, 0.74}, {"f32", 128, 0.94}};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        const double off = needed(figures[i].precision, figures[i].batch) - figures[i].gib;
+        const double off = needed_gib(figures[i].precision, figures[i].batch) - figures[i].gib;
         if (!(off >= -0.005 && off <= 0.005)) fail_msg("%s: %.3f off", figures[i].precision, off);
     }
 }

@@ -1,5 +1,5 @@
-/* Data sources: reading, and the error for each kind of damaged input. Files are made in a temporary folder; CIFAR-10
- * is not needed. */
+/* Data sources, with the error for each kind of damaged input; splits, the order of images, and preview sheets. Files
+ * are made in a temporary folder; CIFAR-10 is not needed. */
 #include "core/system.h"
 #include "data/dataset.h"
 #include "data/preview.h"
@@ -39,9 +39,10 @@ static void refused(const char *folder, d9_dataset_options options, d9_status ex
     assert_words(context.message, words);
 }
 
-/* Record i of a batch: label i % classes; pixels encode record, plane and position. */
+/* Pixels of the records that make_records makes: they encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
+/* Records of a CIFAR file: record i has label i % classes, and, if labels have two bytes, superclass i % 20. */
 static uint8_t *make_records(int count, int label_bytes, int classes) {
     const int size = label_bytes + 3 * PIXELS;
     uint8_t *bytes = malloc((size_t)count * (size_t)size);
@@ -58,7 +59,7 @@ static uint8_t *make_records(int count, int label_bytes, int classes) {
     return bytes;
 }
 
-/* Makes the six files as links to one. */
+/* Makes the six files of CIFAR-10 as links to one. */
 static void link_cifar10(const char *folder, const uint8_t *bytes) {
     int count;
     const d9_dataset_file *file = d9_dataset_files("cifar10", &count);
@@ -89,7 +90,7 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_
     OK(d9_dataset_verify(&context, dataset)); /* no checksums were requested */
     d9_dataset_free(&context, dataset);
     dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
-    d9_dataset_free(&context, dataset); /* while checksums are still computed */
+    d9_dataset_free(&context, dataset); /* while checksums may still be computed */
     dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
     assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
     assert_words(context.message, "data_batch_1.bin");
@@ -148,7 +149,7 @@ TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up
     unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
 
-static void fill_classes(const char *folder, const char *root, int images) {
+static void fill_classes(const char *folder, const char *root, int images) { /* three folders in `root` */
     static const char *const classes[] = {"ant", "bee", "cow"};
     for (int class = 0; class < 3; class ++) {
         char name[128];
@@ -194,8 +195,7 @@ TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
-/* Each class has a test image, however small it is. */
-TEST_WITH(const char *folder, small_classes_are_split_too, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 2);
     d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
@@ -253,7 +253,7 @@ TEST_WITH(const char *folder, broken_folders_are_refused, run_folder_set_up, run
     refused(folder, options, D9_DATA, "bee/wings");
 }
 
-/* All damaged images are named; with skip_damaged, the rest loads as if they did not exist. */
+/* The error counts the damaged images; with skip_damaged, the rest loads as if they did not exist. */
 TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, run_folder_tear_down) {
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
     fill_classes(folder, "train/", 3);
@@ -264,7 +264,7 @@ TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, 
     run_write(folder, "test/cow/00.PNG", "no", 2);
     d9_dataset *rest = load(folder, options);
     assert_ints(rest->train.count, whole->train.count - 2, rest->test.count, whole->test.count - 1);
-    for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* each image has one colour, 80 class + picture */
+    for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* an image has the colour 80 * class + picture */
         const uint8_t colour = whole->train.images[i * PIXELS * 3];
         if (colour == 0 || colour == 81) continue; /* ant/00 and bee/01 */
         assert_ints(rest->train.labels[j], colour / 80, rest->train.images[j++ * PIXELS * 3 + PIXELS], colour);
@@ -274,7 +274,7 @@ TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, 
     refused(folder, options, D9_DATA, "3 --skip-damaged");
 }
 
-/* Writes a file as numpy.save does: the header ends with a newline at a multiple of 64 bytes. */
+/* Writes a file as numpy.save does: the header is filled with spaces to 128 bytes and ends with a newline. */
 static void write_npy(const char *folder, const char *name, const char *head, const void *numbers, size_t size) {
     uint8_t bytes[8192] = "\x93NUMPY\x01\x00\x76\x00";
     memset(bytes + 10, ' ', 118);
@@ -305,7 +305,7 @@ static const d9_dataset_options array_options = {.name = "arrays", .image_size =
 TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
     write_arrays(folder, "", images);
-    d9_dataset *part = load(folder, array_options); /* without a test set: a sixth */
+    d9_dataset *part = load(folder, array_options); /* no test set: a sixth is split off */
     assert_ints(part->train.count, 10, part->test.count, 2);
     d9_dataset_free(&context, part);
     d9_dataset_options tuned = array_options; /* validation images are not test images */
@@ -391,7 +391,7 @@ TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_
     refused(folder, array_options, D9_DATA, "images.npy");
 }
 
-/* The only image of class 2 is in the test set for some seeds, and in the training set for others. */
+/* Class 2 has one image. For some seeds it is drawn as a test image, which is an error; otherwise it is trained on. */
 TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
     int trained = 0, others = 0;
@@ -428,8 +428,7 @@ TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_se
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
-/* With normalize: unit, pixels are divided by 255, instead of using published or measured statistics. */
-TEST(pixels_are_left_in_0_to_1_where_asked) {
+TEST(normalize_unit_divides_pixels_by_255) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic, normalize: unit}\n");
     d9_dataset *dataset;
     double table[3 * 256];
@@ -462,14 +461,14 @@ TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_u
         assert_false(in_test && holds_image(&split->train, image));
     }
     assert_memory_equal(split->test.images, again->test.images, 60 * PIXELS * 3);
-    assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3,
-                            60 * PIXELS * 3); /* drawn at random */
+    /* validation images are drawn at random: they are not the last ones */
+    assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3, 60 * PIXELS * 3);
     cut.validation = 200;
     refused(folder, cut, D9_USAGE, "data.validation 200 0 199");
     d9_dataset_free(&context, whole), d9_dataset_free(&context, split), d9_dataset_free(&context, again);
 }
 
-/* Sort key for seed 1 in epoch 0. */
+/* Sort key of a sample for seed 1 in epoch 0. */
 static uint64_t order_key(int32_t sample) {
     return d9_philox_pair(d9_philox4x32_10(1, (uint32_t)sample, 0, D9_STREAM_ORDER, 0));
 }
@@ -491,7 +490,7 @@ TEST(order_is_a_permutation_of_its_own_each_epoch) {
         int fixed = 0;
         OK(d9_epoch_order(&context, 1, epoch, COUNT, other));
         for (int i = 0; i < COUNT; i++) fixed += first[i] == other[i];
-        assert_true(fixed < 10); /* one is expected by chance */
+        assert_true(fixed < 10); /* by chance about one image keeps its place */
     }
     OK(d9_epoch_order(&context, 2, 0, COUNT, other));
     assert_memory_not_equal(first, other, sizeof first);

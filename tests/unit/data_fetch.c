@@ -9,7 +9,7 @@
 
 enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073 };
 
-static char path_before[8192]; /* $PATH */
+static char path_before[8192]; /* $PATH before the test */
 static const char *target;     /* the folder to download into */
 static d9_data_report report;
 
@@ -31,7 +31,7 @@ static void make_folder(const char *folder, const char *name) {
     OK(d9_directory_make(&context, run_path(folder, name)));
 }
 
-/* Installs a program `name` first on $PATH; FOLDER in its text is `folder`. */
+/* Installs a shell script as the first program `name` on $PATH; $FOLDER in it is `folder`. */
 static void plant(const char *folder, const char *name, const char *script) {
     char path[64], text[1024], search[RUN_PATH_BYTES + sizeof path_before];
     make_folder(folder, "bin");
@@ -43,7 +43,7 @@ static void plant(const char *folder, const char *name, const char *script) {
     setenv("PATH", search, 1);
 }
 
-/* The download must fail with this status and one line, and leave no target folder. */
+/* The download must fail with this status and these words, and leave no target folder. */
 static void fetch_fails(d9_status expected, const char *words) {
     d9_context_clear(&context);
     assert_int_equal(d9_data_fetch(&context, "cifar10", target, &report), expected);
@@ -74,14 +74,14 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     plant(folder, "curl", "kill -INT $PPID; exec sleep 20");
     plant(folder, "npm", "exit 1");
     fetch_fails(D9_SIGINT, "curl");
-    plant(folder, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* curl is killed, not waited for */
+    plant(folder, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* killed before it writes */
     fetch_fails(D9_SIGTERM, "curl");
     assert_false(run_has(folder, "late"));
     plant(folder, "curl", "kill -HUP $PPID; exec sleep 20");
     fetch_fails(D9_SIGHUP, "curl");
 }
 
-static void write_labels(const char *folder, const char *name, int count, int wrong) {
+static void write_labels(const char *folder, const char *name, int count, int wrong) { /* label `wrong` is 10 */
     d9_text text;
     d9_text_init(&context, &text);
     for (int i = 0; i < count; i++) d9_text_add(&text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
@@ -91,7 +91,7 @@ static void write_labels(const char *folder, const char *name, int count, int wr
     d9_text_free(&text);
 }
 
-/* Makes all six sheets as links to one in which pixel p of image i is (i, p, 7) modulo 256. */
+/* Makes the npm package: labels, and six sheets, links to one whose pixel p of image i is (i, p, 7) modulo 256. */
 static void make_package(const char *folder) {
     char name[64];
     uint8_t *pixels = malloc((size_t)IMAGES * PIXELS * 3);
@@ -113,7 +113,7 @@ static void make_package(const char *folder) {
     write_labels(folder, "package/test_lables.json", 10000, -1);
 }
 
-static void check_records(const char *decoded, const char *name, int first) {
+static void check_records(const char *decoded, const char *name, int first) { /* labels from number `first` on */
     uint8_t *bytes;
     size_t size;
     assert_ints(d9_file_read_limited(&context, run_path(decoded, name), D9_IMAGE_MAX_BYTES, &bytes, &size), D9_OK, size,
@@ -158,7 +158,7 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     for (int i = 2; i < 6; i++) assert_int_equal(report.row[i].state, D9_FILE_MISSING);
     assert_words(context.message, "data_batch_1.bin SHA-1");
 
-    /* The user's own folder is never changed: wrong files there end the download. */
+    /* The user's own folder is never changed: with wrong files in it, nothing is downloaded. */
     setenv("DAWN9_DATA", target, 1);
     plant(folder, "curl", "touch $FOLDER/called; exit 28");
     plant(folder, "npm", "exit 1");

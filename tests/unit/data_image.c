@@ -1,4 +1,4 @@
-/* Decoding: each kind of PNG, JPEG, and damaged files. */
+/* Decoding of each kind of PNG and of JPEG, damaged and too large files, Exif orientation, and resizing. */
 #include "data/exif.h"
 #include "data/formats.h"
 #include "data/image.h"
@@ -33,14 +33,14 @@ static int read_pictures(void **state) {
 }
 TEST_GROUP(read_pictures, NULL)
 
-/* A copy of exact size, for the address sanitizer; the caller frees it. */
+/* A copy without spare bytes (size 0: one byte), for the address sanitizer; the caller frees it. */
 static uint8_t *exact(const uint8_t *bytes, size_t size) {
     uint8_t *copy = malloc(size + !size);
     assert_non_null(copy);
     return memcpy(copy, bytes, size);
 }
 
-static void decodes_to(const picture *from, const uint8_t expected[6]) {
+static void check_two_pixels(const picture *from, const uint8_t expected[6]) {
     d9_image image;
     uint8_t *bytes = exact(from->bytes, from->size);
     assert_ints(d9_image_decode(&context, "picture", bytes, from->size, 0, &image), D9_OK, image.width, 2, image.height,
@@ -50,11 +50,11 @@ static void decodes_to(const picture *from, const uint8_t expected[6]) {
 }
 
 TEST(every_kind_of_png_becomes_rgb) {
-    decodes_to(&grey16, (const uint8_t[]){0x40, 0x40, 0x40, 255, 255, 255});
-    decodes_to(&grey_alpha, (const uint8_t[]){100, 100, 100, 204, 204, 204});
-    decodes_to(&palette, (const uint8_t[]){200, 100, 50, 255, 255, 255});
-    decodes_to(&rgba, (const uint8_t[]){255, 0, 0, 127, 127, 255});
-    decodes_to(&rounded, (const uint8_t[]){234, 205, 159, 255, 255, 255});
+    check_two_pixels(&grey16, (const uint8_t[]){0x40, 0x40, 0x40, 255, 255, 255});
+    check_two_pixels(&grey_alpha, (const uint8_t[]){100, 100, 100, 204, 204, 204});
+    check_two_pixels(&palette, (const uint8_t[]){200, 100, 50, 255, 255, 255});
+    check_two_pixels(&rgba, (const uint8_t[]){255, 0, 0, 127, 127, 255});
+    check_two_pixels(&rounded, (const uint8_t[]){234, 205, 159, 255, 255, 255});
 }
 
 TEST(jpeg_is_decoded) {
@@ -102,7 +102,7 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
     const size_t first = marker(196);
     uint8_t table[4 + 17 + 16 * 255] = {255, 196, (sizeof table - 2) >> 8, (sizeof table - 2) & 255, 0};
     memset(table + 5, 255, 16);
-    for (int behind = 0; behind < 2; behind++) { /* before the scan; and between two scans, after coded data */
+    for (int behind = 0; behind < 2; behind++) { /* inserted before the scan (0) or after its data (1) */
         uint8_t file[sizeof jpeg.bytes + sizeof table];
         const size_t at = behind ? jpeg.size - 2 : first;
         memcpy(file, jpeg.bytes, at);
@@ -110,7 +110,7 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
         memcpy(file + at + sizeof table, jpeg.bytes + at, jpeg.size - at);
         refused(file, jpeg.size + sizeof table, 0, "");
         if (!behind) continue;
-        memcpy(file + at + 4 + 17, jpeg.bytes + at, 2); /* the file ends after the counts */
+        memcpy(file + at + 4 + 17, jpeg.bytes + at, 2); /* the segment is cut off after the counts */
         refused(file, at + 4 + 17 + 2, 0, "");
     }
     uint8_t file[sizeof jpeg.bytes]; /* counts for more values than the segment has */
@@ -118,12 +118,12 @@ TEST(huffman_tables_of_too_many_codes_are_refused) {
     file[first + 5] = 200;
     refused(file, jpeg.size, 0, "");
     assert_true(d9_jpeg_is_decodable(jpeg.bytes, jpeg.size));
-    memcpy(file, jpeg.bytes, jpeg.size); /* one more is too many */
+    memcpy(file, jpeg.bytes, jpeg.size); /* one code more than there are values */
     file[first + 5]++;
     assert_false(d9_jpeg_is_decodable(file, jpeg.size));
 }
 
-/* A JPEG without its tables must decode to grey, regardless of earlier contents of memory. */
+/* A JPEG without its Huffman tables must decode to grey, regardless of earlier contents of memory. */
 TEST(what_a_jpeg_leaves_out_is_zero) {
     enum { BLOCKS = 4, BLOCK = 24576 }; /* about the size of the decoder's tables */
     d9_image image;
@@ -143,7 +143,7 @@ TEST(what_a_jpeg_leaves_out_is_zero) {
     d9_image_free(&context, &image);
 }
 
-static void put_16(uint8_t *bytes, int value) {
+static void put_16(uint8_t *bytes, int value) { /* big-endian */
     bytes[0] = (uint8_t)(value >> 8);
     bytes[1] = (uint8_t)value;
 }
@@ -154,7 +154,7 @@ TEST(large_pictures_are_refused_by_their_header) {
     put_16(file + 18, 12000);
     put_16(file + 22, 12000);
     refused(file, rgba.size, 0, "12000 144.0 64 data.largest_picture");
-    refused(file, rgba.size, 144, ""); /* allowed, but the file has no such pixels */
+    refused(file, rgba.size, 144, ""); /* within this limit, but the file has only two pixels */
     put_16(file + 18, 20000);
     refused(file, rgba.size, 268, "1 16384");
     const size_t frame = marker(192);
@@ -203,8 +203,7 @@ TEST(orientation_is_found_or_upright) {
         assert_true(orientation == 1 || orientation == 6);
         free(part);
     }
-    for (size_t i = 2; i < 2 + sizeof little;
-         i++) { /* any byte damaged: any orientation, but no read outside the file */
+    for (size_t i = 2; i < 2 + sizeof little; i++) { /* with a damaged byte, any legal orientation may be read */
         const uint8_t before = file[i];
         for (int value = 0; value < 256; value += 15) {
             file[i] = (uint8_t)value;

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 #include "exchange/description.h"
 
-/* A model contains the run's configuration, and names and normalisation of the data set. */
+/* A model file contains the run's configuration, and image size, class names and normalisation of the data set. */
 TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear_down) {
     char hash[65], carried_hash[65];
     d9_session session;
@@ -37,7 +37,7 @@ static const d9_metadata good[ROWS] = {{"dawn9.config", "{}"},
                                        {"dawn9.mean", "[0.5]"},
                                        {"dawn9.std", "[1]"}};
 
-/* Reads a description of these rows, with one of them replaced; `words` of the error, or NULL if it is accepted. */
+/* Writes the rows of `good`, with one of them replaced, and reads them. `words`: of the error, NULL: there is none. */
 static void check_description(run_bench *b, int row, d9_metadata replaced, const char *words) {
     const float one = 1;
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};

@@ -1,4 +1,4 @@
-/* Experiments: files and their errors, arms, grids, ablations, and experiment.json. */
+/* Experiments: files and their errors, arms, grids, ablations, experiment.json, and runs. */
 #include "core/system.h"
 #include "core/listing.h"
 #include "experiment/experiment.h"
@@ -31,7 +31,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    d9_context_init(&context); /* resets a system that a test replaced */
+    d9_context_init(&context); /* back to the default system */
     d9_folder_remove(&context, folder);
     return 0;
 }
@@ -47,7 +47,7 @@ static d9_experiment *load(const char *yaml) {
     return experiment;
 }
 
-/* Checks the edits shared by all arms or only the arm's own, each followed by a semicolon. */
+/* Checks the edits that all arms share (`shared`) or those of this arm alone, each followed by a semicolon. */
 static void assert_edits(const d9_arm *arm, bool shared, const char *wanted) {
     d9_text text;
     d9_text_init(&context, &text);
@@ -70,7 +70,7 @@ static void refuse_with(const char *yaml, const d9_experiment_options *options, 
 }
 static void refuse(const char *yaml, const char *words) { refuse_with(yaml, &no_options, words); }
 
-static const d9_arm *arm(const d9_experiment *experiment, const char *name) {
+static const d9_arm *find_arm(const d9_experiment *experiment, const char *name) {
     for (int i = 0; i < experiment->arm_count; i++)
         if (strcmp(experiment->arms[i].name, name) == 0) return &experiment->arms[i];
     fail_msg("there is no arm %s", name);
@@ -97,16 +97,15 @@ TEST(test_arms_are_crossed_with_the_grid, setup, teardown) {
              "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
     assert_ints(experiment->arm_count, 8, d9_experiment_runs(experiment), 16, d9_experiment_seed(experiment, 7), 7);
     assert_int_equal(d9_experiment_seed(experiment, 8), 3);
-    const d9_arm *a = arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
-                 *b = arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");
+    const d9_arm *a = find_arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
+                 *b = find_arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");
     assert_string_equal(a->baseline, "b,train.epochs=2,model.channels=8-8-8-8");
     assert_string_equal(b->label, "The other, epochs 1, channels [4, 4, 8, 8]");
     assert_true(a->config->train.epochs == 2 && b->config->train.epochs == 1);
     assert_true(a->config->train.momentum == 0.8 && b->config->train.momentum == 0.8);
     assert_int_equal(b->config->train.batch_size, 16);
     assert_false(a->config->trick_on[d9_trick_index("ema")]);
-    assert_edits(a, false,
-                 "--without ema;--set train.epochs=2;--set 'model.channels=[8, 8, 8, 8]';"); /* quoted for a shell */
+    assert_edits(a, false, "--without ema;--set train.epochs=2;--set 'model.channels=[8, 8, 8, 8]';");
     assert_edits(a, true, "--set train.momentum=0.8;");
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++)
@@ -131,13 +130,13 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     d9_experiment *experiment = load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
                                      "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
                                      "grid: {train.epochs: [1, 2, 3]}\n");
-    assert_true(arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
-    assert_true(isnan(arm(experiment, "own,train.epochs=2")->config->published.accuracy));
-    assert_true(isnan(arm(experiment, "edited,train.epochs=1")->config->published.accuracy));
-    assert_true(arm(experiment, "rows,train.epochs=1")->config->published.accuracy == 50);
-    assert_null(arm(experiment, "rows,train.epochs=1")->config->published.source);
-    assert_true(arm(experiment, "rows,train.epochs=2")->config->published.accuracy == 60);
-    assert_true(isnan(arm(experiment, "rows,train.epochs=3")->config->published.accuracy));
+    assert_true(find_arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
+    assert_true(isnan(find_arm(experiment, "own,train.epochs=2")->config->published.accuracy));
+    assert_true(isnan(find_arm(experiment, "edited,train.epochs=1")->config->published.accuracy));
+    assert_true(find_arm(experiment, "rows,train.epochs=1")->config->published.accuracy == 50);
+    assert_null(find_arm(experiment, "rows,train.epochs=1")->config->published.source);
+    assert_true(find_arm(experiment, "rows,train.epochs=2")->config->published.accuracy == 60);
+    assert_true(isnan(find_arm(experiment, "rows,train.epochs=3")->config->published.accuracy));
     d9_experiment_free(&context, experiment);
 }
 
@@ -191,7 +190,7 @@ TEST(test_an_ablation_moves_each_trick, setup, teardown) {
         {"with-frozen_bn_scale+companions", "plain", false, true, false, 0, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const d9_arm *made = arm(experiment, rows[i].name);
+        const d9_arm *made = find_arm(experiment, rows[i].name);
         if (rows[i].baseline)
             assert_string_equal(made->baseline, rows[i].baseline);
         else
@@ -229,7 +228,7 @@ TEST(test_the_record_says_what_there_is_to_run, setup, teardown) {
     json_t *record = read_record(out), *b = json_array_get(json_object_get(record, "arms"), 1),
            *run = json_array_get(json_object_get(record, "runs"), 3);
     assert_string_equal(json_string_value(json_object_get(record, "kind")), "grid");
-    assert_string_equal(json_string_value(json_object_get(record, "file")), "x.yaml"); /* given as an absolute path */
+    assert_string_equal(json_string_value(json_object_get(record, "file")), "x.yaml"); /* its path was absolute */
     assert_true(json_is_null(json_object_get(record, "question")));
     assert_string_equal(json_string_value(json_object_get(b, "baseline")), "a");
     assert_string_equal(json_string_value(json_object_get(b, "config_hash")), experiment->arms[1].config_hash);
@@ -247,14 +246,13 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
         load("title: t\nconfig: tiny.yaml\nseeds: [1, 2]\narms: {a: {}, b: {without: [ema]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
     d9_experiment_free(&context, experiment);
-    experiment = load(
-        "title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n"); /* a larger experiment */
+    experiment = load("title: t\nconfig: tiny.yaml\nseeds: [2, 3]\narms: {a: {}, c: {without: [flip]}}\n");
     OK(d9_experiment_open(&context, experiment, out));
     json_t *record = read_record(out);
     assert_int_equal(json_array_size(json_object_get(record, "arms")), 3);
     assert_int_equal(json_array_size(json_object_get(record, "seeds")), 3);
-    assert_int_equal(json_array_size(json_object_get(record, "runs")),
-                     4 + 3); /* new: a and c, seeds 2, 3; kept: a seed 1, b 1, 2 */
+    /* new: arms a and c, seeds 2 and 3; kept: arm a, seed 1, and arm b, seeds 1 and 2 */
+    assert_int_equal(json_array_size(json_object_get(record, "runs")), 4 + 3);
     d9_experiment_free(&context, experiment);
     static const struct {
         const char *yaml, *words;
@@ -276,13 +274,13 @@ TEST(test_a_folder_keeps_what_it_has, setup, teardown) {
     d9_experiment_free(&context, experiment);
 }
 
-static int failing_lock(void *user, int file, const char *path) {
+static int failing_lock(void *user, int file, const char *path) { /* `user`: the error */
     (void)file, (void)path;
     errno = *(int *)user;
     return -1;
 }
 
-/* A disk without locks is refused; a lock taken after the state was read and before training is another one's run. */
+/* Without file locks a run fails. If another process takes the lock after the state was read, the run is running. */
 TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
     const struct {
         int error;
@@ -331,7 +329,7 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     OK(d9_lock_take(&context, run_path(out, "runs/tiny/seed2/lock"), &lock)); /* another process trains it */
     seen = do_run(experiment, out, 1, &trained);
     assert_true(!trained && seen.kind == D9_RUN_RUNNING);
-    context.system->close(context.system->user, lock); /* as if killed: the file stays, the lock is released */
+    context.system->close(context.system->user, lock); /* as after a kill: the file stays, the lock is released */
     assert_ints(d9_run_read_state(&context, experiment, out, 1, &seen), D9_OK, seen.kind, D9_RUN_STOPPED);
     write_text("out/runs/tiny/seed2/result.json.123.partial", "{");
     seen = do_run(experiment, out, 1, &trained);
@@ -353,15 +351,15 @@ TEST(test_a_damaged_result_is_done_again_and_a_foreign_one_refused, setup, teard
     assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     d9_context_clear(&context);
     write_text("out/runs/tiny/seed1/result.json", "{\"config_ha");
-    assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained),
-                     D9_USAGE); /* rejected by config.yaml */
+    /* `other` still differs from the configuration in config.yaml */
+    assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     assert_false(trained);
     d9_context_clear(&context);
     seen = do_run(experiment, out, 0, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
     OK(d9_file_read(&context, run_path(out, "runs/tiny/seed1/result.json"), &bytes, &size));
     OK(d9_directory_make(&context, run_path(out, "runs/tiny/seed2")));
-    write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the same configuration, but seed 1 */
+    write_text("out/runs/tiny/seed2/result.json", (const char *)bytes); /* the result of seed 1 */
     d9_release(&context, bytes);
     assert_refusal(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
     d9_experiment_free(&context, two), d9_experiment_free(&context, experiment);

@@ -1,7 +1,7 @@
 /* The largest batch that fits, for a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10.
  *
- * With rules of one node, the scratch of a step of n images is, each rounded up to 64: draws (16n, freed after the
- * image is made; labels and losses reuse it), the image (192n), logits and their gradient (40n each). */
+ * With rules of one node, the scratch of a step of n images is, in bytes, each rounded up to 64: draws (32n; labels
+ * and losses reuse their memory, once the image is made), the image (768n), logits and their gradient (40n each). */
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 #include "train/fit.h"
@@ -22,14 +22,14 @@ static d9_config *config_of(const char *more) {
     return program_config(&context, yaml);
 }
 
-static int64_t up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-static int64_t activations(int64_t n) { return up(32 * n) + up(768 * n) + 2 * up(40 * n); }
-static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* order: whole batches only */
+static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t scratch_bytes(int64_t n) { return up_64(32 * n) + up_64(768 * n) + 2 * up_64(40 * n); }
+static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* images, labels, order */
 
-/* Weights of 1920 elements and their momentum; gradients; and the rest: draws and order of evaluation, the table, four
- * metrics, logits. */
-static int64_t by_hand(int64_t n) {
-    return 2 * 7680 + 7680 + activations(n) + data(n) + 32 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
+/* Bytes of 1920 weights and their momentum, of gradients, of scratch and data, and of the rest: draws and order of
+ * evaluation, the normalization table, four metrics, logits. */
+static int64_t needed(int64_t n) {
+    return 2 * 7680 + 7680 + scratch_bytes(n) + data(n) + 32 * n + 4 * n + 3 * 256 * 4 + 4 * 8 + 40 * n;
 }
 
 static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
@@ -44,23 +44,23 @@ TEST(hand_counted) {
     d9_fit found;
     const int64_t batches[] = {8, 17, 64, 100, 399};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        const int64_t n = batches[i], bytes = by_hand(n);
+        const int64_t n = batches[i], bytes = needed(n);
         OK(fit(config, bytes, &found));
         assert_ints(found.batch, n, found.unit, 1, found.parameters, 1920, d9_memory_total(&found.use), bytes);
-        assert_ints(found.use.activations, activations(n), found.use.state, 2 * 7680, found.use.gradients, 7680);
+        assert_ints(found.use.activations, scratch_bytes(n), found.use.state, 2 * 7680, found.use.gradients, 7680);
         assert_int_equal(found.use.data, data(n));
         assert_false(found.all);
         assert_ints(fit(config, bytes - 1, &found), D9_OK, found.batch, n - 1);
     }
-    assert_ints(fit(config, by_hand(400), &found), D9_OK, found.batch, 400);
+    assert_ints(fit(config, needed(400), &found), D9_OK, found.batch, 400);
     assert_true(found.all);
-    assert_ints(fit(config, by_hand(1) - 1, &found), D9_OK, found.batch, 0, d9_memory_total(&found.use), by_hand(1));
+    assert_ints(fit(config, needed(1) - 1, &found), D9_OK, found.batch, 0, d9_memory_total(&found.use), needed(1));
     d9_config_free(&context, config);
 }
 
-/* Ghost groups allow only multiples as batches. Half precision needs fewer bytes. Batches that training rejects are
- * rejected. */
-TEST(units) {
+/* With ghost batch norm, a batch is a multiple of the group size. bf16 needs fewer bytes. A configured batch of more
+ * images than the training set is an error. */
+TEST(multiples_of_the_group_size) {
     d9_fit found, half;
     d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
     assert_ints(fit(config, 2 << 20, &found), D9_OK, found.unit, 16);
@@ -76,13 +76,13 @@ TEST(units) {
 
 /* From 90% of the run on, a step draws 8 batches. Training rejects batch sizes 51 to 66, with which an epoch has only 7
  * or 6 batches, and accepts larger ones, with which the change is rounded to the end of the run. */
-TEST(behind_rejected) {
+TEST(larger_than_rejected_sizes) {
     d9_fit found;
     d9_config *config = config_of("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
     config->model = &head;
     config->train.batch_size = 120;
     for (int64_t n = 99; n < 102; n++) {
-        assert_ints(fit(config, by_hand(n), &found), D9_OK, found.batch, n, found.refused, 0);
+        assert_ints(fit(config, needed(n), &found), D9_OK, found.batch, n, found.refused, 0);
     }
     d9_config_free(&context, config);
     /* Above 200 images an epoch has one batch, too few for a step of two batches: rejected. */

@@ -1,4 +1,5 @@
-/* Formulas: float against double, derivatives against finite differences, special values, rounding of all patterns. */
+/* Formulas: float against double, derivatives against finite differences, special values, every bf16 and fp16 number,
+ * updates, and the draws of augmentation. */
 #include <float.h>
 
 #define D9_REAL float
@@ -80,7 +81,7 @@ TEST(slopes_are_derivatives) {
 }
 
 TEST(activations_at_special_values) {
-    const double left[] = {0, -0.3, 0, 0}, left_slope[] = {0, 0, 0, 0}; /* at -infinity */
+    const double left[] = {0, -0.3, 0, 0}, left_slope[] = {0, 0, 0, 0}; /* limits at -infinity */
     for (int a = 0; a < D9_ACT_COUNT; a++) {
         const int output = d9_activation_from_output(a);
         assert_true(isnan(d9_activation_value_double(a, NAN, 0.3)) && isnan(d9_activation_value_float(a, NAN, 0.3f)));
@@ -127,8 +128,8 @@ TEST(every_pattern_survives) {
         }
 }
 
-/* Midpoints round to even, and floats beside a midpoint to the nearer value; in double, 2^-52 beside it decides. Values
- * above the largest finite number by half a step round to infinity. */
+/* A midpoint of two neighbours rounds to the even one; the float or double just above or below it rounds up or down.
+ * The neighbour above the largest finite number is infinity. */
 TEST(every_gap_rounds_to_nearest_even) {
     for (int k = 0; k < 2; k++)
         for (uint16_t h = 0; h < kinds[k].infinity; h++) {
@@ -141,7 +142,7 @@ TEST(every_gap_rounds_to_nearest_even) {
             assert_ints(kinds[k].narrow_double(middle), even, kinds[k].narrow_double(nextafter(middle, INFINITY)), up);
             assert_int_equal(kinds[k].narrow_double(nextafter(middle, 0)), h);
             assert_int_equal(kinds[k].narrow_double(-nextafter(middle, INFINITY)), 0x8000 | up);
-            if ((double)near != middle) continue; /* half of bfloat16's smallest step is not a float */
+            if ((double)near != middle) continue; /* never: all midpoints are floats */
             assert_ints(kinds[k].narrow(near), even, kinds[k].narrow(nextafterf(near, INFINITY)), up);
             assert_ints(kinds[k].narrow(nextafterf(near, 0)), h, kinds[k].narrow(-near), 0x8000 | even);
         }
@@ -154,8 +155,8 @@ TEST(overflow_is_infinite) {
     assert_ints(d9_fp16_from_double(1e-300), 0, d9_fp16_from_double(-1e-300), 0x8000);
 }
 
-/* -log p computed step by step. */
-static double long_loss(const double *z, int classes, int label, double s) {
+/* Cross entropy with label smoothing s, computed from its definition. */
+static double loss_by_definition(const double *z, int classes, int label, double s) {
     double sum = 0, uniform = 0;
     for (int k = 0; k < classes; k++) sum += exp(z[k]);
     for (int k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / classes;
@@ -172,15 +173,15 @@ TEST(loss_is_smoothed_cross_entropy) {
     for (double s = 0; s <= 0.2; s += 0.2) {
         const d9_loss_row_double row = {lse, z[3], total, 5, s};
         const d9_loss_row_float narrow = {(float)lse, (float)z[3], (float)total, 5, (float)s};
-        NEAR(d9_loss_value_double(D9_LOSS_CROSS_ENTROPY, &row), long_loss(z, 5, 3, s), 1e-14);
-        NEAR((double)d9_loss_value_float(D9_LOSS_CROSS_ENTROPY, &narrow), long_loss(z, 5, 3, s), 1e-6);
+        NEAR(d9_loss_value_double(D9_LOSS_CROSS_ENTROPY, &row), loss_by_definition(z, 5, 3, s), 1e-14);
+        NEAR((double)d9_loss_value_float(D9_LOSS_CROSS_ENTROPY, &narrow), loss_by_definition(z, 5, 3, s), 1e-6);
         for (int k = 0; k < 5; k++) {
             const double h = 1e-5, kept = z[k];
             const double slope = d9_loss_slope_double(D9_LOSS_CROSS_ENTROPY, kept, k == 3, &row);
             z[k] = kept + h;
-            const double above = long_loss(z, 5, 3, s);
+            const double above = loss_by_definition(z, 5, 3, s);
             z[k] = kept - h;
-            const double below = long_loss(z, 5, 3, s);
+            const double below = loss_by_definition(z, 5, 3, s);
             z[k] = kept;
             NEAR(slope, (above - below) / (2 * h), 1e-9);
             NEAR((double)d9_loss_slope_float(D9_LOSS_CROSS_ENTROPY, (float)kept, k == 3, &narrow), slope, 1e-6);
@@ -197,9 +198,9 @@ TEST(norm_pieces) {
     NEAR(d9_norm_running_double(2, 5, 0.1), 2.3, 1e-15);
 }
 
-/* Ten steps written as in algorithm 1 of Kingma and Ba, with beta instead of 1 - beta. Gradients are sums over four
- * samples, so the algorithm uses a fourth of them. */
-static void adam_by_the_book(int row) {
+/* Ten steps as in algorithm 1 of Kingma and Ba, with betas where the engine has 1 - beta, and with weight decay. Engine
+ * gradients are sums over four samples: the algorithm gets a fourth of them. */
+static void check_adam(int row) {
     const double b1 = 0.9, b2 = 0.999, decay = 0.5, rate = 0.01, epsilon = 0.25;
     double w = 2, p = 0, q = 0, book = 2, m = 0, v = 0;
     for (int t = 1; t <= 10; t++) {
@@ -219,8 +220,8 @@ static void adam_by_the_book(int row) {
 }
 
 TEST(adam_and_adamw) {
-    adam_by_the_book(D9_UPDATE_ADAM);
-    adam_by_the_book(D9_UPDATE_ADAMW);
+    check_adam(D9_UPDATE_ADAM);
+    check_adam(D9_UPDATE_ADAMW);
 }
 
 /* Averaged squares of gradients are never negative; weights without gradients do not change. */
@@ -229,8 +230,8 @@ TEST(adam_at_the_edges) {
     float w = 3, p = 0, q = 0;
     d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
     assert_true(w == 3 && p == 0 && q == 0);
-    d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p,
-                        &q); /* the first step is the learning rate, for any gradient */
+    /* the first step moves the weight by the learning rate, whatever the gradient */
+    d9_update_one_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q);
     NEAR((double)w, 3.5, 1e-3);
     for (int t = 0; t < 100000; t++) {
         d9_update_one_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
@@ -261,13 +262,12 @@ TEST(reflection_repeats_no_edge) {
     for (int i = -3; i <= 7; i++) assert_int_equal(d9_augment_reflect(i, 5), want[i + 3]);
     assert_int_equal(d9_augment_row(0, 4, 4, 32), 0); /* the centred crop changes nothing */
     assert_ints(d9_augment_column(0, 4, 1, 4, 32, 32), 31, d9_augment_column(31, 8, 0, 4, 32, 32), 27);
-    assert_int_equal(d9_augment_column(0, 8, 1, 4, 32, 32), 27); /* mirrored after the crop */
-    assert_int_equal(d9_augment_column(0, 12, 0, 4, 24, 32),
-                     8); /* a crop of width 24 at the last position without padding */
-    assert_int_equal(d9_augment_column(0, 12, 1, 4, 24, 32), 31); /* and its other end */
+    assert_int_equal(d9_augment_column(0, 8, 1, 4, 32, 32), 27);  /* mirrored after the crop */
+    assert_int_equal(d9_augment_column(0, 12, 0, 4, 24, 32), 8);  /* a crop of columns 8 to 31: its first column */
+    assert_int_equal(d9_augment_column(0, 12, 1, 4, 24, 32), 31); /* its first column if mirrored */
 }
 
-static void check_ranges(const d9_augment_rule *rule, const int span[5]) {
+static void check_ranges(const d9_augment_rule *rule, const int span[5]) { /* `span`: number of values of each draw */
     static const int slots[5] = {D9_DRAW_CROP_Y, D9_DRAW_CROP_X, D9_DRAW_MIRROR, D9_DRAW_CUTOUT_Y, D9_DRAW_CUTOUT_X};
     int seen[5][32] = {{0}};
     for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_places(rule, slots[s]), span[s]);
@@ -288,7 +288,7 @@ TEST(draws_cover_their_ranges) {
         3, 8,  32,
         8, 32, {[D9_AUGMENT_CROP] = {4}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {5}}};
     check_ranges(&rule, (const int[5]){9, 9, 2, 4, 28});
-    rule.out_height = 6, rule.out_width = 24; /* smaller crops have more positions, and their cutout fewer */
+    rule.out_height = 6, rule.out_width = 24; /* smaller crops have more positions, cutouts in them fewer */
     check_ranges(&rule, (const int[5]){11, 17, 2, 2, 20});
     rule.number[D9_AUGMENT_CROP][0] = 0, rule.out_height = 8;
     check_ranges(&rule, (const int[5]){1, 9, 2, 4, 20});
@@ -301,7 +301,7 @@ TEST(what_is_off_draws_zero) {
             assert_ints(d9_augment_draw(&rule, sample, 1).slot[s], 0, d9_augment_draw(&whole, sample, 1).slot[s], 0);
 }
 
-static double drawn_number(const d9_augment_draws *draws, int slot) {
+static double drawn_number(const d9_augment_draws *draws, int slot) { /* a slot that holds the bits of a float */
     return (double)d9_float_of_bits((uint32_t)draws->slot[slot]);
 }
 
@@ -328,8 +328,8 @@ TEST(jitter_is_uniform_and_each_epoch_another) {
         NEAR(sum[i] / SAMPLES, 0, 5 * sqrt(1.0 / 3 / SAMPLES));
         NEAR(squares[i] / SAMPLES, 1.0 / 3, 5 * sqrt(4.0 / 45 / SAMPLES));
     }
-    NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* both draws are independent */
-    NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* and independent of the next epoch's */
+    NEAR(products / SAMPLES, 0, 5.0 / 3 / sqrt(SAMPLES));         /* the two draws are uncorrelated */
+    NEAR(epochs / SAMPLES / 2, 0, 5.0 / 3 / sqrt(2.0 * SAMPLES)); /* and so are those of two epochs */
     rule.number[D9_AUGMENT_JITTER][1] = 0;
     d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
     assert_true(drawn_number(&draws, D9_DRAW_CONTRAST) == 1);
@@ -362,7 +362,7 @@ TEST(alternating_mirror_turns_over) {
 }
 
 /* Beta(a, a) has mean 1/2, variance 1 / (4 (2a + 1)), and fourth central moment 3 / (16 (2a + 1) (2a + 3)). */
-TEST(shares_of_mixup_are_beta) {
+TEST(mixup_weights_are_beta) {
     static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
     enum { DRAWS = 200000 };
     for (int i = 0; i < 5; i++) {

@@ -16,8 +16,8 @@ static const double step_size = 1e-5, tolerance = 1e-6;
 
 #define SMOOTH "celu: {alpha: 0.3}"
 static const struct row {
-    const char *model, *tricks; /* NULL: program_many_tricks */
-    int side, entries;          /* compared per tensor */
+    const char *model, *tricks; /* YAML; tricks NULL: program_many_tricks */
+    int side, entries;          /* of the images; entries compared per tensor */
     int tensors;                /* number of tensors with a gradient */
 } rows[] = {
     /* convolutions, norm biases, head; scales and whitening are frozen */
@@ -43,7 +43,7 @@ typedef struct network {
     d9_graph forward; /* the training list from the first trainable convolution to the loss */
     d9_plan *plan;
     double *state, *gradient;
-    int32_t *winners, *reference; /* index of each pool window's maximum */
+    int32_t *winners, *reference; /* index of each pool window's maximum: now, and with unchanged weights */
     int64_t winner_count;
 } network;
 
@@ -90,15 +90,15 @@ static double loss(network *self) {
     return sum;
 }
 
-/* The convolution that reads the image, or the whitened image. */
+/* The first convolution with trainable weights; it reads the image or the whitened image. */
 static d9_node_id first_trained(const d9_graph *graph) {
     d9_node_id n = d9_edit_next(graph, D9_OP_CONV, 0);
     while (!graph->values[graph->nodes[n].inputs[1]].trainable) n = d9_edit_next(graph, D9_OP_CONV, n + 1);
     return n;
 }
 
-/* Runs a training step for the gradient, then restores the state. Biases and running statistics are changed from their
- * defaults, which could hide a wrong sign. */
+/* Opens a session and runs a training step for the gradient; `state` is the state before it. Biases are random,
+ * because zeros, their default, could hide a wrong sign. */
 static void begin(network *self, const struct row *row) {
     char yaml[1024];
     const d9_dataset_options dataset = {
@@ -143,14 +143,14 @@ static void begin(network *self, const struct row *row) {
     self->reference = calloc((size_t)self->winner_count, sizeof *self->reference);
 }
 
-static void end(network *self) {
+static void end(network *self) { /* frees what begin made */
     self->session.backend->plan_free(&context, self->plan);
     d9_graph_free(&context, &self->forward), d9_session_close(&self->session);
     d9_config_free(&context, self->config), free(self->state), free(self->gradient), free(self->winners);
     free(self->reference);
 }
 
-/* Loss with one entry changed by `h`; false if a pool's maximum changed. */
+/* Loss with one entry changed by `h`; false if the maximum of a pool's window moved to another index. */
 static bool moved_loss(network *self, int64_t entry, double h, double *sum) {
     double kept = self->state[entry];
     self->state[entry] = kept + h;
@@ -161,11 +161,11 @@ static bool moved_loss(network *self, int64_t entry, double h, double *sum) {
 }
 
 typedef struct tally {
-    int compared, passed_over, tensors;
-    double worst;
+    int compared, passed_over, tensors; /* entries compared, entries skipped, tensors compared */
+    double worst;                       /* largest error, relative to the tensor's largest gradient */
 } tally;
 
-/* Compares several entries of a parameter, spread over it. */
+/* Compares several entries of a parameter, drawn at random. */
 static void check_parameter(network *self, const d9_value *value, tally *all) {
     int64_t count = d9_shape_count(&value->shape), first = value->offset / 8;
     double size = 0;

@@ -1,5 +1,5 @@
-/* Gradients of the reference backend in f64, compared with finite differences for each operation. The objective is r .
- * y with a fixed random r, because the plain sum of outputs has gradient zero through batch norm. */
+/* Gradients of the reference backend in f64, compared with finite differences for each operation. The objective is the
+ * sum of r * y with fixed random r, because the plain sum of y has gradient zero through batch norm. */
 #include "core/system.h"
 #include "graph/op.h"
 #include "kernels/formulas/philox.h"
@@ -12,7 +12,7 @@ static double many_a[MANY], many_b[MANY];
 
 static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
 
-static double objective(op_live *live, d9_value_id y, double *room) {
+static double objective(op_live *live, d9_value_id y, double *room) { /* the sum of r * y after a step */
     double sum = 0;
     op_step(live, 0);
     op_read(live, y, room);
@@ -20,7 +20,7 @@ static double objective(op_live *live, d9_value_id y, double *room) {
     return sum;
 }
 
-/* Changes value x element by element; `gradient` is the backward operation's result. */
+/* Compares `gradient`, a backward operation's result, with differences of the objective for each element of x. */
 static void check_gradient(op_case *forward, d9_value_id x, const double *gradient) {
     const double h = 1e-5;
     op_case c = *forward;
@@ -43,8 +43,8 @@ static void check_gradient(op_case *forward, d9_value_id x, const double *gradie
     op_close(&live);
 }
 
-/* Builds a backward node with the forward case's values and dy = r. `wanted` outputs have the shapes of the forward
- * inputs `of`. Runs it and checks each output by finite differences. */
+/* Builds and runs a backward node. Its inputs `kept` are values of the forward case; D9_NONE: dy, which is r. Each of
+ * its `wanted` outputs is checked as the gradient with respect to the forward input of index `of`. */
 static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, int kept_count, const int *of,
                            int wanted) {
     const d9_node *node = &forward->graph->nodes[0];
@@ -85,7 +85,7 @@ static void check_backward(op_case *forward, d9_op op, const d9_value_id *kept, 
     op_close(&live), op_case_free(&c);
 }
 
-static int64_t work_of(const op_case *c) {
+static int64_t work_of(const op_case *c) { /* elements computed if each input element is changed once */
     int64_t inputs = 0;
     for (int i = 0; i < c->graph->nodes[0].input_count; i++) inputs += op_count(c, c->graph->nodes[0].inputs[i]);
     return inputs * op_count(c, c->graph->nodes[0].outputs[0]);
@@ -119,7 +119,7 @@ TEST(gradients_are_derivatives) {
             check_backward(&c, D9_OP_MEAN_POOL_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else if (n->op == D9_OP_BIAS && small) { /* the gradient of the other input is dy */
             check_backward(&c, D9_OP_BIAS_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){1}, 1);
-        } else if (n->op == D9_OP_DROPOUT && small) { /* the same step, hence the same mask */
+        } else if (n->op == D9_OP_DROPOUT && small) { /* same seed and step, hence the same mask */
             check_backward(&c, D9_OP_DROPOUT, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else if (n->op == D9_OP_CONCAT && small) {
             for (int side = 0; side < 2; side++)
@@ -133,15 +133,14 @@ TEST(gradients_are_derivatives) {
     }
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT && checked[D9_OP_MEAN_POOL] >= 2);
-    /* An addition and a cast pass dy on; the loss has its own test. */
+    /* Addition and cast have no backward node: their gradient is dy. The loss has its own test. */
     for (int op = 0; op < D9_OP_COUNT; op++)
         if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&
             op != D9_OP_LOSS)
             fail_msg("the gradient of %s is not checked", d9_op_name((d9_op)op));
 }
 
-/* The loss's gradient is that of the sum of losses. */
-TEST(loss_gradient_is_of_the_sum) {
+TEST(loss_gradient_is_of_the_sum_over_samples) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;

@@ -1,4 +1,4 @@
-/* The graph: building and editing, and the error for each invalid node. graph_passes.c tests the passes. */
+/* The graph: building, editing, and errors of invalid nodes. graph_passes.c tests the passes. */
 #include "graph/edit.h"
 #include "exchange/exchange.h"
 #include "graph/op.h"
@@ -24,8 +24,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* conv a, norm b, act c, pool d, linear e: used by most tests */
-typedef struct stack {
+typedef struct stack { /* outputs of the network of most tests: conv a, norm b, act c, pool d, linear e */
     d9_value_id a, b, c, d, e;
 } stack;
 
@@ -86,8 +85,7 @@ TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
     d9_value_id y;
     OK(d9_graph_conv(&context, &f->graph, "half", f->image, 4, 3, 2, &y));
     assert_shape(f, y, (d9_shape){4, {6, 4, 4, 4}});
-    OK(d9_graph_pool(&context, &f->graph, "third", y, (d9_pool_attributes){3, 3, 0},
-                     &y)); /* 4 -> 1, the rest is dropped */
+    OK(d9_graph_pool(&context, &f->graph, "third", y, (d9_pool_attributes){3, 3, 0}, &y)); /* 4 x 4 becomes 1 x 1 */
     assert_shape(f, y, (d9_shape){4, {6, 1, 1, 4}});
     OK(d9_graph_pool(&context, &f->graph, "overlapping", f->image, (d9_pool_attributes){3, 3, 0}, &y));
     f->graph.nodes[f->graph.node_count - 1].as.pool.stride = 2;
@@ -95,10 +93,8 @@ TEST_WITH(fixture *f, test_stride_and_even_sizes, set_up, tear_down) {
     assert_shape(f, y, (d9_shape){4, {6, 3, 3, 3}});
 }
 
-/* ---- layouts of model files ---- */
-
-/* In files, the columns of a linear layer that reads images are ordered (C, H, W), here (H, W, C). */
-TEST_WITH(fixture *f, test_columns_are_turned_at_the_boundary, set_up, tear_down) {
+/* The columns of a linear layer that reads images are ordered (C, H, W) in model files, (H, W, C) in the engine. */
+TEST_WITH(fixture *f, test_columns_of_files_are_reordered, set_up, tear_down) {
     d9_value_id y;
     double outside[60], inside[60];
     OK(d9_graph_pool(&context, &f->graph, "p", f->image, (d9_pool_attributes){4, 4, 0}, &y)); /* to 2 x 2 */
@@ -187,7 +183,7 @@ TEST_WITH(fixture *f, test_chain_breaks_at_a_second_consumer, set_up, tear_down)
     assert_true(d9_edit_chain(&f->graph, norm_act_pool, 2, 0, nodes));
 }
 
-/* The search continues after a broken chain; a value that is the second input does not form a chain. */
+/* The search continues after a broken chain. A node that takes the value as its second input does not continue one. */
 TEST_WITH(fixture *f, test_chain_looks_further, set_up, tear_down) {
     d9_node_id nodes[2];
     d9_value_id x, y, z;
@@ -226,8 +222,7 @@ TEST_WITH(fixture *f, test_swap_keeps_parameters_with_their_node, set_up, tear_d
     assert_shape(f, s.e, (d9_shape){2, {6, 10}});
 }
 
-/* Swapping twice restores the graph. */
-TEST_WITH(fixture *f, test_swap_undoes_itself, set_up, tear_down) {
+TEST_WITH(fixture *f, test_swapping_twice_restores_the_graph, set_up, tear_down) {
     d9_graph before;
     build_stack(f);
     OK(d9_graph_copy(&context, &f->graph, &before));
@@ -239,7 +234,7 @@ TEST_WITH(fixture *f, test_swap_undoes_itself, set_up, tear_down) {
     d9_graph_free(&context, &before);
 }
 
-/* All readers of the pair's output change, including the logits. */
+/* After a swap, the readers of the pair's output, and the logits, use the output of the pair's other node. */
 TEST_WITH(fixture *f, test_swap_at_the_end, set_up, tear_down) {
     d9_value_id x, y, z, side;
     OK(d9_graph_linear(&context, &f->graph, "head", f->image, 10, &x));
@@ -329,7 +324,7 @@ TEST_WITH(fixture *f, test_pool_linear_add_that_do_not_fit, set_up, tear_down) {
     assert_fails(d9_graph_add(&context, &f->graph, "sum", s.a, s.d, &y), "sum");
 }
 
-/* Checks the error like assert_fails, and removes the node that had been added. */
+/* Checks the error like assert_fails, and removes the invalid node, which was added nevertheless. */
 static void assert_last_fails(fixture *f, d9_status status, const char *words) {
     assert_fails(status, words);
     d9_graph_remove_node(&f->graph, f->graph.node_count - 1);
@@ -352,7 +347,7 @@ TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up, tear_down) {
     assert_last_fails(f, d9_graph_dropout(&context, &f->graph, "nan", f->image, NAN, &y), "nan 0 1");
 }
 
-TEST(records_are_whole) {
+TEST(operations_are_described) {
     for (int a = 0; a < D9_OP_COUNT; a++) {
         const d9_op_info *info = d9_op_info_of((d9_op)a);
         assert_true(info->doc[0] && info->shape && info->type);
@@ -362,7 +357,7 @@ TEST(records_are_whole) {
     }
 }
 
-TEST(a_node_has_the_inputs_of_its_record) {
+TEST(a_node_has_the_inputs_of_its_operation) {
     d9_graph graph;
     d9_graph_init(&graph);
     const d9_node node = {.op = D9_OP_CONV, .role = "here", .input_count = 1, .output_count = 1};

@@ -1,12 +1,12 @@
-/* The passes over a graph: types, backward nodes, the evaluation list, the scratch layout, tested on resnet9 with many
- * tricks. */
+/* The passes over a graph: types, backward nodes, the evaluation list, the layout of scratch; mostly on resnet9, with
+ * and without tricks. */
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-/* resnet9 at 32x32 with batch 8; `tricks` as YAML */
+/* Builds the program of resnet9 at 32x32 with batch 8. `tricks`: YAML. */
 static void make(const char *tricks, const char *precision, bool keep_all, d9_program *program) {
     static const char frame[] = "data: {dataset: synthetic}\nmodel: {name: resnet9, channels: [4, 6, 8, 10]}\n"
                                 "train: {epochs: 2, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n";
@@ -17,7 +17,7 @@ static void make(const char *tricks, const char *precision, bool keep_all, d9_pr
     program_make(&context, config, &extent, precision, keep_all, program);
     program_check_graph(&program->train);
     program_check_graph(&program->eval);
-    d9_config_free(&context, config); /* no longer needed */
+    d9_config_free(&context, config);
 }
 
 static d9_type type_of(const d9_graph *graph, const char *name) {
@@ -35,7 +35,7 @@ static void assert_types(const d9_graph *graph, d9_type type, const char *const 
     assert_types(graph, type, (const char *const[]){__VA_ARGS__},                                                      \
                  (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 
-static void check_half(const char *precision, d9_type half) {
+static void check_half_types(const char *precision, d9_type half) {
     d9_program program;
     char weight[32], head[32];
     snprintf(weight, sizeof weight, "layer1.conv.weight.%s", d9_type_name(half));
@@ -65,11 +65,11 @@ static void check_half(const char *precision, d9_type half) {
 }
 
 TEST(test_half_precisions) {
-    check_half("bf16", D9_BF16);
-    check_half("fp16", D9_F16);
+    check_half_types("bf16", D9_BF16);
+    check_half_types("fp16", D9_F16);
 }
 
-static void check_whole(const char *precision, d9_type type) {
+static void check_whole_types(const char *precision, d9_type type) {
     d9_program program;
     make(program_many_tricks, precision, false, &program);
     for (int v = 0; v < program.train.value_count; v++) {
@@ -82,9 +82,9 @@ static void check_whole(const char *precision, d9_type type) {
 }
 
 TEST(test_whole_precisions) {
-    check_whole("f32", D9_F32);
-    check_whole("f64", D9_F64);
-    check_whole("tf32", D9_F32);
+    check_whole_types("f32", D9_F32);
+    check_whole_types("f64", D9_F64);
+    check_whole_types("tf32", D9_F32);
     for (int p = 0; p < D9_PRECISIONS; p++) {
         const d9_precision *precision = d9_precision_at(p);
         assert_ptr_equal(d9_precision_find(precision->name), precision);
@@ -111,7 +111,7 @@ TEST(test_plain_gradients) {
     assert_int_equal(program_count(g, D9_OP_CONV_BACKWARD_DATA, true), 7); /* all but the stem's */
     assert_ints(program_count(g, D9_OP_NORM_BACKWARD, true), 8, program_count(g, D9_OP_POOL_BACKWARD, true), 4);
     assert_int_equal(program_count(g, D9_OP_LOSS_BACKWARD, true), 1);
-    for (int v = 0; v < g->value_count; v++) /* each parameter's gradient is written once and has its shape */
+    for (int v = 0; v < g->value_count; v++) /* each parameter's gradient has its shape */
         if (g->values[v].kind == D9_VALUE_PARAMETER) {
             d9_value_id gradient = d9_gradient_of(g, v);
             assert_true(gradient != D9_NONE);
@@ -138,7 +138,7 @@ TEST(test_frozen_parts_get_no_gradient) {
     d9_program_free(&context, &program);
 }
 
-/* A residual's input has two readers: its gradient is the sum of two contributions, which is used further. */
+/* The input of a residual has two readers: its gradient is the sum of two, which the next backward node reads. */
 TEST(test_residuals_accumulate) {
     d9_program program;
     make("", "f32", false, &program);
@@ -174,7 +174,7 @@ TEST(test_three_readers_need_two_sums) {
     d9_graph_free(&context, &graph);
 }
 
-TEST(test_no_gradient_is_known) {
+TEST(test_operation_without_gradient) {
     d9_graph graph;
     d9_value_id x;
     d9_graph_init(&graph);
@@ -195,12 +195,11 @@ TEST(test_evaluation_list) {
     assert_ints(program_count(e, D9_OP_NORM, false), 0, program_count(e, D9_OP_NORM_EVAL, false), 8);
     assert_ints(program_count(e, D9_OP_DRAW, false), 0, program_count(e, D9_OP_LOSS, false), 0);
     assert_ints(program_count(e, D9_OP_METRICS, false), 0, e->nodes[0].op, D9_OP_AUGMENT);
-    assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] ==
-                0); /* training's crop and cutout do not apply */
+    assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CROP][0] == 0); /* no crop or cutout at evaluation */
     assert_true(e->nodes[0].as.augment.rule.number[D9_AUGMENT_CUTOUT][0] == 0);
     assert_ints(e->values[e->logits].buffer, D9_BUFFER_LOGITS, e->loss, D9_NONE);
     int compared = 0;
-    for (int v = 0; v < e->value_count; v++) { /* in the buffer of averages, at the offset in the state */
+    for (int v = 0; v < e->value_count; v++) { /* averaged values, at the offsets that they have in the state */
         const d9_value *value = &e->values[v];
         if (value->kind != D9_VALUE_PARAMETER && value->kind != D9_VALUE_STATISTIC) continue;
         assert_int_equal(value->buffer, d9_accumulator_find(&program.accumulators, "average"));
@@ -215,7 +214,7 @@ TEST(test_evaluation_list) {
     d9_program_free(&context, &program);
 }
 
-typedef struct span {
+typedef struct span { /* of a value: bytes of scratch; the node that writes it, and its last reader */
     int64_t begin, end;
     d9_node_id born, last;
 } span;
@@ -242,8 +241,8 @@ static int find_spans(const d9_graph *graph, span *spans) {
     return count;
 }
 
-/* Counts pairs of values that overlap in memory while both are alive. With `keep_all` all values are alive; otherwise
- * each lives for as many more nodes as the longest rule spans. */
+/* Counts pairs of values that overlap in memory while both are alive: with `keep_all` always, otherwise until
+ * longest_rule - 1 nodes after their last reader, because a rule runs up to longest_rule nodes at once. */
 static int64_t count_clashes(const d9_graph *graph, bool keep_all, int longest_rule, int64_t scratch_bytes,
                              int *values) {
     static span spans[1024];
@@ -274,7 +273,7 @@ TEST(test_live_values_do_not_overlap) {
         assert_true(values > 80 && eval_values > 30);
         assert_int_equal(count_clashes(&kept.train, true, 1, all, &values), 0);
         assert_int_equal(count_clashes(&kept.eval, true, 1, all, &eval_values), 0);
-        assert_true(bytes < all * 7 / 10); /* memory is saved */
+        assert_true(bytes < all * 7 / 10); /* sharing saves memory */
         print_message("%s: %lld bytes of scratch for %d values, %lld if all were kept\n", precisions[p],
                       (long long)bytes, values, (long long)all);
         for (int longest = 1; longest < D9_MAX_RULE_NODES; longest++) {
@@ -289,7 +288,7 @@ TEST(test_live_values_do_not_overlap) {
     }
 }
 
-/* A value read after the step must not be overwritten: here one that another value otherwise reuses. */
+/* Features are read after the step: no later value may use their memory, as one does if they are not requested. */
 TEST(test_features_outlive_the_step) {
     d9_program program;
     int64_t bytes;

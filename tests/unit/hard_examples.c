@@ -139,7 +139,7 @@ TEST(test_backends_agree) {
 }
 
 /* The second network is updated in every third step, from the first on. */
-TEST(test_the_small_one_learns_in_its_time) {
+TEST(test_the_small_network_learns_every_third_step) {
     d9_session session;
     d9_config *config = configure("cpu", plain);
     double *before, *after;
@@ -158,7 +158,7 @@ TEST(test_the_small_one_learns_in_its_time) {
 }
 
 /* A decoupled learning rate applies per image, so it is equal if a step trains on 5 images, 3 of 5, or 5 of 10. */
-TEST(test_rates_for_an_image) {
+TEST(test_decoupled_rates_are_per_image) {
     static const char *const tricks[] = {
         "flip: {}", "hard_examples: {widths: [2, 3, 4]}",
         "hard_examples: {widths: [2, 3, 4]}, batch_schedule: {from: [0], batches: [2]}"};
@@ -177,7 +177,7 @@ TEST(test_rates_for_an_image) {
 }
 
 /* Adam's bias correction counts the steps in which a group is updated; filters are renormalised only in these. */
-TEST(test_lessons_are_counted) {
+TEST(test_adam_and_muon_count_own_updates) {
     d9_config *config = configure("auto", "hard_examples: {widths: [2, 3, 4], every: 3}");
     config->train.optimizer = D9_OPTIMIZER_ADAM;
     built b = program_built(config, 32, 16, "f32");
@@ -191,13 +191,13 @@ TEST(test_lessons_are_counted) {
     b = program_built(config, 32, 16, "f32");
     const d9_graph *train = &b.program.train;
     node = &train->nodes[program_find(train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
-    for (int64_t s = 0; s < 12; s++) /* updates four or more steps after the previous such update */
+    for (int64_t s = 0; s < 12; s++) /* at least 4 steps after the last time, or after -1 */
         assert_true(d9_coefficient_at(&b.program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
     program_drop(&b);
 }
 
 /* A freeze of more layers than the small network has must not affect that network. */
-TEST(test_a_refused_trick_leaves_no_trace) {
+TEST(test_the_small_network_is_not_frozen) {
     built b = program_built(
         configure("auto", "hard_examples: {widths: [2, 3, 4]}, freeze: {until: [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}"),
         32, 16, "f32");
@@ -208,7 +208,7 @@ TEST(test_a_refused_trick_leaves_no_trace) {
     program_drop(&b);
 }
 
-static double all_operations(int batch, const char *tricks) {
+static double training_operations(int batch, const char *tricks) {
     d9_config *config = configure("auto", tricks);
     config->train.batch_size = batch;
     built b = program_built(config, 32, 16, "f32");
@@ -219,9 +219,9 @@ static double all_operations(int batch, const char *tricks) {
 
 /* Steps of two batches have as many operations as steps with a batch twice as large. */
 TEST(test_operations_of_larger_steps) {
-    const double large = all_operations(16, "hard_examples: {widths: [2, 3, 4], every: 1}"),
-                 twice = all_operations(8, "hard_examples: {widths: [2, 3, 4], every: 2}, "
-                                           "batch_schedule: {from: [0], batches: [2]}");
+    const double large = training_operations(16, "hard_examples: {widths: [2, 3, 4], every: 1}"),
+                 twice = training_operations(8, "hard_examples: {widths: [2, 3, 4], every: 2}, "
+                                                "batch_schedule: {from: [0], batches: [2]}");
     assert_true(large > 0 && fabs(twice / large - 1) < 1e-12);
 }
 
@@ -241,7 +241,7 @@ TEST(test_operations) {
     }
     assert_true(fabs(own / d9_graph_operations(whole, 0, whole->node_count) - 0.5) < 1e-12);
     assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* no gradient of the images */
-    const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after each step */
+    const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after `done` steps */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + look) + lessons[done] * lesson;
         assert_true(fabs(d9_train_operations(&with.program, done) / left - 1) < 1e-12);
@@ -255,7 +255,7 @@ static int occurrences(const uint8_t *bytes, size_t size, const char *word) {
     return count;
 }
 
-/* The saved model contains only the network, and loads into a network without hard_examples. */
+/* The saved model contains the network that is evaluated, not the small one. */
 TEST(test_the_model_is_the_network) {
     d9_session session;
     d9_config *config = configure("cpu", plain);
@@ -268,21 +268,21 @@ TEST(test_the_model_is_the_network) {
     d9_release(&context, bytes), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-static void refuse(const char *tricks, const char *words) {
+static void refuse(const char *tricks, const char *words) { /* opening a session must fail with these words */
     d9_session session;
     d9_config *config = configure("reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-TEST(test_what_does_not_fit) {
+TEST(test_tricks_that_do_not_fit) {
     refuse("hard_examples: {widths: [4, 4]}", "tricks.hard_examples.widths 2");
     refuse("hard_examples: {share: 0.625}, ghost_batchnorm: {group_size: 2}",
            "stem.norm 4 group_size 2 5 tricks.hard_examples");
     refuse("hard_examples: {}, progressive: {scale: 0.5}", "tricks.hard_examples 8x8 airbench 9");
 }
 
-/* freeze splits weights, filters and biases into 17 groups each; the first bias has its own. Two networks. */
+/* freeze splits weights, filters and biases into 17 groups each; the whitening bias is one more: in both networks. */
 TEST(test_there_is_room_for_all_groups) {
     d9_config *config = program_config(
         &context, "model: {name: airbench, widths: [4, 4, 4], depth: 6}\n"

@@ -68,8 +68,9 @@ static d9_status run_fused(d9_context *context, const d9_site *site, int64_t ste
     return D9_OK;
 }
 
-/* Like run_fused, for a rule that also writes the intermediate value if it has another reader. */
+/* True if scale's output is the first input of add. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
+/* Like run_fused, but also writes the intermediate value if it has another reader. */
 static d9_status run_writing(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status = D9_OK;
     if (!d9_site_internal(site, site->nodes[0]->outputs[0])) D9_TRY(run_scale(context, site, step));
@@ -78,7 +79,7 @@ done:
     return status;
 }
 
-/* For a rule whose choice shows if its output must be written; and for an addition that recomputes its inputs. */
+/* The site's choice shows if the output must be written. */
 static d9_status prepare_asking(d9_context *context, d9_site *site) {
     (void)context;
     snprintf(site->choice, sizeof site->choice,
@@ -91,7 +92,7 @@ static bool recomputes_all(const d9_site *site, d9_value_id value) {
 }
 
 /* A single algorithm, timed at one second. */
-static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
+static d9_status benchmark_one(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     (void)context, (void)site;
     *count = capacity > 0;
     if (capacity > 0) rows[0] = (d9_choice_time){.choice = "the only one", .seconds = 1, .bare_seconds = 0.5};
@@ -103,13 +104,13 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
 #define SCALE_RULE                                                                                                     \
     {                                                                                                                  \
         .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare, .run = run_scale,                  \
-        .release = release, .benchmark = survey                                                                        \
+        .release = release, .benchmark = benchmark_one                                                                 \
     }
 #define FUSED_RULE(fits, runs)                                                                                         \
     { .name = "scale+add", .node_count = 2, .ops = {D9_OP_SCALE, D9_OP_ADD}, .match = fits, .run = runs }
 #define ASKING_RULE                                                                                                    \
     { .name = "scale", .node_count = 1, .ops = {D9_OP_SCALE}, .prepare = prepare_asking, .run = run_scale }
-#define SPARING_RULE                                                                                                   \
+#define RECOMPUTING_RULE                                                                                               \
     { .name = "add", .node_count = 1, .ops = {D9_OP_ADD}, .recomputes = recomputes_all, .run = run_add }
 
 /* Defines a toy backend with these rules. */
@@ -137,9 +138,9 @@ static d9_status survey(d9_context *context, d9_site *site, d9_choice_time *rows
 TOY(plain, FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE);
 TOY(writing, FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE);
 TOY(asking, ASKING_RULE, ADD_RULE);
-TOY(sparing, ASKING_RULE, SPARING_RULE);
+TOY(recomputing, ASKING_RULE, RECOMPUTING_RULE);
 
-/* ---- case: x -scale 2-> y, y + b -> z, and optionally a second reader of y ---- */
+/* ---- the case: y = 2x, z = y + b, and optionally a second reader of y: w = y + y ---- */
 
 enum { LENGTH = 5 };
 
@@ -154,7 +155,7 @@ static d9_value_id vector(chain *t, const char *name, bool filled) {
                   : op_output(&t->c, name, D9_BUFFER_SCRATCH, D9_F32, shape);
 }
 
-static void put_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_value_id b, d9_value_id to) {
+static void add_node(chain *t, d9_op op, const char *role, d9_value_id a, d9_value_id b, d9_value_id to) {
     d9_node node = {
         .op = op, .inputs = {a, b}, .input_count = b == D9_NONE ? 1 : 2, .outputs = {to}, .output_count = 1};
     snprintf(node.role, sizeof node.role, "%s", role);
@@ -169,9 +170,9 @@ static void make_chain(chain *t, bool second_reader) {
     t->y = vector(t, "y", false);
     t->z = vector(t, "z", false);
     t->w = vector(t, "w", false);
-    put_node(t, D9_OP_SCALE, "first", t->x, D9_NONE, t->y);
-    put_node(t, D9_OP_ADD, "second", t->y, t->b, t->z);
-    if (second_reader) put_node(t, D9_OP_ADD, "third", t->y, t->y, t->w);
+    add_node(t, D9_OP_SCALE, "first", t->x, D9_NONE, t->y);
+    add_node(t, D9_OP_ADD, "second", t->y, t->b, t->z);
+    if (second_reader) add_node(t, D9_OP_ADD, "third", t->y, t->y, t->w);
 }
 
 /* Runs step 0: z must be 2x + b, and w, if computed, 4x. Checks the plan's text. */
@@ -214,17 +215,17 @@ TEST(a_value_wanted_outside_stops_a_rule_that_does_not_write_it) {
     op_case_free(&t.c);
 }
 
-TEST(what_every_reader_spares_is_not_wanted) {
+TEST(a_value_that_every_reader_recomputes_is_not_written) {
     chain t;
     make_chain(&t, false);
     expect_plan(&t, &asking, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
-    expect_plan(&t, &sparing, &fused, "scale\tfirst\tunread\nadd\tsecond\t\n");
+    expect_plan(&t, &recomputing, &fused, "scale\tfirst\tunread\nadd\tsecond\t\n");
     t.c.program.keep_all = true;
-    expect_plan(&t, &sparing, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
+    expect_plan(&t, &recomputing, &fused, "scale\tfirst\twanted\nadd\tsecond\t\n");
     op_case_free(&t.c);
 }
 
-static void expect_text(chain *t, const char *text) {
+static void expect_text(chain *t, const char *text) { /* plans `plain` with fusion, without running it */
     op_live live;
     op_open(&live, &t->c, &plain, &fused);
     assert_string_equal(plain.plan_text(live.plan), text);
@@ -232,7 +233,7 @@ static void expect_text(chain *t, const char *text) {
     plain.close(&context, live.device);
 }
 
-TEST(different_times_and_shared_bytes_stop_a_rule) {
+TEST(other_steps_and_shared_memory_stop_a_rule) {
     static const d9_when others[] = {
         {.every = 2}, {.offset = 1}, {.from = 1}, {.until = 9}, {.every = 2, .restart_each_epoch = true}};
     chain t;
@@ -247,7 +248,7 @@ TEST(different_times_and_shared_bytes_stop_a_rule) {
         expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     }
     t.c.graph->nodes[0].when = t.c.graph->nodes[1].when = (d9_when){.every = 2};
-    t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* x is dead when z is written */
+    t.c.graph->values[t.z].offset = t.c.graph->values[t.x].offset; /* z takes the memory of x */
     expect_text(&t, "scale\tfirst\tfirst\nadd\tsecond\t\n");
     op_case_free(&t.c);
 }
@@ -284,7 +285,7 @@ TEST(nodes_run_when_they_are_due) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* Planning with these options must fail in this way, and release every prepared site. */
+/* Planning with these options must fail with this status and words, and release every prepared site. */
 static void expect_failure(chain *t, const d9_backend_options *options, d9_status want, const char *words) {
     d9_device *device;
     d9_plan *plan;
@@ -352,14 +353,14 @@ TEST(reading_and_writing_stay_inside) {
         d9_context_clear(&context);
     }
     OK(plain.read(&context, device, D9_BUFFER_SCRATCH, size - 4, bytes, 4));
-    assert_true(bytes[0] == 0 && bytes[3] == 0); /* zeroed */
+    assert_true(bytes[0] == 0 && bytes[3] == 0); /* buffers start as zeros */
     plain.close(&context, device);
     op_case_free(&t.c);
 }
 
 /* ---- lack of memory at each allocation in turn ---- */
 
-TEST(running_out_of_memory_is_said_and_leaks_nothing) {
+TEST(lack_of_memory_is_reported_and_leaks_nothing) {
     chain t;
     planted p = {.kind = CALL_allocate};
     const d9_system system = planted_system(&p, d9_system_default());

@@ -1,4 +1,4 @@
-/* Initial parameters: their distribution, and that each depends only on seed and name. */
+/* Initial parameters: their distribution; random ones depend only on seed and name, whitening filters on images. */
 #include "graph/init.h"
 #include "record/safetensors.h"
 #include "tests/support/programs.h"
@@ -72,7 +72,7 @@ static bool same(const start *a, const start *b, const char *name) {
     return count == other && memcmp(x, y, (size_t)count * sizeof *x) == 0;
 }
 
-/* Uniform in +-1/sqrt(fan-in): bounded; mean, variance and extremes within five standard deviations. */
+/* Uniform in +-1/sqrt(fan-in): within and close to both bounds; mean and variance within five standard deviations. */
 TEST(test_weights_are_uniform, set_up) {
     start s = begin("", 1);
     static const struct {
@@ -124,8 +124,8 @@ TEST(test_weights_are_drawn_once, set_up) {
     end(&s);
 }
 
-/* Mean, variance, fourth moment, and product of the two numbers of a draw must be those of a normal distribution within
- * five standard deviations. Draws differ between streams, and do not depend on the length of a tensor. */
+/* The first four moments, and the mean product of the two numbers of a draw, must be those of a normal distribution
+ * within five standard deviations. Draws differ between streams, and do not depend on the length of a tensor. */
 TEST(test_normal_weights_are_normal, set_up) {
     enum { COUNT = 200001 };
     const d9_initializer init = {.name = "normal", .fill = d9_init_normal, .a = 0.5};
@@ -206,8 +206,8 @@ TEST(test_seed_and_name_alone, set_up) {
     end(&edited);
 }
 
-/* Whitening filters are computed in their own timed segment and use no draws. */
-TEST(test_segments, set_up) {
+/* Whitening filters are computed in an initialisation phase of their own and use no draws. */
+TEST(test_whitening_has_its_own_phase, set_up) {
     start one = begin("patch_whitening: {images: 8}", 1), two = begin("patch_whitening: {images: 8}", 2);
     assert_true(same(&one, &two, "stem.whiten.weight"));
     int64_t count;
@@ -223,7 +223,7 @@ TEST(test_segments, set_up) {
     end(&two);
 }
 
-/* Zero, or uniform up to the spread; depends on the seed. */
+/* The whitening bias starts at zero, or uniform within +-bias_spread, depending on the seed. */
 TEST(test_bias_spread, set_up) {
     start zero = begin("whitening_bias: {images: 8}", 1),
           one = begin("whitening_bias: {images: 8, bias_spread: 0.25}", 1),
@@ -241,7 +241,7 @@ TEST(test_bias_spread, set_up) {
     end(&two);
 }
 
-/* The first filters copy one channel each; the others are as without the trick. */
+/* As many filters as there are channels copy one channel each; later ones are as without the trick. */
 TEST(test_dirac, set_up) {
     start with = begin("dirac_init: {}", 1), without = begin("", 1);
     static const struct {

@@ -7,11 +7,11 @@ typedef struct step {
     double seconds, accuracy, epochs; /* NaN: not published */
     const char *knots, *values;
     const char *pool, *celu, *cutout; /* as printed; NULL: off */
-    double logits_scale, bias;
+    double logits_scale, bias;        /* bias: multiplier of the biases' learning rate */
     unsigned tricks;
 } step;
 
-/* Each step has the tricks of the previous one and one more, or fewer. */
+/* Sets of tricks: each but the first is the previous set and one more trick. */
 #define FIRST  (BIT(crop) | BIT(flip) | BIT(cutout))
 #define POOL   (FIRST | BIT(pool_before_activation))
 #define SMOOTH (POOL | BIT(label_smoothing))
@@ -44,7 +44,7 @@ static const step table[LADDER_COUNT] = {
 
 static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-/* Settings common to all steps, and options of tricks that never change. */
+/* Writes the expected settings of the tricks whose options are the same in all steps. */
 static void write_constants(d9_text *text, unsigned tricks) {
     static const struct {
         unsigned bit;
@@ -91,7 +91,7 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     assert_non_null(strstr(config->published.source, "cifar10-fast bag_of_tricks.ipynb, cell "));
 }
 
-TEST(test_ladder, reset) {
+TEST(test_ladder, enter_source_folder) {
     assert_int_equal(LADDER + LADDER_COUNT, COUNT(config_files));
     printf("%-42s %7s %8s %6s  %s\n", "step", "seconds", "accuracy", "epochs", "tricks");
     for (int i = 0; i < LADDER_COUNT; i++) {
@@ -108,7 +108,7 @@ TEST(test_ladder, reset) {
 }
 
 /* Each file of the ladder inherits from the previous one. */
-TEST(test_ladder_is_a_chain, reset) {
+TEST(test_ladder_is_a_chain, enter_source_folder) {
     for (int i = 0; i < LADDER_COUNT; i++) {
         char wanted[128];
         uint8_t *bytes;
@@ -122,7 +122,7 @@ TEST(test_ladder_is_a_chain, reset) {
 }
 
 /* The published second step moved augmentation to the GPU. Here the training device always augments: no difference. */
-TEST(test_ladder_ends_at_dawn94, reset) {
+TEST(test_ladder_ends_at_dawn94, enter_source_folder) {
     char hashes[5][65];
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",
                                         "configs/ladder/12-flip-tta.yaml", "configs/ladder/01-baseline.yaml",

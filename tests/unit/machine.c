@@ -1,4 +1,4 @@
-/* Default threads and memory limits on fabricated trees of /proc and /sys: laptops, containers, batch systems. */
+/* Default threads, memory limits, processor names and cache sizes, read from fabricated trees of /proc and /sys. */
 #include "backends/host/machine.h"
 #include "core/system.h"
 #include "tests/support/runs.h"
@@ -20,7 +20,7 @@ typedef struct tree {
     const char *group;   /* /proc/self/cgroup; NULL: missing */
     file files[MAX_FILES];
     int threads;     /* expected */
-    double gibibyte; /* expected limit; 0: none */
+    double gibibyte; /* expected memory limit; 0: none */
 } tree;
 
 #define V1 "12:cpuset:/x\n4:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/box\n"
@@ -91,7 +91,7 @@ static const tree trees[] = {
      .threads = 4},
 };
 
-static void put(const char *root, const char *path, const char *text) {
+static void write_file(const char *root, const char *path, const char *text) {
     char folder[128];
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     OK(d9_directory_make(&context, run_path(root, folder)));
@@ -100,7 +100,7 @@ static void put(const char *root, const char *path, const char *text) {
     assert_true(fputs(text, out) >= 0 && fclose(out) == 0);
 }
 
-static void put_siblings(const char *root, const tree *t) {
+static void write_siblings(const char *root, const tree *t) {
     for (int cpu = 0; cpu < t->cores * t->siblings; cpu++) {
         char path[128], list[64] = "";
         int core = t->neighbours ? cpu / t->siblings : cpu % t->cores;
@@ -108,11 +108,11 @@ static void put_siblings(const char *root, const tree *t) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", s ? "," : "", core + s * t->cores);
         if (t->neighbours) snprintf(list, sizeof list, "%d-%d", core * t->siblings, (core + 1) * t->siblings - 1);
         snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        put(root, path, list);
+        write_file(root, path, list);
     }
 }
 
-static void allow(const tree *t, bool allowed[MAX_PROCESSORS]) {
+static void set_allowed(const tree *t, bool allowed[MAX_PROCESSORS]) {
     const char *at = t->allowed;
     for (int cpu = 0; cpu < MAX_PROCESSORS; cpu++) allowed[cpu] = !at && cpu < t->cores * t->siblings;
     while (at && *at) {
@@ -123,14 +123,14 @@ static void allow(const tree *t, bool allowed[MAX_PROCESSORS]) {
     }
 }
 
-static void expect(const tree *t) {
+static void check_tree(const tree *t) {
     bool allowed[MAX_PROCESSORS];
     char root[RUN_PATH_BYTES];
     run_folder_make(root);
-    put_siblings(root, t);
-    if (t->group) put(root, "proc/self/cgroup", t->group);
-    for (int i = 0; i < MAX_FILES && t->files[i].path; i++) put(root, t->files[i].path, t->files[i].text);
-    allow(t, allowed);
+    write_siblings(root, t);
+    if (t->group) write_file(root, "proc/self/cgroup", t->group);
+    for (int i = 0; i < MAX_FILES && t->files[i].path; i++) write_file(root, t->files[i].path, t->files[i].text);
+    set_allowed(t, allowed);
     const d9_machine machine = {run_path(root, "proc"), run_path(root, "sys"), allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
@@ -140,7 +140,7 @@ static void expect(const tree *t) {
 }
 
 TEST(every_machine_gets_its_threads) {
-    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) expect(&trees[i]);
+    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) check_tree(&trees[i]);
 }
 
 TEST(a_machine_without_files_has_its_processors) {
@@ -156,16 +156,16 @@ TEST(a_machine_without_files_has_its_processors) {
 TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up, run_folder_tear_down) {
     char name[32], numbered[48];
     const char *proc = run_path(root, "proc");
-    put(root, "proc/cpuinfo",
-        "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
+    write_file(root, "proc/cpuinfo",
+               "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
-    put(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no number */
+    write_file(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n"); /* no digit */
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
 }
 
-/* Cache sizes are read from sysfs, where each file is one line with a size in K or M. */
+/* Cache sizes are read from sysfs, where a size is one line in K or M. Instruction caches do not count. */
 TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up, run_folder_tear_down) {
     static const file files[] = {{"index0/level", "1\n"}, {"index0/type", "Data\n"},        {"index0/size", "48K\n"},
                                  {"index1/level", "1\n"}, {"index1/type", "Instruction\n"}, {"index1/size", "32K\n"},
@@ -178,7 +178,7 @@ TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up, run_folder_t
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         snprintf(path, sizeof path, "devices/system/cpu/cpu0/cache/%s", files[i].path);
-        put(root, path, files[i].text);
+        write_file(root, path, files[i].text);
     }
     d9_machine_caches(&(d9_machine){.proc = root, .sys = root}, bytes);
     assert_ints(bytes[0], 48 << 10, bytes[1], 1 << 20, bytes[2], 32 << 20);

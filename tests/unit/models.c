@@ -4,7 +4,7 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-/* The plain network of "name: NAME, ..." for two images. */
+/* The network of `model: {name: NAME, ...}` with its loss, without tricks, for two images. */
 typedef struct network {
     d9_config *config;
     d9_graph graph;
@@ -44,15 +44,15 @@ static void assert_shape(const network *b, const char *name, d9_shape shape) {
     if (!d9_shape_equal(&value(b, name)->shape, &shape)) fail_msg("%s has another shape", name);
 }
 
-static int64_t parameters(const d9_graph *graph) {
+static int64_t count_parameters(const d9_graph *graph) {
     int64_t count = 0;
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER) count += d9_shape_count(&graph->values[v].shape);
     return count;
 }
 
-/* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for 10 classes follow from stem and head. For
- * other networks: sums over their layers. */
+/* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for other counts follow from stem and head.
+ * For other networks: sums over their layers. */
 TEST(parameters_are_counted) {
     static const struct {
         const char *model;
@@ -78,8 +78,8 @@ TEST(parameters_are_counted) {
     program_check_networks(&rows[0].model, sizeof rows / sizeof *rows, sizeof *rows);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         network b = build(rows[i].model, rows[i].side, rows[i].classes);
-        if (parameters(&b.graph) != rows[i].parameters)
-            fail_msg("%s: %lld parameters", rows[i].model, (long long)parameters(&b.graph));
+        if (count_parameters(&b.graph) != rows[i].parameters)
+            fail_msg("%s: %lld parameters", rows[i].model, (long long)count_parameters(&b.graph));
         drop(&b);
     }
 }
@@ -97,7 +97,7 @@ TEST(resnet_has_torchvisions_names) {
     assert_shape(&b, "fc.weight", (d9_shape){2, {1000, 2048}});
     assert_shape(&b, "fc.bias", (d9_shape){1, {1000}});
     assert_int_equal(d9_graph_find_value(&b.graph, "layer1.1.downsample.0.weight"), D9_NONE);
-    /* sides; the 3x3 has the stride, as in torchvision */
+    /* sizes of outputs; the 3x3 convolution has the stride, as in torchvision */
     assert_shape(&b, "conv1.out", (d9_shape){4, {2, 112, 112, 64}});
     assert_shape(&b, "maxpool.out", (d9_shape){4, {2, 56, 56, 64}});
     assert_shape(&b, "layer2.0.conv1.out", (d9_shape){4, {2, 56, 56, 128}});
@@ -159,7 +159,7 @@ TEST(names_fit) {
     }
 }
 
-static const d9_op *ops(const network *b, const char *first, int count) {
+static const d9_op *ops_from(const network *b, const char *first, int count) {
     static d9_op found[16];
     for (d9_node_id n = 0; n < b->graph.node_count; n++)
         if (strcmp(b->graph.nodes[n].role, first) == 0) {
@@ -195,17 +195,17 @@ TEST(blocks_are_in_order) {
     static const d9_op pair[] = {D9_OP_CONV, D9_OP_BIAS, D9_OP_ACT,  D9_OP_CONV,
                                  D9_OP_BIAS, D9_OP_ACT,  D9_OP_POOL, D9_OP_DROPOUT};
     network b = build("name: resnet, depth: 50, width: 4", 32, 10);
-    assert_memory_equal(ops(&b, "layer2.0.downsample.0", 12), bottleneck, sizeof bottleneck);
+    assert_memory_equal(ops_from(&b, "layer2.0.downsample.0", 12), bottleneck, sizeof bottleneck);
     drop(&b);
     b = build("name: densenet, growth: 4, features: 8", 32, 10);
-    assert_memory_equal(ops(&b, "features.denseblock1.denselayer2.norm1", 7), layer, sizeof layer);
+    assert_memory_equal(ops_from(&b, "features.denseblock1.denselayer2.norm1", 7), layer, sizeof layer);
     drop(&b);
     b = build("name: vgg", 32, 10);
-    assert_memory_equal(ops(&b, "block2.conv1", 8), pair, sizeof pair);
+    assert_memory_equal(ops_from(&b, "block2.conv1", 8), pair, sizeof pair);
     drop(&b);
 }
 
-/* Without dropout there is no node; evaluation has dropout only if requested. */
+/* Probability 0 makes no dropout node; evaluation has dropout only with dropout_in_evaluation. */
 TEST(dropout_is_where_it_is_asked_for) {
     static const struct {
         const char *model;
@@ -231,7 +231,7 @@ TEST(dropout_is_where_it_is_asked_for) {
     drop(&b);
 }
 
-static void assert_start(const network *b, const char *name, const char *how, double a) {
+static void assert_init(const network *b, const char *name, const char *how, double a) {
     const d9_value *found = value(b, name);
     if (strcmp(found->init.name, how) != 0 || !(fabs(found->init.a - a) <= 1e-15))
         fail_msg("%s starts %s %.17g", name, found->init.name, found->init.a);
@@ -239,33 +239,33 @@ static void assert_start(const network *b, const char *name, const char *how, do
 
 TEST(weights_start_as_published) {
     network b = build("name: vgg", 32, 10);
-    assert_start(&b, "block1.conv2.weight", "uniform", sqrt(6.0 / (450 + 450)));
-    assert_start(&b, "block2.conv1.weight", "uniform", sqrt(6.0 / (450 + 900)));
-    assert_start(&b, "fc1.weight", "uniform", sqrt(6.0 / (6400 + 512)));
-    assert_start(&b, "fc1.bias", "constant", 0);
+    assert_init(&b, "block1.conv2.weight", "uniform", sqrt(6.0 / (450 + 450)));
+    assert_init(&b, "block2.conv1.weight", "uniform", sqrt(6.0 / (450 + 900)));
+    assert_init(&b, "fc1.weight", "uniform", sqrt(6.0 / (6400 + 512)));
+    assert_init(&b, "fc1.bias", "constant", 0);
     drop(&b);
     b = build("name: vgg, init: default", 32, 10);
-    assert_start(&b, "block2.conv1.weight", "uniform", 1 / sqrt(450));
-    assert_start(&b, "block2.conv1.bias", "uniform", 1 / sqrt(450));
-    assert_start(&b, "fc2.bias", "uniform", 1 / sqrt(512));
+    assert_init(&b, "block2.conv1.weight", "uniform", 1 / sqrt(450));
+    assert_init(&b, "block2.conv1.bias", "uniform", 1 / sqrt(450));
+    assert_init(&b, "fc2.bias", "uniform", 1 / sqrt(512));
     drop(&b);
     b = build("name: resnet, depth: 50", 224, 10);
-    assert_start(&b, "conv1.weight", "normal", sqrt(2.0 / (64 * 49)));
-    assert_start(&b, "layer2.0.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
-    assert_start(&b, "layer2.0.downsample.0.weight", "normal", sqrt(2.0 / 512));
-    assert_start(&b, "layer2.0.downsample.1.weight", "constant", 1);
-    assert_start(&b, "layer2.0.bn2.weight", "constant", 1);
-    assert_start(&b, "layer2.0.bn3.weight", "constant", 0);
-    assert_start(&b, "layer4.2.bn3.weight", "constant", 0);
-    assert_start(&b, "fc.weight", "uniform", 1 / sqrt(2048));
-    assert_start(&b, "fc.bias", "uniform", 1 / sqrt(2048));
+    assert_init(&b, "conv1.weight", "normal", sqrt(2.0 / (64 * 49)));
+    assert_init(&b, "layer2.0.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
+    assert_init(&b, "layer2.0.downsample.0.weight", "normal", sqrt(2.0 / 512));
+    assert_init(&b, "layer2.0.downsample.1.weight", "constant", 1);
+    assert_init(&b, "layer2.0.bn2.weight", "constant", 1);
+    assert_init(&b, "layer2.0.bn3.weight", "constant", 0);
+    assert_init(&b, "layer4.2.bn3.weight", "constant", 0);
+    assert_init(&b, "fc.weight", "uniform", 1 / sqrt(2048));
+    assert_init(&b, "fc.bias", "uniform", 1 / sqrt(2048));
     drop(&b);
     b = build("name: resnet, zero_init_residual: off", 32, 10);
-    assert_start(&b, "layer4.1.bn2.weight", "constant", 1);
+    assert_init(&b, "layer4.1.bn2.weight", "constant", 1);
     drop(&b);
     b = build("name: densenet", 32, 10);
-    assert_start(&b, "features.denseblock1.denselayer1.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
-    assert_start(&b, "classifier.bias", "constant", 0);
+    assert_init(&b, "features.denseblock1.denselayer1.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
+    assert_init(&b, "classifier.bias", "constant", 0);
     drop(&b);
 }
 
@@ -286,14 +286,14 @@ TEST(the_stem_follows_the_image) {
     }
 }
 
-/* Keller Jordan's order, and his batch norm without scale and with the same momentum. */
+/* The order of nodes and the batch norm's epsilon and momentum are those of Keller Jordan's airbench. */
 TEST(airbench_pools_ahead_of_its_norms) {
     static const char *const roles[] = {"whiten.conv",  "whiten.conv.bias", "whiten.act",  "group1.conv1",
                                         "group1.pool",  "group1.norm1",     "group1.act1", "group1.conv2",
                                         "group1.norm2", "group1.add",       "group1.act2"};
     network b = build("name: airbench, residual: on", 32, 10);
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) assert_string_equal(b.graph.nodes[i].role, roles[i]);
-    assert_int_equal(b.graph.nodes[9].inputs[0], b.graph.nodes[6].outputs[0]); /* the addend is the pooled value */
+    assert_int_equal(b.graph.nodes[9].inputs[0], b.graph.nodes[6].outputs[0]); /* the addend is act1's output */
     assert_true(b.graph.nodes[5].as.norm.epsilon == 1e-12 && b.graph.nodes[5].as.norm.momentum == 0.4);
     assert_shape(&b, "whiten.conv.out", (d9_shape){4, {2, 31, 31, 24}});
     assert_shape(&b, "group3.act2.out", (d9_shape){4, {2, 3, 3, 256}});
@@ -313,12 +313,12 @@ TEST(airbench_has_a_deeper_first_group) {
     drop(&b);
 }
 
-/* Images of one pixel more are accepted where `smallest`. */
+/* In rows with `smallest`, images one pixel larger must be accepted. */
 TEST(bad_options_are_named) {
     static const struct {
         const char *model;
-        int64_t side; /* 0: rejected with the configuration */
-        const char *words;
+        int64_t side;      /* of the images; 0: parsing the configuration fails already */
+        const char *words; /* of the error */
         bool smallest;
     } rows[] = {
         {"name: vgg, dropout: [0.25, 1, 0.5]", 0, "model.dropout[1] 1 0 0.999999", false},

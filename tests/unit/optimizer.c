@@ -1,5 +1,5 @@
-/* Parameter groups as data: a second update rule beside the usual one. The head uses SGD without momentum or state,
- * with its own schedule, only from epoch 1 to epoch 2; everything else as configured. */
+/* Parameter groups and their updates: a trick of the test trains the head by SGD without momentum, with its own
+ * schedule, only from epoch 1 to epoch 2; Adam and Muon; resuming; selectors; groups that are rejected. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "tricks/trick.h"
@@ -8,11 +8,9 @@
 #include "kernels/formulas/update.h"
 #include "train/checkpoint.h"
 
-/* ---- tricks of the test ---- */
-
 static const double head_rate = 0.05;
 
-/* Runs before other tricks, so that its selection comes first. */
+/* Inserts a group for the head's weight before the others: the first group that selects a value updates it. */
 static d9_status add_head(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
     (void)options;
     assert_true(d9_graph_find_value(graph, "head.weight") != D9_NONE);
@@ -47,7 +45,7 @@ CHANGE(end_before_begin, group->from_epoch = 2; group->until_epoch = 1)
 CHANGE(end_at_once, group->until_share = 0.01)
 CHANGE(select_nothing, group += groups->count++; *group = groups->group[0]; strcpy(group->name, "nobody");
        group->selects = (d9_selector){.role = "no.such.role"})
-/* A group counts its own steps: its averages start at zero in its first step. */
+/* The second group begins in epoch 1; its averages start at zero in its own first step. */
 CHANGE(begin_late, group++; d9_group_set_update(group, D9_UPDATE_ADAMW); group->from_epoch = 1;
        memcpy(group->numbers, (double[D9_UPDATE_NUMBERS]){0.25, 1, 1e-3}, sizeof group->numbers))
 
@@ -56,7 +54,7 @@ static d9_status add_average(d9_context *inner, const void *options, d9_accumula
     (void)options, (void)tail;
     return d9_accumulator_add(inner, accumulators, "average", D9_ACCUMULATOR_OF_STATE, &buffer);
 }
-/* SGD sessions use the test's trick for the head. */
+/* Opens a session; with SGD, it uses plain_head. */
 static void open_session(const d9_config *config, d9_session *session) {
     const bool sgd = config->train.optimizer == D9_OPTIMIZER_SGD;
     const d9_session_options options = {
@@ -80,7 +78,7 @@ static void check_near(double got, double want, const char *what, int64_t at) {
         fail_msg("%s, step %lld: %.9g, must be %.9g", what, (long long)at, got, want);
 }
 
-/* Recomputes the last step from its gradients. `velocity` NULL: no momentum. */
+/* Recomputes step `at` from its gradients; the parameter must agree. `velocity` NULL: no momentum. */
 static void check_update(d9_session *session, const char *name, int64_t at, double rate, double momentum,
                          const float *before, const float *velocity) {
     const d9_config *config = session->config;
@@ -139,8 +137,8 @@ static d9_config *adam_config(const char *backend, d9_optimizer optimizer) {
     return config;
 }
 
-/* Recomputes each step from its gradients, with sums over all steps in place of the averages. `times` multiplies the
- * learning rate and divides the decay. */
+/* Recomputes each step from its gradients in double; the parameter must agree. `times` multiplies the learning rate and
+ * divides the decay. */
 static void check_adam(const char *backend, d9_optimizer optimizer, const char *name, double times) {
     d9_config *config = adam_config(backend, optimizer);
     const double b1 = config->train.momentum, b2 = config->train.beta2, decay = config->train.weight_decay / times;
@@ -196,7 +194,7 @@ static void read_all(d9_session *session, uint8_t **bytes, int64_t *size) {
     }
 }
 
-/* Frees the configuration. */
+/* A session resumed from a checkpoint after step 7 must end with the bytes of an uninterrupted one. Frees `config`. */
 static void check_resume(d9_config *config) {
     d9_session whole, half;
     d9_epoch_row rows[8] = {{0}};
@@ -267,14 +265,14 @@ TEST(muon_moves_filters_by_its_rate) {
         for (int64_t i = 0; i < count; i++) norm += (double)before[i] * before[i];
         const double keep = (at % 3 == 2 ? sqrt(6 / norm) : 1) * (1 - 0.1 * rate);
         for (int64_t i = 0; i < count; i++) moved += pow(after[i] - keep * before[i], 2);
-        /* six singular values, each between 0.3 and 1.3 unless it is zero in the gradient */
+        /* the update has six singular values, each between 0.3 and 1.3 unless the gradient's is zero */
         const double each = sqrt(moved / 6) / rate;
         if (!(each > 0.3 && each < 1.3)) fail_msg("step %lld moved by %g of its rate", (long long)at, each);
     }
     d9_session_close(&session), d9_config_free(&context, config);
 }
 
-/* The program of resnet9 with these keys of train and options of muon. */
+/* Builds resnet9 with these keys of train and options of muon; returns the update of its first filter. */
 static const d9_update_attributes *build_muon(const char *train, const char *muon, const char *precision, built *b) {
     char yaml[512];
     snprintf(yaml, sizeof yaml,
@@ -299,7 +297,7 @@ TEST(muon_follows_the_schedule) {
     program_drop(&b);
 }
 
-/* Of 12 steps, the interval is 2 in the first half and 3 in the second. */
+/* Filters are renormalised every 2 steps in the first half of 12 steps, every 3 in the second. */
 TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     built b;
@@ -311,7 +309,7 @@ TEST(muon_renormalises_less_often) {
     program_drop(&b);
 }
 
-static d9_status too_many(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
+static d9_status insert_too_many(d9_context *inner, const void *options, const d9_graph *graph, d9_groups *groups) {
     d9_status status;
     (void)options, (void)graph;
     for (;;) D9_TRY(d9_group_insert(inner, groups, 0, &groups->group[0]));
@@ -329,7 +327,7 @@ static d9_status average_of_groups(d9_context *inner, const void *options, d9_ac
 done:
     return status;
 }
-static d9_status activate(d9_context *inner, const void *options, d9_accumulators *accumulators, d9_tail *tail) {
+static d9_status add_activation(d9_context *inner, const void *options, d9_accumulators *accumulators, d9_tail *tail) {
     (void)inner, (void)options, (void)accumulators;
     tail->node[tail->count++] = (d9_tail_node){.op = D9_OP_ACT, .to = D9_BUFFER_STATE, .from = D9_BUFFER_STATE};
     return D9_OK;
@@ -346,7 +344,7 @@ static d9_status build(const d9_trick *trick, d9_program *program) {
     return status;
 }
 
-static void refused(const d9_trick *trick, const char *words) {
+static void assert_refused(const d9_trick *trick, const char *words) {
     d9_program program;
     assert_refusal(build(trick, &program), D9_USAGE, words);
 }
@@ -365,19 +363,19 @@ TEST(corrections_count_the_group_s_own_steps) {
     d9_program_free(&context, &program);
 }
 
-TEST(what_cannot_be_is_refused) {
-    refused(&(d9_trick){.on_optimizer = select_biases}, "stem.conv.weight");
-    refused(&(d9_trick){.on_optimizer = update_by_copying}, "weights copy");
-    refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average}, "weights average");
-    refused(&(d9_trick){.on_optimizer = name_like_biases}, "biases");
-    refused(&(d9_trick){.on_optimizer = longest_name}, "");
-    refused(&(d9_trick){.on_optimizer = keep_state}, "state");
-    refused(&(d9_trick){.on_optimizer = keep_the_second}, "weights second");
-    refused(&(d9_trick){.on_optimizer = end_before_begin}, "weights 8 4");
-    refused(&(d9_trick){.on_optimizer = end_at_once}, "weights 0");
-    refused(&(d9_trick){.on_optimizer = too_many}, "144");
-    refused(&(d9_trick){.on_step = average_of_groups}, "state short");
-    refused(&(d9_trick){.on_step = activate}, "state");
+TEST(invalid_groups_are_refused) {
+    assert_refused(&(d9_trick){.on_optimizer = select_biases}, "stem.conv.weight");
+    assert_refused(&(d9_trick){.on_optimizer = update_by_copying}, "weights copy");
+    assert_refused(&(d9_trick){.on_optimizer = keep_average, .on_step = add_average}, "weights average");
+    assert_refused(&(d9_trick){.on_optimizer = name_like_biases}, "biases");
+    assert_refused(&(d9_trick){.on_optimizer = longest_name}, "");
+    assert_refused(&(d9_trick){.on_optimizer = keep_state}, "state");
+    assert_refused(&(d9_trick){.on_optimizer = keep_the_second}, "weights second");
+    assert_refused(&(d9_trick){.on_optimizer = end_before_begin}, "weights 8 4");
+    assert_refused(&(d9_trick){.on_optimizer = end_at_once}, "weights 0");
+    assert_refused(&(d9_trick){.on_optimizer = insert_too_many}, "144");
+    assert_refused(&(d9_trick){.on_step = average_of_groups}, "state short");
+    assert_refused(&(d9_trick){.on_step = add_activation}, "state");
 }
 
 TEST(a_group_without_members_has_no_update) {
@@ -400,7 +398,7 @@ TEST(selectors) {
     assert_int_equal(d9_groups_find(&(d9_groups){1, {{.selects.rank = 1}}}, &value), D9_NONE);
 }
 
-/* airbench's numbers: 11.5 and 0.0153 per 1024 images at momentum 0.85, where 1 + 1 / (1 - momentum) is 23 / 3. */
+/* airbench: learning rate 11.5 and decay 0.0153 per 1024 images; with momentum 0.85, 1 + 1 / (1 - momentum) = 23/3. */
 TEST(decoupled_settings) {
     d9_config *config = program_config(
         &context, "data: {dataset: synthetic}\nmodel: {channels: [4, 4, 4, 4]}\n"

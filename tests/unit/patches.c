@@ -11,14 +11,14 @@ enum { IMAGES = 23, HEIGHT = 9, WIDTH = 7, CHANNELS = 3, MAX_D = 75 };
 static uint8_t images[IMAGES * HEIGHT * WIDTH * CHANNELS];
 static double table[CHANNELS * 256];
 
-static uint32_t word(uint32_t i, uint32_t stream) { return d9_philox4x32_10(11, i, stream, 0, 0).v[0]; }
+static uint32_t random_word(uint32_t i, uint32_t stream) { return d9_philox4x32_10(11, i, stream, 0, 0).v[0]; }
 
 /* Neighbouring pixels are similar, as in photos; otherwise the covariance would be nearly diagonal. */
 static int set_up(void **state) {
     static const double mean[CHANNELS] = {125.31, 122.95, 113.87}, deviation[CHANNELS] = {62.99, 62.09, 66.70};
     (void)state;
     for (uint32_t i = 0; i < sizeof images; i++)
-        images[i] = (uint8_t)(i < CHANNELS ? 128 : (3 * images[i - CHANNELS] + (word(i, 0) >> 24)) / 4);
+        images[i] = (uint8_t)(i < CHANNELS ? 128 : (3 * images[i - CHANNELS] + (random_word(i, 0) >> 24)) / 4);
     for (int i = 0; i < CHANNELS * 256; i++) table[i] = (i % 256 - mean[i / 256]) / deviation[i / 256];
     return 0;
 }
@@ -53,7 +53,7 @@ static void naive_covariance(int64_t count, int size, double *covariance) {
 TEST(test_covariance, set_up) {
     static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
     static const struct {
-        int64_t ask, images;
+        int64_t ask, images; /* images asked for, images used */
         int size;
     } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
     d9_init_site s = site();
@@ -81,7 +81,7 @@ TEST(test_threads_change_no_bit, set_up) {
     }
 }
 
-/* White images have the largest sums, beyond 32 bits for the runs of a large image. */
+/* White images have the largest sums, which exceed 32 bits in a large image. */
 TEST(test_large_sums, set_up) {
     enum { SIDE = 300 };
     uint8_t *white = malloc(SIDE * SIDE);
@@ -137,7 +137,7 @@ TEST(test_random_matrices, set_up) {
             for (int i = 0; i < d; i++)
                 for (int j = 0; j <= i; j++)
                     matrix[i * d + j] = matrix[j * d + i] =
-                        2 * d9_philox_unit(word((uint32_t)(i * d + j), (uint32_t)seed)) - 1;
+                        2 * d9_philox_unit(random_word((uint32_t)(i * d + j), (uint32_t)seed)) - 1;
             check_eigen(matrix, d, "random");
         }
 }
@@ -150,7 +150,7 @@ TEST(test_degenerate_spectra, set_up) {
     check_eigen(matrix, D, "zero");
     for (int i = 0; i < D; i++) matrix[i * D + i] = 3;
     check_eigen(matrix, D, "threefold identity");
-    for (int i = 0; i < D; i++) u[i] = word((uint32_t)i, 9) / 4294967296.0;
+    for (int i = 0; i < D; i++) u[i] = random_word((uint32_t)i, 9) / 4294967296.0;
     for (int k = 0; k < D * D; k++) matrix[k] = u[k / D] * u[k % D];
     check_eigen(matrix, D, "rank one");
     for (int k = 0; k < D * D; k++) matrix[k] = (k / D == k % D ? 2.0 : 0) + u[k / D] * u[k % D];

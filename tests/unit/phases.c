@@ -25,7 +25,7 @@ static d9_config *configure(const char *model, const char *backend, const char *
 
 static const char resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
 
-static void make(const d9_config *config, d9_program *program) {
+static void build_program(const d9_config *config, d9_program *program) {
     const d9_extent extent = program_extent(config, 32, 16);
     program_make(&context, config, &extent, "f32", false, program);
 }
@@ -35,7 +35,7 @@ TEST(test_two_lists_over_one_state) {
     d9_config *config =
         configure(resnet9, "auto",
                   "crop: {pad: 2}, cutout: {size: 3}, ema: {}, mixup: {}, progressive: {scale: 0.6, share: 0.3}");
-    make(config, &program);
+    build_program(config, &program);
     const d9_graph *early = &program.phase[0].list, *train = &program.train;
     program_check_graph(early);
     assert_ints(program.steps, 12, program.phase_count, 1);
@@ -67,22 +67,22 @@ TEST(test_two_lists_over_one_state) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-TEST(test_a_share_of_no_step) {
+TEST(test_a_share_below_half_a_step) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.01}");
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 0);
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-static void refuse(const char *model, const char *tricks, const char *words) {
+static void refuse(const char *model, const char *tricks, const char *words) { /* opening a session must fail */
     d9_session session;
     d9_config *config = configure(model, "reference", tricks);
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     assert_words(context.message, words), d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-TEST(test_what_smaller_images_do_not_fit) {
+TEST(test_networks_that_smaller_images_do_not_fit) {
     refuse("name: vgg, channels: [3, 4], hidden: 6", "progressive: {}", "progressive fc1.weight 12x12 16x16");
     refuse("name: airbench, widths: [4, 6, 6]", "progressive: {scale: 0.5}", "8x8 airbench 9");
     refuse(resnet9, "cutout: {size: 13}, progressive: {}", "12x12 cutout 12 13");
@@ -143,9 +143,9 @@ TEST(test_a_plan_of_each_list) {
     d9_session_close(&session), d9_config_free(&context, config);
 }
 
-/* ---- several batches a step ---- */
+/* ---- several batches a step, the predicted time, frozen parameters ---- */
 
-typedef struct served {
+typedef struct served { /* a step: its first batch, its number of batches, the side of its images */
     int64_t step, batches, side;
 } served;
 
@@ -153,9 +153,9 @@ typedef struct served {
 static void check_steps(const char *tricks, const served *expected, int64_t count) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", tricks);
-    make(config, &program);
+    build_program(config, &program);
     int64_t step = 0, before = 0;
-    bool runs[1 + D9_MAX_PHASES] = {false}; /* `train`, then the phases */
+    bool runs[1 + D9_MAX_PHASES] = {false}; /* if a list is used: `train`, then the phases */
     for (int64_t i = 0; i < count; i++) {
         const d9_graph *list = d9_program_list(&program, step);
         runs[1 + d9_program_phase(&program, step)] = true;
@@ -225,10 +225,10 @@ TEST(test_two_batches_are_one_of_twice_the_size) {
 }
 
 /* An average that moves every three steps moves in the step that contains the third batch. */
-TEST(test_what_happens_every_so_many_steps) {
+TEST(test_averages_move_with_their_batch) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
-    make(config, &program);
+    build_program(config, &program);
     const d9_graph *list = d9_program_list(&program, 0);
     const d9_node *move = &list->nodes[program_find(list, D9_OP_LERP, "tail.slow")];
     for (int64_t step = 0; step < 12; step += 2)
@@ -263,7 +263,7 @@ TEST(test_seconds_left) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", "progressive: {share: 0.5}");
     config->eval.every = 0;
-    make(config, &program);
+    build_program(config, &program);
     const double larger = operations(&program.train) / operations(&program.phase[0].list),
                  evaluation = 2 * operations(&program.eval) / operations(&program.train); /* 16 images */
     assert_true(larger > 1.5 && larger < 2);                                              /* (16 / 12)^2 = 1.78 */
@@ -273,18 +273,18 @@ TEST(test_seconds_left) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
     config = configure(resnet9, "auto", "batch_schedule: {}"); /* time is per batch */
     config->eval.every = 0;
-    make(config, &program);
+    build_program(config, &program);
     for (int64_t step = 0; step < 12; step += 2)
         assert_true(fabs(d9_seconds_left(&program, config, step, 1) - ((double)(12 - step) + evaluation)) < 1e-9);
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-/* The whitening layer's bias is trained for 3 of the 12 steps, the stem for 9. */
-static const char resting[] = "whitening_bias: {images: 8, bias_epochs: 0.75}, freeze: {until: [0.75]}";
+/* Trains the whitening layer's bias for 3 of the 12 steps, the rest of the stem for 9. */
+static const char freezing[] = "whitening_bias: {images: 8, bias_epochs: 0.75}, freeze: {until: [0.75]}";
 
 static bool makes(const d9_graph *list, const char *gradient) { return d9_graph_find_value(list, gradient) != D9_NONE; }
 
-TEST(test_no_gradient_of_what_rests) {
+TEST(test_frozen_parameters_have_no_gradients) {
     static const char *const gradients[] = {"stem.whiten.bias.grad", "stem.conv.weight.grad", "stem.norm.bias.grad",
                                             "layer1.conv.weight.grad"};
     static const struct {
@@ -292,8 +292,8 @@ TEST(test_no_gradient_of_what_rests) {
         bool made[4];
     } expected[] = {{3, 9, {false, true, true, true}}, {9, 12, {false, false, false, true}}};
     d9_program program;
-    d9_config *config = configure(resnet9, "auto", resting);
-    make(config, &program);
+    d9_config *config = configure(resnet9, "auto", freezing);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 2);
     for (int i = 0; i < 4; i++) assert_true(makes(&program.train, gradients[i]));
     for (int p = 0; p < 2; p++) {
@@ -311,14 +311,14 @@ TEST(test_no_gradient_of_what_rests) {
 }
 
 /* The smaller images end at step 6, between the two steps at which parameters are frozen. */
-TEST(test_phases_of_both_kinds) {
+TEST(test_phases_of_sizes_and_of_freezing) {
     static const int64_t from[] = {0, 3, 6, 9};
     static const int64_t side[] = {12, 12, 16, 16};
     char tricks[256];
     d9_program program;
-    snprintf(tricks, sizeof tricks, "%s, progressive: {}", resting);
+    snprintf(tricks, sizeof tricks, "%s, progressive: {}", freezing);
     d9_config *config = configure(resnet9, "auto", tricks);
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 4); /* so no step uses `train` */
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program.phase[p].list;
@@ -330,14 +330,14 @@ TEST(test_phases_of_both_kinds) {
 }
 
 /* Omitting the gradients of frozen parameters must give the bits of a run that computes and ignores them. */
-TEST(test_the_others_do_not_notice) {
+TEST(test_gradients_of_frozen_parameters_are_not_needed) {
     static const char *const backends[] = {"reference", "cpu"};
     for (int b = 0; b < 2; b++) {
         double *after[2];
         int64_t count = 0;
         for (int full = 0; full < 2; full++) {
             d9_session session;
-            d9_config *config = configure(resnet9, backends[b], resting);
+            d9_config *config = configure(resnet9, backends[b], freezing);
             OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
             for (int p = 0; p < session.program.phase_count && full; p++) session.program.phase[p].until = 0;
             after[full] = train_session(&session, 12, &count);
@@ -349,13 +349,13 @@ TEST(test_the_others_do_not_notice) {
 }
 
 /* Frozen parameters must not change, and all others must. */
-TEST(test_what_rests_stays) {
+TEST(test_frozen_parameters_do_not_change) {
     int64_t count;
-    double *at_nine = train("reference", resting, 9, &count), *at_ten = train("reference", resting, 10, &count),
-           *at_three = train("reference", resting, 3, &count), *at_four = train("reference", resting, 4, &count);
+    double *at_nine = train("reference", freezing, 9, &count), *at_ten = train("reference", freezing, 10, &count),
+           *at_three = train("reference", freezing, 3, &count), *at_four = train("reference", freezing, 4, &count);
     d9_program program;
-    d9_config *config = configure(resnet9, "reference", resting);
-    make(config, &program);
+    d9_config *config = configure(resnet9, "reference", freezing);
+    build_program(config, &program);
     for (int v = 0; v < program.train.value_count; v++) {
         const d9_value *value = &program.train.values[v];
         if (value->kind != D9_VALUE_PARAMETER || !value->trainable) continue;
@@ -369,7 +369,7 @@ TEST(test_what_rests_stays) {
 }
 
 /* Two layers are frozen together, later a third; the learning rate schedule of each ends when it is frozen. */
-TEST(test_each_stops_in_its_time) {
+TEST(test_layers_freeze_at_their_steps) {
     static const struct {
         const char *update;
         int64_t until;
@@ -379,12 +379,12 @@ TEST(test_each_stops_in_its_time) {
     d9_config *config = configure(resnet9, "auto", "freeze: {until: [0.25, 0.25, 0.75]}");
     config->train.lr = (d9_schedule){
         .count = 2, .knots = {{0, D9_KNOT_EPOCHS}, {0, D9_KNOT_BEFORE_END}}, .value_count = 2, .values = {0.8, 0}};
-    make(config, &program);
+    build_program(config, &program);
     assert_int_equal(program.phase_count, 2);
-    assert_int_equal(program.groups.count, 6); /* weights and biases: two frozen together, one later, and the rest */
+    assert_int_equal(program.groups.count, 6); /* weights and biases of two layers, of the third, and of the rest */
     assert_true(makes(&program.phase[0].list, "layer1.res1.conv.weight.grad"));
     assert_false(makes(&program.phase[0].list, "layer1.conv.weight.grad"));
-    assert_false(makes(&program.phase[1].list, "layer1.res1.norm.bias.grad")); /* it precedes the next convolution */
+    assert_false(makes(&program.phase[1].list, "layer1.res1.norm.bias.grad")); /* frozen with its convolution */
     assert_true(makes(&program.phase[1].list, "layer1.res2.conv.weight.grad"));
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         const d9_node *node = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, groups[g].update)];
@@ -397,7 +397,7 @@ TEST(test_each_stops_in_its_time) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
-TEST(test_layers_that_cannot_stop) {
+TEST(test_layers_that_cannot_freeze) {
     refuse(resnet9, "freeze: {until: [0.6, 0.5]}", "tricks.freeze.until 0.5 0.6");
     refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
 }

@@ -28,7 +28,7 @@ TEST(test_steps) {
     assert_ints(b.program.steps, 12, b.program.buffer_bytes[D9_BUFFER_ORDER], 32 * 4);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_IMAGES], 35 * 32 * 32 * 3);
     assert_int_equal(b.program.buffer_bytes[D9_BUFFER_EVAL_IMAGES], 17 * 32 * 32 * 3);
-    assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* none is needed */
+    assert_int_equal(d9_accumulator_find(&b.program.accumulators, "average"), D9_BUFFER_COUNT); /* there is none */
     program_drop(&b);
 }
 
@@ -69,8 +69,8 @@ static int region_of(const d9_value *value) {
     return value->parameter == D9_BIAS ? BIASES : WEIGHTS;
 }
 
-/* Every value must be at a multiple of 64 bytes, without overlaps, region by region; gradients at the offsets of their
- * parameters. */
+/* Parameters and statistics must be at multiples of 64 bytes, without overlaps, region by region; gradients at the
+ * offsets of their parameters. `wanted`: number of values in each region. */
 static void check_layout(const d9_program *program, const int *wanted) {
     const d9_graph *g = &program->train;
     int64_t size = (int64_t)d9_type_bytes(program->precision->master), end[REGIONS] = {0}, begin[REGIONS];
@@ -97,7 +97,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
     for (int r = 0; r < REGIONS; r++) assert_int_equal(count[r], wanted[r]);
     for (int r = 1; r < REGIONS; r++)
         if (count[r]) assert_true(begin[r] >= end[r - 1]);
-    for (int r = 0; r < 2; r++) { /* a group covers exactly its update's range */
+    for (int r = 0; r < 2; r++) { /* a group covers its region, rounded up to 64 bytes */
         assert_true(program->groups.group[r].begin * size <= begin[r] && program->groups.group[r].end * size >= end[r]);
         assert_true(program->groups.group[r].end * size < end[r] + 64);
     }
@@ -111,7 +111,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
 
 TEST(test_layout) {
     built b = make("", 32, "f32");
-    check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* convolutions, head and scales; biases; -; statistics */
+    check_layout(&b.program, (const int[]){9 + 8, 8, 0, 16}); /* 9 weights, 8 norm scales; biases; none; statistics */
     program_drop(&b);
     b = make(program_many_tricks, 32, "f64");
     check_layout(&b.program, (const int[]){9, 8, 1 + 8, 16});
@@ -141,7 +141,7 @@ TEST(test_order_of_the_list) {
     d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
-    for (d9_node_id n = 0; n < g->node_count; n++) { /* nodes without a gradient, except at the end, are gradients */
+    for (d9_node_id n = 0; n < g->node_count; n++) { /* apart from `end`, only backward nodes lack a gradient rule */
         const d9_op_info *info = d9_op_info_of(g->nodes[n].op);
         const bool end = info->batch || info->update || n == metrics || n == average;
         if (!end && !info->gradient) assert_true(n > metrics && n < weights);
@@ -150,8 +150,8 @@ TEST(test_order_of_the_list) {
     program_drop(&b);
 }
 
-/* The gradient with respect to the image adds nodes: the first layer's, which a frozen whitening layer passes on. All
- * other nodes stay in order. */
+/* The gradient with respect to the image adds a node for the first layer, and with a frozen whitening layer one for the
+ * convolution after it. All other nodes stay in order. */
 TEST(test_gradient_into_the_image) {
     static const struct {
         const char *tricks;
@@ -179,7 +179,7 @@ TEST(test_gradient_into_the_image) {
     }
 }
 
-/* Building twice gives identical nodes and bytes. */
+/* Building twice gives identical nodes, offsets and buffer sizes. */
 TEST(test_built_twice) {
     d9_text text[2];
     for (int i = 0; i < 2; i++) {
@@ -193,7 +193,7 @@ TEST(test_built_twice) {
     d9_text_free(&text[0]), d9_text_free(&text[1]);
 }
 
-TEST(test_views_reach) {
+TEST(test_padding_for_shifted_views) {
     d9_views views = {.count = 3, .view = {{false, 0, 0, 1}, {true, -2, 1, 1}, {false, 1, -3, 1}}};
     assert_ints(d9_views_padding(&views), 3, d9_views_padding(&(d9_views){.count = 1, .view = {{.weight = 1}}}), 0);
 }

@@ -9,7 +9,7 @@
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 3, MOST_REFUSED = 20 /* per accepted configuration */ };
+enum { STEPS = 3, MOST_REFUSED = 20 /* per wanted configuration */ };
 static int wanted_count = 32;
 static uint64_t first_seed = 1;
 static bool want_all = true; /* requires that each network and trick has trained to the end */
@@ -37,59 +37,59 @@ enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 };
 
 static bool is_bounded(const d9_option *option) { return option->minimum != 0 || option->maximum != 0; }
 
-static int64_t whole(draw *d, const d9_option *option) {
+static int64_t draw_integer(draw *d, const d9_option *option) {
     const double most = fmin(option->maximum, option->minimum + WHOLE_SPAN);
     return (int64_t)option->minimum + below(d, (int64_t)(most - option->minimum) + 1);
 }
 
-static double real(draw *d, const d9_option *option) {
+static double draw_real(draw *d, const d9_option *option) {
     return option->minimum + unit(d) * (fmin(option->maximum, option->minimum + REAL_SPAN) - option->minimum);
 }
 
-static void put_choice(draw *d, const char *choices) {
+static void write_choice(draw *d, const char *choices) {
     char copy[SHORT];
     const char *words[32];
     assert_true(snprintf(copy, sizeof copy, "%s", choices) < SHORT);
     d9_text_add(&d->yaml, "%s", words[below(d, d9_text_split(copy, '|', words, 32))]);
 }
 
-static void put_list(draw *d, const d9_option *option) {
+static void write_list(draw *d, const d9_option *option) {
     int count = 1;
     for (const char *at = option->fallback; *at; at++) count += *at == ',';
     for (int i = 0; i < count; i++) {
         if (option->type == D9_OPTION_INTS)
-            d9_text_add(&d->yaml, "%s%lld", i ? ", " : "[", (long long)whole(d, option));
+            d9_text_add(&d->yaml, "%s%lld", i ? ", " : "[", (long long)draw_integer(d, option));
         else
-            d9_text_add(&d->yaml, "%s%.17g", i ? ", " : "[", real(d, option));
+            d9_text_add(&d->yaml, "%s%.17g", i ? ", " : "[", draw_real(d, option));
     }
     d9_text_add(&d->yaml, "]");
 }
 
-static void put_value(draw *d, const d9_option *option) {
+static void write_value(draw *d, const d9_option *option) {
     switch (option->type) {
     case D9_OPTION_BOOL:
         d9_text_add(&d->yaml, "%s", below(d, 2) ? "on" : "off");
         break;
     case D9_OPTION_INT:
-        d9_text_add(&d->yaml, "%lld", (long long)whole(d, option));
+        d9_text_add(&d->yaml, "%lld", (long long)draw_integer(d, option));
         break;
     case D9_OPTION_REAL:
-        d9_text_add(&d->yaml, "%.17g", real(d, option));
+        d9_text_add(&d->yaml, "%.17g", draw_real(d, option));
         break;
     case D9_OPTION_INTS:
     case D9_OPTION_REALS:
-        put_list(d, option);
+        write_list(d, option);
         break;
     case D9_OPTION_SCHEDULE:
         d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
-                    real(d, option), real(d, option), real(d, option));
+                    draw_real(d, option), draw_real(d, option), draw_real(d, option));
         break;
     default:
-        put_choice(d, option->choices);
+        write_choice(d, option->choices);
     }
 }
 
-/* Options that are not drawn, with the reason. */
+/* Value of an option that is not drawn; NULL: it is drawn. */
 static const char *pinned(const draw *d, const char *section, const char *key) {
     const struct {
         const char *section, *key, *value;
@@ -100,7 +100,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"eval", "patience", "0"},            /* there are no validation images */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
-        {"batch_schedule", "batches", "[2]"}, /* the number per epoch */
+        {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;
@@ -115,15 +115,16 @@ static bool is_large(const d9_option *option) {
            strtod(first, NULL) > option->minimum + WHOLE_SPAN;
 }
 
-/* Writes each option as pinned, by default unless that is large, or drawn. */
-static void put_options(draw *d, const char *section, const d9_option *options, const char *between) {
+/* Writes pinned and drawn values of options; omits options with unlimited values, and a third of those with small
+ * defaults. */
+static void write_options(draw *d, const char *section, const d9_option *options, const char *between) {
     for (const d9_option *option = options; option->type != D9_OPTION_NONE; option++) {
         const char *value = pinned(d, section, option->key);
         const bool is_text = option->type == D9_OPTION_TEXT || option->type == D9_OPTION_CHOICE;
         const bool is_free = is_text ? option->choices != NULL : option->type == D9_OPTION_BOOL || is_bounded(option);
         if (!value && (!is_free || (below(d, 3) == 0 && !is_large(option)))) continue;
         d9_text_add(&d->yaml, "%s: %s", option->key, value ? value : "");
-        if (!value) put_value(d, option);
+        if (!value) write_value(d, option);
         d9_text_add(&d->yaml, "%s", between);
     }
 }
@@ -134,7 +135,7 @@ static int model_count(void) {
     return count;
 }
 
-static void put_sections(draw *d) {
+static void write_sections(draw *d) {
     const char *section, *doc;
     const d9_option *options;
     for (int i = 0; d9_config_section(i, &section, &doc, &options); i++) {
@@ -143,7 +144,7 @@ static void put_sections(draw *d) {
             !root)
             continue;
         if (!root) d9_text_add(&d->yaml, "%s: {", section);
-        put_options(d, section, options, root ? "\n" : ", ");
+        write_options(d, section, options, root ? "\n" : ", ");
         if (!root) d9_text_add(&d->yaml, "}\n");
     }
 }
@@ -160,18 +161,18 @@ static void draw_yaml(draw *d) {
     snprintf(d->batch, sizeof d->batch, "%d", batch);
     d9_text_add(&d->yaml, "data: {dataset: synthetic, synthetic_train: %d, synthetic_test: 5, image_size: %d}\n",
                 2 * batch + (int)below(d, batch), sides[below(d, 3)]);
-    put_sections(d);
+    write_sections(d);
     d->model = (int)below(d, model_count());
     const d9_model *model = d9_model_at(d->model);
     d9_text_add(&d->yaml, "model: {name: %s, ", model->name);
-    put_options(d, "model", model->options, ", ");
+    write_options(d, "model", model->options, ", ");
     d9_text_add(&d->yaml, "}\ntricks: {");
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         static const d9_option none[] = {{0}};
         if (below(d, 2) || (conflicts_with(t, d->tricks) && below(d, 16))) continue;
         d->tricks |= 1u << t;
         d9_text_add(&d->yaml, "%s: {", d9_trick_at(t)->name);
-        put_options(d, d9_trick_at(t)->name, d9_trick_at(t)->options ? d9_trick_at(t)->options : none, ", ");
+        write_options(d, d9_trick_at(t)->name, d9_trick_at(t)->options ? d9_trick_at(t)->options : none, ", ");
         d9_text_add(&d->yaml, "}, ");
     }
     d9_text_add(&d->yaml, "}\n");
@@ -183,7 +184,7 @@ static void draw_yaml(draw *d) {
         fail_msg(__VA_ARGS__);                                                                                         \
     } while (0)
 
-/* Clocks: the only values of a checkpoint that differ between runs. */
+/* True for clocks, the only values of a checkpoint that differ between runs. */
 static bool is_time(const char *name) {
     static const char *const times[] = {"epochs/seconds", "epochs/hours", "epochs/images_per_second"};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -214,7 +215,7 @@ static run_report train(const d9_config *config, const char *folder, int64_t sto
     return run_train(&options, NULL);
 }
 
-/* True if it trained to its end; numbers may become non-finite, then in both runs. */
+/* True if the draw trained to its end; false if numbers became non-finite, in both runs. */
 static bool check_resumed(draw *d, const d9_config *config) {
     char whole_folder[RUN_PATH_BYTES], parts_folder[RUN_PATH_BYTES], what[48];
     snprintf(what, sizeof what, "the draw with seed %llu", (unsigned long long)d->seed);
@@ -247,7 +248,7 @@ static outcome check_draw(draw *d) {
     d9_text_init(&context, &d->yaml);
     draw_yaml(d);
     OK(d9_text_status(&d->yaml));
-    /* the table knows each option's legal values; combinations may be rejected */
+    /* each drawn value is legal, but not every combination */
     if (d9_config_parse(&context, "random.yaml", d9_text_get(&d->yaml), NULL, &config) != D9_OK) goto done;
     if (run_missing(&absent, config->backend, config->precision, config->backend_options.cpu_level)) {
         came = ABSENT;

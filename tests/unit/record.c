@@ -28,12 +28,12 @@ static d9_config *parse(const char *set) {
     return config;
 }
 
-static const char *in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
+static const char *path_in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
 
 static void assert_file(bench *bench, const char *name, const char *expected) {
     uint8_t *bytes;
     size_t size;
-    OK(d9_file_read(&context, in(bench, name), &bytes, &size));
+    OK(d9_file_read(&context, path_in(bench, name), &bytes, &size));
     assert_string_equal((char *)bytes, expected);
     d9_release(&context, bytes);
 }
@@ -115,7 +115,7 @@ static int end(void **state) {
                                         "result.json",       "submission.json",       "predictions.safetensors",
                                         "model.safetensors", "checkpoint.safetensors"};
     bench *b = *state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(in(b, names[i]));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unlink(path_in(b, names[i]));
     const int left = run_folder_count(b->folder, "");
     d9_config_free(&context, b->config), d9_timeline_free(&b->timeline), run_folder_remove(b->folder);
     return left;
@@ -191,8 +191,8 @@ TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
     OK(d9_record_epoch(&record, &row, true));
-    OK(d9_file_append(&context, in(bench, "epochs.tsv"), "2\t0.6", 5));
-    OK(d9_file_append(&context, in(bench, "events.jsonl"), "{\"epoch\":2", 10));
+    OK(d9_file_append(&context, path_in(bench, "epochs.tsv"), "2\t0.6", 5));
+    OK(d9_file_append(&context, path_in(bench, "events.jsonl"), "{\"epoch\":2", 10));
     open_record(bench, &record, true, 5);
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
 }
@@ -226,7 +226,7 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
 TEST_WITH(bench *bench, test_unwritable, begin, end) {
     d9_record record;
     char below[600], longest[700];
-    const char *path = in(bench, "config.yaml");
+    const char *path = path_in(bench, "config.yaml");
     OK(d9_file_write(&context, path, "x", 1));
     snprintf(below, sizeof below, "%s/run", path);
     assert_refusal(d9_record_open(&context, &record, below, bench->config, D9_RECORD_NEW, 0), D9_OUTPUT, path);
@@ -238,7 +238,7 @@ TEST_WITH(bench *bench, test_unwritable, begin, end) {
 static json_t *read_json(bench *bench, const char *name) {
     uint8_t *bytes;
     size_t size;
-    OK(d9_file_read(&context, in(bench, name), &bytes, &size));
+    OK(d9_file_read(&context, path_in(bench, name), &bytes, &size));
     assert_null(strstr((char *)bytes, "/home/")); /* no absolute path in a record */
     assert_null(strstr((char *)bytes, bench->folder));
     json_t *root = json_loads((char *)bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -329,11 +329,11 @@ TEST(test_leftovers_go, begin, end) {
     d9_record record;
     for (int resume = 0; resume < 2; resume++) {
         for (size_t i = (size_t)resume; i < 4; i++) /* a run with a result is not resumed */
-            OK(d9_file_write(&context, in(bench, names[i]), "x", 1));
-        OK(d9_file_write(&context, in(bench, "checkpoint.safetensors"), "x", 1));
+            OK(d9_file_write(&context, path_in(bench, names[i]), "x", 1));
+        OK(d9_file_write(&context, path_in(bench, "checkpoint.safetensors"), "x", 1));
         open_record(bench, &record, resume, 0);
-        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&context, in(bench, names[i])));
-        assert_int_equal(d9_file_exists(&context, in(bench, "checkpoint.safetensors")), resume);
+        for (size_t i = 0; i < 4; i++) assert_false(d9_file_exists(&context, path_in(bench, names[i])));
+        assert_int_equal(d9_file_exists(&context, path_in(bench, "checkpoint.safetensors")), resume);
     }
 }
 
@@ -344,7 +344,7 @@ TEST_WITH(bench *bench, test_predictions, begin, end) {
     d9_safetensors *file;
     open_record(bench, &record, false, 0);
     OK(d9_record_predictions(&record, top1, confidence, labels, 3));
-    OK(d9_safetensors_read(&context, in(bench, "predictions.safetensors"), &file));
+    OK(d9_safetensors_read(&context, path_in(bench, "predictions.safetensors"), &file));
     assert_memory_equal(d9_safetensors_find(file, "top1")->bytes, top1, sizeof top1);
     assert_memory_equal(d9_safetensors_find(file, "confidence")->bytes, confidence, sizeof confidence);
     assert_memory_equal(d9_safetensors_find(file, "label")->bytes, labels, sizeof labels);
@@ -358,7 +358,7 @@ TEST_WITH(bench *bench, test_title_that_is_not_utf8, begin, end) {
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
     OK(d9_record_result(&record, &bench->result));
-    bool finished = false; /* its config.yaml can be loaded */
+    bool finished = false; /* d9_record_finished loads config.yaml */
     OK(d9_record_finished(&context, bench->folder, bench->config, &finished));
     assert_true(finished);
     bench->config->title = title;

@@ -45,7 +45,7 @@ TEST(integers_agree_across_types) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case wide, narrow;
         d9_op op = op_spec_op(i);
-        if (op == D9_OP_AUGMENT) continue;           /* its table holds integers, but bytes index it: no sums */
+        if (op == D9_OP_AUGMENT) continue;           /* it looks pixels up; there are no sums */
         if (op == D9_OP_ORTHOGONAL_UPDATE) continue; /* it divides by a norm */
         op_case_make(&wide, &context, i, D9_F64, D9_F64, OP_FILL_INTEGER);
         op_case_make(&narrow, &context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
@@ -75,7 +75,7 @@ TEST(threads_change_no_bit) {
     }
 }
 
-/* ---- forward operations, compared with plain loops ---- */
+/* ---- first outputs, compared with plain loops; running statistics ---- */
 
 typedef double (*by_hand)(const op_case *c, int64_t i); /* element i of output 0, in double */
 
@@ -108,7 +108,7 @@ static double linear_by_hand(const op_case *c, int64_t i) {
     return sum;
 }
 
-/* Element i, normalised by the mean and variance of its group and channel. */
+/* Element i, normalised by the mean and variance of its group and channel, scaled and shifted. */
 static double norm_by_hand(const op_case *c, int64_t i) {
     const int64_t *x = dims(c, 0);
     const double *values = content(c, 0);
@@ -197,11 +197,11 @@ static double add_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i]
 static double scale_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[i] * c->graph->nodes[0].as.scale.factor;
 }
-static double same(const op_case *c, int64_t i) { return content(c, 0)[i]; }
+static double copy_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i]; }
 static double lerp_by_hand(const op_case *c, int64_t i) { return 0.75 * content(c, 0)[i] + 0.25 * content(c, 1)[i]; }
 
-/* Hyperparameters of the update in specs.c: learning rate 1/8, decay 1/4, momentum 1/2, epsilon 1/4. Adam: a = 1/2,
- * b = 3/4, bias corrections 7/8 and 3/4, and the gradient is a sum over 2 images. */
+/* Hyperparameters of the update in specs.c: learning rate 1/8, decay 1/4, momentum 1/2, epsilon 1/4. Adam: weights 1/2
+ * and 3/4 of the new gradient in the averages, bias corrections 7/8 and 3/4, gradients summed over 2 images. */
 static double update_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     double w = content(c, 0)[i], g = content(c, 1)[i], v = node->input_count > 2 ? content(c, 2)[i] : 0, s = g + w / 4;
@@ -269,29 +269,19 @@ static double augment_by_hand(const op_case *c, int64_t i) {
 }
 
 TEST(forward_agrees_with_loops_by_hand) {
-    static const by_hand hands[D9_OP_COUNT] = {[D9_OP_CONV] = conv_by_hand,
-                                               [D9_OP_LINEAR] = linear_by_hand,
-                                               [D9_OP_NORM] = norm_by_hand,
-                                               [D9_OP_NORM_EVAL] = norm_eval_by_hand,
-                                               [D9_OP_POOL] = pool_by_hand,
-                                               [D9_OP_MEAN_POOL] = mean_pool_by_hand,
-                                               [D9_OP_BIAS] = bias_by_hand,
-                                               [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
-                                               [D9_OP_DROPOUT] = dropout_by_hand,
-                                               [D9_OP_CONCAT] = concat_by_hand,
-                                               [D9_OP_SLICE] = slice_by_hand,
-                                               [D9_OP_LOSS] = op_loss_by_hand,
-                                               [D9_OP_MIX] = mix_by_hand,
-                                               [D9_OP_RANK] = rank_by_hand,
-                                               [D9_OP_ADD] = add_by_hand,
-                                               [D9_OP_SCALE] = scale_by_hand,
-                                               [D9_OP_CAST] = same,
-                                               [D9_OP_COPY] = same,
-                                               [D9_OP_LERP] = lerp_by_hand,
-                                               [D9_OP_UPDATE] = update_by_hand,
-                                               [D9_OP_GATHER] = gather_by_hand,
-                                               [D9_OP_DRAW] = draw_by_hand,
-                                               [D9_OP_AUGMENT] = augment_by_hand};
+    static const by_hand hands[D9_OP_COUNT] = {
+        [D9_OP_CONV] = conv_by_hand,       [D9_OP_LINEAR] = linear_by_hand,
+        [D9_OP_NORM] = norm_by_hand,       [D9_OP_NORM_EVAL] = norm_eval_by_hand,
+        [D9_OP_POOL] = pool_by_hand,       [D9_OP_MEAN_POOL] = mean_pool_by_hand,
+        [D9_OP_BIAS] = bias_by_hand,       [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
+        [D9_OP_DROPOUT] = dropout_by_hand, [D9_OP_CONCAT] = concat_by_hand,
+        [D9_OP_SLICE] = slice_by_hand,     [D9_OP_LOSS] = op_loss_by_hand,
+        [D9_OP_MIX] = mix_by_hand,         [D9_OP_RANK] = rank_by_hand,
+        [D9_OP_ADD] = add_by_hand,         [D9_OP_SCALE] = scale_by_hand,
+        [D9_OP_CAST] = copy_by_hand,       [D9_OP_COPY] = copy_by_hand,
+        [D9_OP_LERP] = lerp_by_hand,       [D9_OP_UPDATE] = update_by_hand,
+        [D9_OP_GATHER] = gather_by_hand,   [D9_OP_DRAW] = draw_by_hand,
+        [D9_OP_AUGMENT] = augment_by_hand};
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         by_hand hand = hands[op_spec_op(i)];
@@ -330,11 +320,11 @@ TEST(norm_moves_the_running_statistics) {
     op_close(&live), op_case_free(&c);
 }
 
-/* ---- the orthogonal update by its definition: X X^T, whichever side is longer ---- */
+/* ---- updates, pooling, metrics, indices out of range ---- */
 
 enum { LARGEST = 70 * 117 };
 
-/* c (m, n) = a (m, k) b (k, n), or a b^T. */
+/* c (m, n) = a (m, k) b, with b (k, n), or (n, k) transposed if `turned`. */
 static void multiply(const double *a, const double *b, bool turned, int64_t m, int64_t n, int64_t k, double *c) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -350,6 +340,7 @@ static double length_of(const double *x, int64_t count) {
     return sqrt(sum);
 }
 
+/* Iterates x = by[0] x + by[1] A x + by[2] A^2 x with A = x x^T, also if x has more rows than columns. */
 static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const double *by, int iterations) {
     static double inner[LARGEST], square[LARGEST], next[LARGEST];
     for (int t = 0; t < iterations; t++) {
@@ -400,7 +391,7 @@ TEST(orthogonal_updates_of_zeros) {
         while (op_spec_op(spec) != D9_OP_ORTHOGONAL_UPDATE) spec++;
         op_case_make(&c, &context, spec, D9_F64, D9_F64, OP_FILL_RANDOM);
         const int64_t count = op_count(&c, 0);
-        for (int input = 0; input < 3; input++) /* the filter; gradient and velocity; all */
+        for (int input = 0; input < 3; input++) /* zeros in the filter; in gradient and velocity; in all */
             for (int64_t k = 0; k < count && (zero == 2 || (zero == 1) == (input > 0)); k++) c.content[input][k] = 0;
         run_once(&c, 1, 0, many_a);
         const double keep = zero == 1 ? sqrt(7) / length_of(content(&c, 0), count) * (1 - 0.125 * 0.25) : 0;
@@ -412,7 +403,7 @@ TEST(orthogonal_updates_of_zeros) {
     }
 }
 
-TEST(sgd_keeps_the_velocity) {
+TEST(updates_keep_their_state) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         if (op_spec_op(i) != D9_OP_UPDATE) continue;
@@ -425,7 +416,7 @@ TEST(sgd_keeps_the_velocity) {
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].outputs[1]); k++) {
             const d9_update row = c.graph->nodes[0].as.update.update;
             double s = content(&c, 1)[k] + content(&c, 0)[k] / 4;
-            bool page = row == D9_UPDATE_SGD_PAGE; /* only this rule includes the learning rate */
+            bool page = row == D9_UPDATE_SGD_PAGE; /* only its velocity includes the learning rate */
             if (row >= D9_UPDATE_ADAM) s = content(&c, 1)[k] / 4 + (row == D9_UPDATE_ADAM ? content(&c, 0)[k] / 8 : 0);
             OP_NEAR(many_a[k], content(&c, 2)[k] / 2 + (page ? -s / 8 : s), 1e-14);
         }
@@ -494,7 +485,7 @@ TEST(a_wrong_index_is_refused) {
         op_case_make(&c, &context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         d9_value_id id = node->inputs[input];
-        int64_t beside = 0; /* entries of the order after the step's */
+        int64_t beside = 0; /* entries of the order after those of step 2 */
         if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT)
             beside = 2 * (node->as.augment.count - node->as.augment.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;

@@ -125,7 +125,7 @@ static void add_twin(const char *name, const char *baseline, const char *other, 
 }
 
 /* Reads the report of the arms and runs added since the last report. */
-static void finish(void) {
+static void read_report(void) {
     write_json(run_path(folder, "experiment.json"),
                json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid", "target",
                          94.0, "arms", arms, "runs", runs));
@@ -142,8 +142,8 @@ TEST(test_pairs, set_up, tear_down) {
     double p[2], adjusted[2];
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
-    add_arm("same", "base", 2, 4, near); /* other seeds: no pairs */
-    finish();
+    add_arm("same", "base", 2, 4, near); /* not the same seeds: no pairs */
+    read_report();
     const d9_report_arm *base = &report->arms[0], *better = &report->arms[1], *same = &report->arms[2];
     d9_paired_difference(high, low, 4, 0.95, &want);
     assert_true(better->paired);
@@ -162,7 +162,7 @@ TEST(test_pairs, set_up, tear_down) {
     assert_int_equal(better->met, 4);
     NEAR(report->runs[4].difference, high[0] - low[0]); /* compared with the run of the same seed */
     assert_int_equal(report->runs[11].seed, 5);
-    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* there is none, so with the mean */
+    NEAR(report->runs[11].difference, near[3] - base->sample.mean); /* base has no seed 5: with its mean */
     assert_holds(report->verdict, "1 of 2 changes has a clear effect: better +0.4");
     assert_holds(report->verdict, "The other shows none with 4 seeds");
 }
@@ -174,7 +174,7 @@ TEST(test_runs_out_of_order, set_up, tear_down) {
     json_t *first = json_incref(json_array_get(runs, 4));
     json_array_remove(runs, 4);
     json_array_append_new(runs, first);
-    finish();
+    read_report();
     const d9_report_arm *better = &report->arms[1];
     assert_true(better->paired);
     for (int i = 0; i < 4; i++) {
@@ -184,28 +184,28 @@ TEST(test_runs_out_of_order, set_up, tear_down) {
 }
 
 /* Four comparisons, each significant alone, are not after Holm's correction. */
-TEST(test_seen_by_holm, set_up, tear_down) {
+TEST(test_holms_correction, set_up, tear_down) {
     double with[4];
     for (int i = 0; i < 4; i++) with[i] = low[i] + (double[]){0.05, 0.15, 0.1, 0.12}[i];
     add_arm("base", NULL, 1, 4, low);
     for (int i = 0; i < 4; i++) add_arm((const char *[]){"a", "b", "c", "d"}[i], "base", 1, 4, with);
-    finish();
+    read_report();
     assert_true(report->arms[1].difference.p < 0.05 && report->arms[1].holm > 0.05);
     assert_holds(report->verdict,
                  "None of 4 changes has a clear effect with 4 seeds (Holm's p above 0.05); the largest: ");
 }
 
 /* Two seeds give wide intervals, but no accuracy is below 0 or above 100%. */
-TEST(test_no_accuracy_beyond, set_up, tear_down) {
+TEST(test_intervals_stay_within_0_and_100, set_up, tear_down) {
     static const double apart[] = {10, 90};
     add_arm("alone", NULL, 1, 2, apart);
-    finish();
+    read_report();
     NEAR(report->arms[0].mean.low, 0);
     NEAR(report->arms[0].mean.high, 100);
 }
 
 /* The first of three images, of class 0, was predicted as class 1. */
-TEST(test_answers, set_up, tear_down) {
+TEST(test_confusion_matrix, set_up, tear_down) {
     static const int32_t top1[] = {1, 1, 0}, label[] = {0, 1, 0};
     static const float confidence[] = {0.5f, 0.75f, 1};
     const d9_shape shape = {1, {3}};
@@ -215,29 +215,29 @@ TEST(test_answers, set_up, tear_down) {
     add_arm("alone", NULL, 1, 1, high);
     OK(d9_safetensors_write(&context, run_path(folder, "runs/alone/seed1/predictions.safetensors"), tensors, 3, NULL,
                             0));
-    finish();
+    read_report();
     const d9_report_predictions *predictions = &report->predictions;
     assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
     assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
 }
 
-TEST(test_nothing_seen, set_up, tear_down) {
+TEST(test_no_clear_effect, set_up, tear_down) {
     add_arm("base", NULL, 1, 4, low);
     add_arm("same", "base", 1, 4, near);
-    finish();
+    read_report();
     assert_holds(report->verdict, "same and base cannot be told apart with 4 seeds: +0.0");
     assert_holds(report->verdict, "an interval that spans zero. Detecting 0.1 points would take about ");
     assert_true(report->arms[1].seeds_needed > 4);
 }
 
-/* Epochs saved by an arm: the length at which the other arm's curve reaches the same accuracy, minus its own length. */
+/* Epochs saved by an arm: those after which the curve of its baseline reaches its accuracy, minus its own epochs. */
 TEST(test_epochs_saved, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at20[] = {94, 94.2}, at40[] = {95, 95.2}, best[] = {94.49, 94.71};
     add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
     add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
     add_arm("plain,train.epochs=40", NULL, 1, 2, at40);
     add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, best);
-    finish();
+    read_report();
     assert_true(report->sweep);
     assert_int_equal(report->series_count, 2);
     assert_string_equal(report->series[0].label, "plain");
@@ -252,11 +252,11 @@ TEST(test_no_variance, set_up, tear_down) {
     const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3};
     add_arm("base", NULL, 1, 2, without);
     add_arm("trick", "base", 1, 2, with);
-    finish();
+    read_report();
     assert_true(isnan(report->arms[1].holm) && isnan(report->arms[1].difference.p));
     assert_holds(report->verdict, "trick against base: +0.20 points, the runs show no variance");
     add_arm("alone", NULL, 1, 2, same);
-    finish();
+    read_report();
     assert_holds(report->verdict, "not distinguished from the target: the runs show no variance");
 }
 
@@ -266,7 +266,7 @@ TEST(test_best_of_many, set_up, tear_down) {
     const double first[] = {94.3, 94.5, 94.4, 94.6}, second[] = {94.1, 94.2, 94.3, 94.2};
     add_arm("a", NULL, 1, 4, first);
     add_arm("b", NULL, 1, 4, second);
-    finish();
+    read_report();
     assert_holds(report->verdict, "b follows, \xe2\x88\x92"
                                   "0.25 points [\xe2\x88\x92"
                                   "0.4");
@@ -274,16 +274,16 @@ TEST(test_best_of_many, set_up, tear_down) {
     add_arm("a", NULL, 1, 4, first);
     add_arm("b", NULL, 1, 4, second);
     for (int i = 0; i < 3; i++) add_arm((const char *[]){"c", "d", "e"}[i], NULL, 1, 4, rest);
-    finish();
+    read_report();
     assert_holds(report->verdict, "(99.5% interval, corrected for 10 pairs): the interval spans zero");
 }
 
 /* The best two arms share their runs, so a is compared with b, a single pair. */
-TEST(test_arms_alike, set_up, tear_down) {
+TEST(test_arms_that_share_runs, set_up, tear_down) {
     add_arm("a", NULL, 1, 4, high);
     add_arm("b", NULL, 1, 4, low);
     add_twin("twin", NULL, "a", 4);
-    finish();
+    read_report();
     assert_true(report->arms[2].runs_of == &report->arms[0] && report->arms[1].runs_of == &report->arms[1]);
     assert_holds(report->verdict, "a has the highest mean accuracy, 94.47%");
     assert_holds(report->verdict, "; b follows, \xe2\x88\x92"
@@ -291,7 +291,7 @@ TEST(test_arms_alike, set_up, tear_down) {
     if (strstr(report->verdict, "pairs")) fail_msg("%s", report->verdict);
     add_arm("a", NULL, 1, 4, high);
     add_twin("twin", "a", "a", 4);
-    finish();
+    read_report();
     assert_holds(report->verdict, "The 2 arms have identical configurations and share their runs");
     assert_holds(report->verdict, " 4 runs: mean 94.47%");
     /* the baseline has no run yet */
@@ -299,13 +299,13 @@ TEST(test_arms_alike, set_up, tear_down) {
     add_arm("late", NULL, 1, 0, NULL);
     add_arm("b", "late", 1, 4, low);
     add_twin("twin", "late", "a", 4);
-    finish();
+    read_report();
     assert_holds(report->verdict, "; b follows, ");
 }
 
 TEST(test_target, set_up, tear_down) {
     add_arm("alone", NULL, 1, 4, high);
-    finish();
+    read_report();
     assert_holds(report->verdict, "4 runs: mean 94.47% [94.37, 94.58]");
     assert_holds(report->verdict, "4 of 4 reach 94%; the mean is above the target.");
 }
@@ -313,7 +313,7 @@ TEST(test_target, set_up, tear_down) {
 TEST(test_no_baseline, set_up, tear_down) {
     add_arm("a", NULL, 1, 4, low);
     add_arm("b", NULL, 1, 4, near);
-    finish();
+    read_report();
     assert_holds(report->verdict, "b has the highest mean accuracy, 94.01%");
     assert_holds(report->verdict, "the interval spans zero, so these runs do not distinguish them");
 }

@@ -1,16 +1,16 @@
-/* safetensors: written files are read back, real files are read, and every invalid header is rejected by name. */
+/* safetensors: written files are read back, a golden case is read, and invalid or truncated files are rejected. */
 #include "record/safetensors.h"
 #include "core/system.h"
 #include "tests/support/test.h"
 
 static const char path[] = D9_BINARY_DIR "/test-safetensors.tmp";
 
-static int end(void **state) {
+static int remove_file(void **state) {
     (void)state, unlink(path);
     return 0;
 }
 
-TEST(test_round_trip, NULL, end) {
+TEST(test_round_trip, NULL, remove_file) {
     const double f64[2] = {-0.0, 1e300};
     const float f32[6] = {1, -2.5f, 3, 4, 5, 1e-40f};
     const uint16_t bf16[4] = {0x3f80, 0xc000, 0x7f80, 0x0001}, f16[5] = {0x3c00, 0xc000, 0x0001, 0x7c00, 0xfbff};
@@ -58,7 +58,7 @@ TEST(test_round_trip, NULL, end) {
     d9_safetensors_free(&context, file);
 }
 
-TEST(test_reads_golden_cases, NULL, end) {
+TEST(test_reads_golden_cases, NULL, remove_file) {
     d9_safetensors *file;
     OK(d9_safetensors_read(&context, D9_SOURCE_DIR "/tests/golden/cases/baseline.safetensors", &file));
     const d9_tensor *images = d9_safetensors_find(file, "images"), *labels = d9_safetensors_find(file, "labels");
@@ -121,14 +121,14 @@ static void assert_refused(const char *words) {
     assert_words(context.message, words);
 }
 
-TEST(test_refuses_wrong_headers, NULL, end) {
+TEST(test_refuses_wrong_headers, NULL, remove_file) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_file(wrong[i].header, strlen(wrong[i].header), wrong[i].data_bytes);
         assert_refused(wrong[i].words);
     }
 }
 
-TEST(test_refuses_wrong_lengths, NULL, end) {
+TEST(test_refuses_wrong_lengths, NULL, remove_file) {
     write_file("{}", 3, 0);
     assert_refused("11 10");
     write_file("{}", UINT64_MAX, 0);
@@ -141,7 +141,7 @@ TEST(test_refuses_wrong_lengths, NULL, end) {
 }
 
 /* Every prefix of a valid file is rejected, so a truncated download never loads. */
-TEST(test_refuses_every_prefix, NULL, end) {
+TEST(test_refuses_every_prefix, NULL, remove_file) {
     const float values[3] = {1, 2, 3};
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {3}}, values, sizeof values};
     uint8_t *bytes;
@@ -156,12 +156,12 @@ TEST(test_refuses_every_prefix, NULL, end) {
     d9_release(&context, bytes);
 }
 
-TEST(test_missing_file, NULL, end) {
+TEST(test_missing_file, NULL, remove_file) {
     unlink(path);
     assert_refused("");
 }
 
-TEST(test_refuses_to_write_nonsense, NULL, end) {
+TEST(test_refuses_to_write_nonsense, NULL, remove_file) {
     const float values[3] = {1, 2, 3};
     const d9_tensor twice[] = {{"w", D9_TENSOR_F32, {1, {3}}, values, 12}, {"w", D9_TENSOR_F32, {1, {3}}, values, 12}};
     const d9_tensor wrong_size = {"w", D9_TENSOR_F32, {1, {2}}, values, 12};

@@ -29,7 +29,7 @@ static void drop(d9_config *config, d9_program *program) {
         if (!(fabs(got_ - want_) <= (tolerance))) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);           \
     } while (0)
 
-/* Steps counted from 1, as in the recipe. 0.0051546 is 1/194 to seven places. */
+/* Learning rates of the recipe, in steps counted from 1; 1/194 is 0.0051546. */
 static const struct {
     int64_t step;
     double rate;
@@ -76,12 +76,11 @@ TEST(test_dawn94_average) {
     drop(config, &program);
 }
 
-/* ---- operations of a run: two per multiplication of an image, counted by hand from the layers' shapes ---- */
-
+/* Multiplications per image, counted by hand from the layers' shapes; each counts as two operations. */
 static const struct {
     const char *path;
-    double forward, step, views;
-    int64_t full_steps; /* later steps compute `rest` less: the gradient of a frozen layer's input */
+    double forward, step, views; /* multiplications in evaluation, in training; views in evaluation */
+    int64_t full_steps; /* later steps save `rest`: the gradient into the output of a layer that is then frozen */
     double rest;
     double published; /* TFLOP of a whole run with its last evaluation, by airbench's authors, who count all steps as
                          equal */
@@ -135,7 +134,7 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
 }
 
 /* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; the
- * whitening bias has seven steps. Filters are renormalised 2 + int(15 (s + 1) / 245) steps apart. */
+ * whitening bias has seven steps. Filters are renormalised at least 2 + int(15 (s + 1) / 245) steps apart. */
 TEST(test_speed94_rates) {
     d9_program program;
     d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
@@ -215,7 +214,7 @@ TEST(test_fractional_epochs) {
     drop(config, &program);
 }
 
-static void assert_when(d9_when when, const char *pattern) { /* one character per step, eight per epoch */
+static void assert_when(d9_when when, const char *pattern) { /* a character per step, 8 steps per epoch */
     char got[64];
     size_t steps = strlen(pattern);
     assert_true(steps < sizeof got);

@@ -12,96 +12,95 @@ typedef struct row {
     int in_count, want_count, got_count, at; /* at: index of the next argument */
 } row;
 
-static double next(row *row) {
+static double next_argument(row *row) {
     assert_true(row->at < row->in_count);
     return row->in[row->at++];
 }
 
-static const double *list(row *row, int64_t *count) {
-    *count = (int64_t)next(row);
+static const double *next_list(row *row, int64_t *count) {
+    *count = (int64_t)next_argument(row);
     assert_true(*count >= 0 && row->at + *count <= row->in_count);
     const double *values = row->in + row->at;
     row->at += (int)*count;
     return values;
 }
 
-static void give(row *row, double value) { row->got[row->got_count++] = value; }
+static void add(row *row, double value) { row->got[row->got_count++] = value; } /* a result */
 
-static void give_estimate(row *row, const d9_estimate *e) {
+static void add_estimate(row *row, const d9_estimate *e) {
     const double values[] = {e->estimate, e->low, e->high, e->error, e->freedom, e->p};
-    for (int i = 0; i < 6; i++) give(row, values[i]);
+    for (int i = 0; i < 6; i++) add(row, values[i]);
 }
 
-/* ---- functions by their names in the rows ---- */
-
-static void call_beta(row *row) { give(row, d9_incomplete_beta(row->in[0], row->in[1], row->in[2])); }
-static void call_beta_inverse(row *row) { give(row, d9_incomplete_beta_inverse(row->in[0], row->in[1], row->in[2])); }
-static void call_two_sided(row *row) { give(row, d9_student_two_sided(row->in[0], row->in[1])); }
-static void call_quantile(row *row) { give(row, d9_student_quantile(row->in[0], row->in[1])); }
-static void call_shifted(row *row) { give(row, d9_noncentral_t_above(row->in[0], row->in[1], row->in[2])); }
+/* Callers, one for each function name in statistics.tsv. */
+static void call_beta(row *row) { add(row, d9_incomplete_beta(row->in[0], row->in[1], row->in[2])); }
+static void call_beta_inverse(row *row) { add(row, d9_incomplete_beta_inverse(row->in[0], row->in[1], row->in[2])); }
+static void call_two_sided(row *row) { add(row, d9_student_two_sided(row->in[0], row->in[1])); }
+static void call_quantile(row *row) { add(row, d9_student_quantile(row->in[0], row->in[1])); }
+static void call_shifted(row *row) { add(row, d9_noncentral_t_above(row->in[0], row->in[1], row->in[2])); }
 
 static void call_describe(row *row) {
     int64_t count;
     d9_sample sample;
-    const double *values = list(row, &count);
+    const double *values = next_list(row, &count);
     d9_sample_describe(values, count, &sample);
     assert_int_equal(sample.count, count);
-    give(row, sample.mean);
-    give(row, sample.deviation);
-    give(row, sample.minimum);
-    give(row, sample.maximum);
+    add(row, sample.mean);
+    add(row, sample.deviation);
+    add(row, sample.minimum);
+    add(row, sample.maximum);
 }
 
 static void call_mean(row *row) {
     int64_t count;
     d9_estimate result;
-    const double level = next(row), *values = list(row, &count);
+    const double level = next_argument(row), *values = next_list(row, &count);
     d9_mean_estimate(values, count, level, &result);
-    give_estimate(row, &result);
+    add_estimate(row, &result);
 }
 
 static void call_welch(row *row) {
     int64_t a_count, b_count;
     d9_estimate result;
-    const double level = next(row), *a = list(row, &a_count), *b = list(row, &b_count);
+    const double level = next_argument(row), *a = next_list(row, &a_count), *b = next_list(row, &b_count);
     d9_welch_difference(a, a_count, b, b_count, level, &result);
-    give_estimate(row, &result);
+    add_estimate(row, &result);
 }
 
 static void call_paired(row *row) {
     int64_t a_count, b_count;
     d9_estimate result;
-    const double level = next(row), *a = list(row, &a_count), *b = list(row, &b_count);
+    const double level = next_argument(row), *a = next_list(row, &a_count), *b = next_list(row, &b_count);
     assert_int_equal(a_count, b_count);
     d9_paired_difference(a, b, a_count, level, &result);
-    give_estimate(row, &result);
+    add_estimate(row, &result);
 }
 
 static void call_chance(row *row) {
     d9_proportion chance;
     d9_proportion_estimate((int64_t)row->in[0], (int64_t)row->in[1], row->in[2], &chance);
-    give(row, chance.share);
-    give(row, chance.low);
-    give(row, chance.high);
+    add(row, chance.share);
+    add(row, chance.low);
+    add(row, chance.high);
 }
 
 static void call_holm(row *row) {
     int64_t count;
-    const double *p = list(row, &count);
+    const double *p = next_list(row, &count);
     d9_holm(p, count, row->got);
     row->got_count = (int)count;
 }
 
 static d9_design design(const row *row) { return row->in[0] == 0 ? D9_DESIGN_TWO_SAMPLES : D9_DESIGN_PAIRED; }
-static void call_power(row *row) { give(row, d9_power(design(row), row->in[1], row->in[2], row->in[3], row->in[4])); }
+static void call_power(row *row) { add(row, d9_power(design(row), row->in[1], row->in[2], row->in[3], row->in[4])); }
 static void call_seeds(row *row) {
-    give(row, (double)d9_seeds_needed(design(row), row->in[1], row->in[2], row->in[3], row->in[4]));
+    add(row, (double)d9_seeds_needed(design(row), row->in[1], row->in[2], row->in[3], row->in[4]));
 }
 
 static void call_reach(row *row) {
     int64_t count;
-    const double level = next(row), *epochs = list(row, &count), *accuracy = list(row, &count);
-    give(row, d9_epochs_to_reach(epochs, accuracy, count, level));
+    const double level = next_argument(row), *epochs = next_list(row, &count), *accuracy = next_list(row, &count);
+    add(row, d9_epochs_to_reach(epochs, accuracy, count, level));
 }
 
 static const struct {
@@ -135,7 +134,7 @@ static int read_numbers(char *text, double *values) {
     return count;
 }
 
-/* Splits the line at its tabs. */
+/* Splits a line at its tabs into name, arguments and wanted results. */
 static void read_row(char *line, row *row) {
     char *arguments = strchr(line, '\t'), *results = arguments ? strchr(arguments + 1, '\t') : NULL;
     assert_non_null(results);
@@ -201,7 +200,7 @@ TEST(test_few_values) {
     assert_true(isnan(chance.share) && isnan(chance.low));
 }
 
-/* Runs that do not differ show no variance, so there is no interval. */
+/* Without variance there is no interval, except of the difference of equal samples, which is 0. */
 TEST(test_equal_values) {
     const double same[] = {94, 94, 94}, other[] = {93, 93, 93};
     const double trick[] = {94.21, 31.3}, without[] = {94.01, 31.1}; /* + 0.2 twice, except for rounding */
@@ -222,7 +221,7 @@ TEST(test_equal_values) {
     assert_true(e.error > 0 && e.low < 0.205 && e.high > 0.205);
 }
 
-TEST(test_holm_leaves_out_what_is_unknown) {
+TEST(test_holm_ignores_nan) {
     const double p[] = {0.01, NAN, 0.04};
     double adjusted[3];
     d9_holm(p, 3, adjusted);

@@ -13,7 +13,7 @@ static void assert_message(d9_message *message, const void *bytes, size_t size) 
     d9_message_clear(message);
 }
 
-/* Examples of protobuf.dev/programming-guides/encoding, and the limits of a varint. */
+/* Examples of protobuf.dev/programming-guides/encoding, and varints of ten bytes and of a tag of two bytes. */
 TEST(test_encoding) {
     d9_message m;
     d9_message_init(&context, &m);
@@ -40,7 +40,7 @@ TEST(test_encoding) {
     d9_message_free(&m);
 }
 
-/* Nested messages whose lengths take one, two and three bytes; the memory grows meanwhile. */
+/* Nested messages whose lengths take two and three bytes; the buffer grows meanwhile. */
 TEST(test_nesting) {
     static uint8_t filling[20000];
     d9_message m;
@@ -71,7 +71,7 @@ TEST(test_crc) {
     assert_ints(d9_crc32c(ones, 32), 0x62a8ab43, d9_crc32c(counted, 32), 0x46dd794e, d9_crc32c(NULL, 0), 0);
 }
 
-/* Values that cannot be drawn are omitted, and the event stays valid. */
+/* NaN and infinity are omitted, and the event stays valid. */
 TEST_WITH(const char *folder, test_not_finite, run_folder_set_up, run_folder_tear_down) {
     double last;
     d9_tensorboard board;
@@ -94,13 +94,13 @@ TEST_WITH(const char *folder, test_not_finite, run_folder_set_up, run_folder_tea
     d9_tensorboard_close(&board);
 }
 
-static ssize_t full(void *user, int file, const void *bytes, size_t size) {
+static ssize_t write_to_full_disk(void *user, int file, const void *bytes, size_t size) {
     (void)user, (void)file, (void)bytes, (void)size;
     errno = ENOSPC;
     return -1;
 }
 
-static void *no_memory(void *user, size_t alignment, size_t bytes) {
+static void *allocate_nothing(void *user, size_t alignment, size_t bytes) {
     (void)user, (void)alignment, (void)bytes;
     return NULL;
 }
@@ -117,13 +117,13 @@ TEST_WITH(const char *folder, test_faults, run_folder_set_up, run_folder_tear_do
     const off_t before = size_of(board.path);
     assert_true(before > 0);
     context.system = &failing;
-    failing.write = full;
+    failing.write = write_to_full_disk;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_scalar(&board, "a", 1);
     assert_refusal(d9_tensorboard_end(&board), D9_OUTPUT, "events.out.tfevents");
     assert_int_equal(size_of(board.path), before);
     failing = *d9_system_default();
-    failing.allocate = no_memory;
+    failing.allocate = allocate_nothing;
     d9_tensorboard_begin(&board, 1, 1.5e9);
     d9_tensorboard_histogram(&board, "a", (double[2000]){1}, 2000);
     assert_int_equal(d9_tensorboard_end(&board), D9_DEVICE); /* no memory for the record */

@@ -6,8 +6,8 @@
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-/* test_stopped_anywhere resumes in f32. */
-TEST(test_seeds_and_resuming_in_every_precision) {
+/* Resumes in f64 and bf16; test_stopped_anywhere does in f32. */
+TEST(test_seeds_in_every_precision) {
     static const char *const precisions[] = {"f64", "f32", "bf16", "fp16"};
     for (int p = 0; p < 4; p++) {
         d9_config *config = run_config(&context, "reference", precisions[p], "");
@@ -233,7 +233,7 @@ static int64_t lines_in(const run_bench *b, const char *name) {
     return lines;
 }
 
-/* Every one and a half epochs: at the end of the epoch in which it is due, and always after the last. */
+/* With a fractional eval.every, an evaluation follows the epoch in which it is due; one always follows the last. */
 TEST(test_evaluations_due) {
     static const struct {
         double every;
@@ -270,8 +270,8 @@ TEST(test_target_is_met_by_equality) {
     d9_config_free(&context, config);
 }
 
-/* An interrupt in the last step of an epoch omits the evaluation; the resumed run repeats it, and its rows are those of
- * an uninterrupted run. */
+/* An interrupt in the last step of an epoch omits the evaluation; the resumed run does it, and its rows are those of an
+ * uninterrupted run. */
 TEST_WITH(run_bench *b, test_evaluation_is_left, run_bench_set_up, run_bench_tear_down) {
     static const int64_t ends[] = {5, 10, 13};
     static const char *const words[] = {"6 13 --resume", "11 13 --resume", "13 --resume"};
@@ -374,7 +374,7 @@ TEST_WITH(run_bench *b, test_each_epoch_has_its_order, run_bench_set_up, run_ben
     d9_session_close(&session);
 }
 
-/* An evaluation's time follows from its operations; a step takes one second; the last evaluation ends the run. */
+/* An evaluation's time follows from its operations and the seconds of a step; the last evaluation ends the run. */
 TEST_WITH(run_bench *b, test_seconds_left, run_bench_set_up, run_bench_tear_down) {
     d9_session session;
     open_session(b->config, &session);
@@ -479,7 +479,7 @@ TEST(test_the_least_sure_are_looked_at_again) {
     d9_evaluation_free(&context, &evaluation), d9_session_close(&session), d9_config_free(&context, config);
 }
 
-static void quiet_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+static void ignore_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
     (void)user, (void)program, (void)step, (void)loss, (void)seconds;
 }
 
@@ -497,7 +497,7 @@ TEST_WITH(run_bench *b, test_loss_that_is_not_finite, run_bench_set_up, run_benc
         numbers[found] = (int)strtol(at, (char **)&at, 10);
     assert_in_range(numbers[0], 2, 200);
     assert_ints(numbers[1], (numbers[0] + 4) / 5, numbers[2], 7);
-    options.observer.step = quiet_step;
+    options.observer.step = ignore_step;
     run_report now = run_train(&options, NULL); /* detected at once, in the same step */
     assert_int_equal(now.status, D9_NONFINITE);
     assert_string_equal(now.message, end.message);

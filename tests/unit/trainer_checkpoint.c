@@ -52,7 +52,7 @@ static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
     d9_release(&context, bytes);
 }
 
-static void put(bench *b) { put_tensors(b, b->file->tensors, b->file->tensor_count); }
+static void put(bench *b) { put_tensors(b, b->file->tensors, b->file->tensor_count); } /* writes b->file */
 
 static d9_status read_by(bench *b, d9_session *session) {
     b->progress = (d9_progress_state){.epochs = b->rows};
@@ -90,7 +90,7 @@ static const char **metadata(bench *b, const char *key) {
     return NULL;
 }
 
-static d9_buffer kept(const bench *b, const char *name) {
+static d9_buffer accumulator(const bench *b, const char *name) {
     const d9_buffer buffer = d9_accumulator_find(&b->session.program.accumulators, name);
     assert_true(buffer != D9_BUFFER_COUNT);
     return buffer;
@@ -107,7 +107,9 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
         const struct {
             const char *prefix;
             d9_buffer buffer;
-        } parts[] = {{"state", D9_BUFFER_STATE}, {"average", kept(b, "average")}, {"velocity", kept(b, "velocity")}};
+        } parts[] = {{"state", D9_BUFFER_STATE},
+                     {"average", accumulator(b, "average")},
+                     {"velocity", accumulator(b, "velocity")}};
         for (int p = 0; p < (value->kind == D9_VALUE_PARAMETER && value->trainable ? 3 : 2); p++, values++) {
             char name[128];
             float held[4096];
@@ -130,7 +132,7 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
 
 /* Reading overwrites all previous contents of the buffers, including the gaps. */
 TEST_WITH(bench *b, test_gaps_are_zero, set_up, tear_down) {
-    const d9_buffer buffers[] = {D9_BUFFER_STATE, kept(b, "average"), kept(b, "velocity")};
+    const d9_buffer buffers[] = {D9_BUFFER_STATE, accumulator(b, "average"), accumulator(b, "velocity")};
     const d9_graph *graph = &b->session.program.train;
     int64_t gaps = 0;
     for (int i = 0; i < 3; i++) {
@@ -170,7 +172,7 @@ TEST_WITH(bench *b, test_no_more_is_read, set_up, tear_down) {
     assert_refused(b, D9_DATA, "");
 }
 
-/* Changing a bit anywhere makes the checksum fail. */
+/* A changed bit in the second half of the file, or another checksum, is rejected. */
 TEST_WITH(bench *b, test_checksum, set_up, tear_down) {
     uint8_t *bytes;
     size_t size;
@@ -224,7 +226,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
     assert_string_not_equal(other, digest);
 }
 
-/* Data sets that differ in one pixel, label or name are rejected. */
+/* The digest differs with one pixel, label or class order; a data set with another digest is rejected. */
 TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset *dataset;
     OK(d9_config_dataset(&context, b->config, &dataset));
@@ -308,7 +310,7 @@ TEST_WITH(bench *b, test_truncated, set_up, tear_down) {
     d9_release(&context, bytes);
 }
 
-/* Each tensor missing, of another type, an element longer, of another rank. */
+/* Each tensor missing, of another type, one row longer, of another rank. */
 TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
     static const uint8_t zeros[65536];
     for (int t = 0; t < b->file->tensor_count; t++) {
@@ -401,7 +403,7 @@ static void check_number(bench *b, const char *name, const void *number) {
     test_free(bytes);
 }
 
-/* NaN or infinity in any number, and an epoch beyond the run's. */
+/* NaN or infinity in any tensor, a negative variance, an accuracy above 100, an epoch outside the run. */
 TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
     int tried = 0;
     for (int t = 0; t < b->file->tensor_count; t++) {

@@ -1,6 +1,6 @@
-/* Each system call of a training run fails once: the k-th allocation, open, read, write and so on, for every k. The run
- * must end with a documented status and a message, or as without the failure, without partial files; resumed on a
- * working system, it must end with the same bits. Of allocations and writes only some are tried; all, in minutes, by
+/* Training runs in which one system call fails: the k-th allocation, open, read, write and so on. The run must end with
+ * a documented status and a message, or as without the failure, without partial files; resumed on a working system, it
+ * must end as without the failure. Up to 20 calls of each kind are tried; all, in minutes, by
  * `test_trainer_each_call all`. */
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
@@ -22,7 +22,7 @@ static bool is_documented(d9_status status) {
     return status == D9_OUTPUT || status == D9_DATA || status == D9_USAGE || status == D9_DEVICE;
 }
 
-static void check(run_bench *b, const run_report *whole, each_call kind, int64_t k) {
+static void check_failing_call(run_bench *b, const run_report *whole, each_call kind, int64_t k) {
     planted p = {.kind = kind, .victim = k}, none = {.victim = 0};
     char what[64];
     snprintf(what, sizeof what, "%s %lld", each_call_names[kind], (long long)k);
@@ -40,8 +40,8 @@ static void check(run_bench *b, const run_report *whole, each_call kind, int64_t
     run_assert_equal(&again, whole, what);
 }
 
-enum { SOME = 20 / TEST_SHARE }; /* of each kind */
-static bool every;
+enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */
+static bool every;               /* tries all calls */
 
 TEST_WITH(run_bench *b, test_each_call, run_bench_set_up, run_bench_tear_down) {
     planted counted = {.victim = 0};
@@ -51,7 +51,7 @@ TEST_WITH(run_bench *b, test_each_call, run_bench_set_up, run_bench_tear_down) {
         const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
         for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
             empty_folder(b);
-            check(b, &whole, (each_call)kind, k);
+            check_failing_call(b, &whole, (each_call)kind, k);
         }
         print_message("%s: %lld calls\n", each_call_names[kind], (long long)counted.calls[kind]);
     }

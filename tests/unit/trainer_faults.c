@@ -1,4 +1,4 @@
-/* Runs on a failing disk: the documented status, a message with the file, and no partial file. */
+/* Runs on a failing disk: the documented status, a message with the file, and no partial file. Also saved plans. */
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
 #include "tests/support/test.h"
@@ -10,11 +10,11 @@ static const char *const fault_names[FAULTS] = {"no fault", "open", "write", "sy
 
 typedef struct disk {
     fault fault;
-    const char *victim; /* fails calls for paths that contain this; NULL: for all written files */
+    const char *victim; /* calls fail for written paths that contain this; NULL: for all */
     int64_t room;       /* free bytes on the disk; INT64_MAX: unlimited */
     int marked;         /* the victim's file descriptor; -1: not open */
-    int hits;
-    int64_t written;
+    int hits;           /* calls that failed or wrote less */
+    int64_t written;    /* bytes */
 } disk;
 
 static bool is_victim(const disk *d, const char *path) { return !d->victim || strstr(path, d->victim); }
@@ -32,7 +32,7 @@ static int disk_open(void *user, const char *path, int flags, int mode) {
     return file;
 }
 
-/* Writes half of the bytes once, then none, like a disk that fills up. */
+/* FAULT_WRITE: half of the victim's first bytes are written, then none, as on a disk that fills up. */
 static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) {
     disk *d = user;
     bool fails = d->fault == FAULT_WRITE && file == d->marked;
@@ -139,7 +139,7 @@ TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     for (int i = 0; i < CASES; i += TEST_SHARE) {
         const char *file = files[i / KINDS];
         char what[64];
-        disk d = {.fault = FAULT_OPEN + i % KINDS, .victim = file, .room = INT64_MAX, .marked = -1};
+        disk d = {.fault = (fault)(FAULT_OPEN + i % KINDS), .victim = file, .room = INT64_MAX, .marked = -1};
         d9_system system = system_on(&d);
         snprintf(what, sizeof what, "%s of %s", fault_names[d.fault], file);
         d9_train_options options = {.config = b->config, .seed = 7, .out = b->folder, .checkpoint_every = 1};
@@ -150,7 +150,7 @@ TEST_WITH(bench *b, test_each_file_each_fault, set_up, tear_down) {
     }
 }
 
-/* A disk that is full after some number of bytes, anywhere in the run. */
+/* A disk that is full after some number of bytes, in the first nine tenths of those that a run writes. */
 TEST_WITH(bench *b, test_full_disk, set_up, tear_down) {
     enum { CASES = 25 / TEST_SHARE };
     disk whole = {.room = INT64_MAX, .marked = -1};
@@ -210,7 +210,7 @@ TEST_WITH(bench *b, test_full_disk_at_the_model, set_up, tear_down) {
     d9_config_free(&context, config);
 }
 
-/* A checkpoint without disk space does not end the run. */
+/* A disk that is full only for checkpoints does not end the run. */
 TEST_WITH(bench *b, test_full_disk_at_a_checkpoint, set_up, tear_down) {
     d9_config *config = run_config(&context, "reference", "f32", "");
     disk d = {.fault = FAULT_WRITE, .victim = "checkpoint", .room = INT64_MAX, .marked = -1};

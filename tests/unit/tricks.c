@@ -16,7 +16,7 @@ static d9_status try_build(network which, const tiny_model *tiny, const char *tr
              "train: {epochs: 3, batch_size: 8, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
              tricks);
     b->config = program_config(&context, yaml);
-    static tiny_model kept[4]; /* two programs are compared */
+    static tiny_model kept[4]; /* of the last four programs, which use them */
     static int next;
     tiny_model *own = &kept[next++ % 4];
     *own = tiny ? *tiny : tiny_model_default();
@@ -83,7 +83,7 @@ TEST(test_each_edits_its_part_alone) {
         snprintf(tricks, sizeof tricks, "%s: %s", table[t].trick, table[t].options);
         for (int n = 0; n < NETWORKS; n++) {
             built plain, with;
-            if (n == TINY && t == D9_TRICK_progressive) continue; /* see unit.phases */
+            if (n == TINY && t == D9_TRICK_progressive) continue; /* tiny's classifier fits one image size */
             build((network)n, "", &plain);
             build((network)n, tricks, &with);
             program_check_graph(&with.program.train);
@@ -93,7 +93,7 @@ TEST(test_each_edits_its_part_alone) {
     }
 }
 
-/* ---- details of each change ---- */
+/* ---- details of each change, and errors ---- */
 
 static const d9_node *node_at(const built *b, d9_op op, const char *role) {
     return &b->program.train.nodes[program_find(&b->program.train, op, role)];
@@ -211,7 +211,7 @@ TEST(test_pool_positions_without_a_norm) {
 }
 
 /* Every node of a kind has the attribute: forward and backward, training and evaluation. */
-TEST(test_every_act_norm_and_loss) {
+TEST(test_every_act_norm_and_loss_is_edited) {
     built b;
     build(RESNET9, "celu: {alpha: 0.3}, ghost_batchnorm: {group_size: 2}, label_smoothing: {alpha: 0.25}", &b);
     int acts = 0, norms = 0, losses = 0;
@@ -307,7 +307,7 @@ TEST(test_lookahead) {
     assert_int_equal(p->train.values[p->train.nodes[copy].inputs[0]].buffer,
                      d9_accumulator_find(&p->accumulators, "slow"));
     assert_int_equal(p->tail.evaluate, d9_accumulator_find(&p->accumulators, "average"));
-    for (int s = 0; s < 12; s++) { /* in all steps */
+    for (int s = 0; s < 12; s++) {
         assert_int_equal(d9_when_active(&node->when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_int_equal(d9_when_active(&p->train.nodes[copy].when, s, 1, p->steps_per_epoch), s % 3 == 2);
         assert_true(fabs(d9_coefficient_at(p, &node->as.lerp.ratio, s) - 0.729 * pow((s + 1) / 12.0, 2)) <= 1e-15);
@@ -350,7 +350,7 @@ TEST(test_shifted_views) {
     assert_int_equal(views.count, 3), d9_context_clear(&context), program_drop(&b);
 }
 
-/* Linear from the peak of train.lr to 0, times the multiplier; the decay is divided by it. */
+/* bias_anneal: the rate is linear from multiplier * peak of train.lr to 0; the decay is divided by the multiplier. */
 TEST(test_whitening_bias_rate) {
     built b;
     build(RESNET9, "whitening_bias: {bias_epochs: 1.5, bias_lr_multiplier: 64, bias_anneal: on}", &b);
@@ -381,7 +381,7 @@ TEST(test_whitening_layer) {
     const d9_group *group =
         &b.program.groups.group[d9_groups_find(&b.program.groups, value_at(&b, "stem.whiten.bias"))];
     assert_string_equal(group->name, "whitening_bias");
-    assert_int_equal(group->end - group->begin, 64); /* 54, and the gap after them */
+    assert_int_equal(group->end - group->begin, 64); /* 54 biases, padded to a multiple of 64 bytes */
     assert_true(group->rate_multiplier == 1);
     assert_int_equal(node_at(&b, D9_OP_UPDATE, "update.whitening_bias")->when.until, 6); /* of 4 steps per epoch */
     program_drop(&b);
@@ -503,7 +503,7 @@ TEST(test_nothing_to_edit) {
 }
 
 /* Tricks that need no norm, activation or pool apply to a network without them. */
-TEST(test_what_is_left_is_edited) {
+TEST(test_tricks_on_a_network_without_norm_act_and_pool) {
     built b;
     tiny_model bare = tiny_model_default();
     bare.norm = bare.act = bare.pool = false;

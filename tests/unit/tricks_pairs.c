@@ -1,8 +1,8 @@
 /* Combinations of tricks: each alone, with each other one, all together, and off. Each pair trains for two steps on the
- * reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite and differ from
- * those of either trick alone. The table of pairs is printed, and an empty cell fails. On each network, each trick
- * applies or is rejected as listed. A trick that is off, alone or beside any other, gives the program and the bits of a
- * run without it. */
+ * reference backend, with the tests' tiny model and with a narrow ResNet-18; the numbers must be finite and, with few
+ * exceptions, differ from those of either trick alone. The table of pairs is printed, and an empty cell fails. On each
+ * network, each trick applies or is rejected as listed. A trick that is off, alone or beside any other, gives the
+ * program and the bits of a run without it. */
 #include "core/hash.h"
 #include "tests/support/runs.h"
 #include "tests/support/tiny_model.h"
@@ -62,10 +62,10 @@ static const struct network {
     {"densenet", RECIPE("16", "name: densenet, growth: 2, features: 4, blocks: [2, 2]"), BIT(pool_before_activation)},
     {"airbench", RECIPE("16", "name: airbench, widths: [4, 6, 6]"), BIT(patch_whitening)},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* IN_PAIRS: the first ones */, RESNET9 = 2 };
+enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* the first two train in pairs */, RESNET9 = 2 };
 static cell cells[IN_PAIRS][D9_TRICK_COUNT][D9_TRICK_COUNT];
 
-/* Hashes of the trained and the evaluated weights after two steps, and of the test images' probabilities. */
+/* Hashes of the trained and the evaluated weights after two steps, and of the test images' confidences. */
 typedef struct outcome {
     char weights[65], predictions[65];
 } outcome;
@@ -83,15 +83,13 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
     assert_true(used < size);
 }
 
-/* `under`: the recipe, or a line with a base. */
-static d9_config *make(unsigned set, int off, const char *under) {
+/* `under`: YAML for all other settings, for example a line with a base. */
+static d9_config *make_config(unsigned set, int off, const char *under) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, off, tricks, sizeof tricks);
     snprintf(yaml, sizeof yaml, "%stricks: {%s}\n", under, tricks);
     return program_config(&context, yaml);
 }
-
-/* ---- training for two steps ---- */
 
 static double *read_finite(d9_session *session, d9_buffer buffer) {
     int64_t count = session->program.state_elements;
@@ -134,7 +132,7 @@ static outcome train_two_steps(const d9_config *config) {
 }
 
 /* `first` and all tricks that conflict neither with it nor with an earlier one, except those of `refuse`. */
-static unsigned company(int first, unsigned refuse) {
+static unsigned compatible_tricks(int first, unsigned refuse) {
     unsigned set = 1u << first;
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         bool fits = !(refuse >> t & 1);
@@ -146,16 +144,16 @@ static unsigned company(int first, unsigned refuse) {
 }
 
 /* The configuration of these tricks on a network. */
-static d9_config *make_on(const struct network *network, unsigned set, tiny_model *tiny) {
-    d9_config *config = make(set, -1, network->recipe);
+static d9_config *make_config_on(const struct network *network, unsigned set, tiny_model *tiny) {
+    d9_config *config = make_config(set, -1, network->recipe);
     *tiny = tiny_model_default();
     if (strcmp(network->name, "tiny") == 0) tiny_model_use(config, tiny);
     return config;
 }
 
-static outcome run_set(const struct network *network, unsigned set) {
+static outcome train_set(const struct network *network, unsigned set) {
     tiny_model tiny;
-    d9_config *config = make_on(network, set, &tiny);
+    d9_config *config = make_config_on(network, set, &tiny);
     const outcome came = train_two_steps(config);
     d9_config_free(&context, config);
     return came;
@@ -165,7 +163,7 @@ static outcome run_set(const struct network *network, unsigned set) {
 static void check_refusal(const struct network *network, unsigned set) {
     tiny_model tiny;
     d9_session session;
-    d9_config *config = make_on(network, set, &tiny);
+    d9_config *config = make_config_on(network, set, &tiny);
     bool named = false;
     assert_int_equal(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session), D9_USAGE);
     for (int t = 0; t < D9_TRICK_COUNT; t++)
@@ -198,7 +196,7 @@ static cell run_pair(const struct network *network, int a, int b, outcome *came)
         check_refusal(network, set);
         return REFUSED;
     }
-    *came = run_set(network, set);
+    *came = train_set(network, set);
     return TRAINED;
 }
 
@@ -245,8 +243,8 @@ TEST(test_all_together) {
         unsigned done = 0;
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if ((done | networks[n].refuse) >> t & 1) continue;
-            const unsigned set = company(t, networks[n].refuse);
-            run_set(&networks[n], set);
+            const unsigned set = compatible_tricks(t, networks[n].refuse);
+            train_set(&networks[n], set);
             done |= set;
         }
         assert_int_equal(done | networks[n].refuse, (1u << D9_TRICK_COUNT) - 1);
@@ -271,7 +269,6 @@ static void write_program(const d9_config *config, d9_text *text) {
     d9_program_free(&context, &program);
 }
 
-/* Program, configuration hash, and trained parameters must be equal. */
 static void assert_same_program(const d9_config *off, const d9_config *absent, const char *trick) {
     d9_text texts[2];
     d9_text_init(&context, &texts[0]), d9_text_init(&context, &texts[1]);
@@ -282,6 +279,7 @@ static void assert_same_program(const d9_config *off, const d9_config *absent, c
     d9_text_free(&texts[0]), d9_text_free(&texts[1]);
 }
 
+/* Program, configuration hash, and the runs' parameters and results must be equal. */
 static void assert_same(const d9_config *off, const d9_config *absent, const char *trick) {
     char hash[2][65];
     assert_same_program(off, absent, trick);
@@ -306,9 +304,9 @@ TEST(test_off_is_absent) {
     run_folder_make(folder);
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
-        const unsigned set = company(t, 0);
+        const unsigned set = compatible_tricks(t, 0);
         write_base(folder, set);
-        d9_config *absent = make(set & ~(1u << t), -1, recipe), *off = make(0, t, base);
+        d9_config *absent = make_config(set & ~(1u << t), -1, recipe), *off = make_config(0, t, base);
         assert_false(off->trick_on[t]);
         assert_same(off, absent, d9_trick_at(t)->name);
         d9_config_free(&context, off), d9_config_free(&context, absent);
@@ -318,9 +316,9 @@ TEST(test_off_is_absent) {
 
 /* Switching off a trick that is not on is legal. */
 TEST(test_off_alone) {
-    d9_config *plain = make(0, -1, recipe);
+    d9_config *plain = make_config(0, -1, recipe);
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
-        d9_config *off = make(0, t, recipe);
+        d9_config *off = make_config(0, t, recipe);
         assert_same_program(off, plain, d9_trick_at(t)->name);
         d9_config_free(&context, off);
     }
@@ -330,7 +328,7 @@ TEST(test_off_alone) {
 /* Turning a trick on, alone or with any other trick on, must change the predictions, and the weights too unless it only
  * affects evaluation. A step of two batches may not cross from one phase into the next, and some tricks end a phase
  * after the first of the two: then batch_schedule has nothing to do. */
-static void assert_moves(int network, int t, int other, const outcome *with, const outcome *without) {
+static void check_effect(int network, int t, int other, const outcome *with, const outcome *without) {
     const unsigned one_step_phases = BIT(progressive) | BIT(whitening_bias) | BIT(freeze);
     const bool idle = t == D9_TRICK_batch_schedule && one_step_phases >> other & 1,
                of_evaluation = t == D9_TRICK_flip_tta || t == D9_TRICK_multicrop_tta,
@@ -344,11 +342,11 @@ static void assert_moves(int network, int t, int other, const outcome *with, con
 
 TEST(test_on_is_not_off) {
     for (int n = 0; n < IN_PAIRS; n++) {
-        const outcome plain = run_set(&networks[n], 0);
+        const outcome plain = train_set(&networks[n], 0);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             for (int other = 0; other < D9_TRICK_COUNT; other++)
                 if (cells[n][t][other] == TRAINED)
-                    assert_moves(n, t, other, &outcomes[n][t][other], t == other ? &plain : &outcomes[n][other][other]);
+                    check_effect(n, t, other, &outcomes[n][t][other], t == other ? &plain : &outcomes[n][other][other]);
     }
 }
 
@@ -359,11 +357,11 @@ TEST(test_off_beside_each_other) {
     run_folder_make(folder);
     snprintf(base, sizeof base, "base: %s/base.yaml\n", folder);
     for (int on = 0; on < D9_TRICK_COUNT; on++) {
-        const outcome alone = run_set(&networks[RESNET9], 1u << on);
+        const outcome alone = train_set(&networks[RESNET9], 1u << on);
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if (t == on) continue;
             write_base(folder, 1u << on | (unsigned)!d9_tricks_conflict(on, t) << t);
-            d9_config *off = make(0, t, base);
+            d9_config *off = make_config(0, t, base);
             const outcome came = train_two_steps(off);
             if (memcmp(&came, &alone, sizeof came) != 0)
                 fail_msg("%s off changes what %s gives", d9_trick_at(t)->name, d9_trick_at(on)->name);

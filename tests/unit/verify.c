@@ -7,13 +7,11 @@
 #define CASES D9_SOURCE_DIR "/tests/golden/cases"
 static run_verified v;
 
-/* On the reference backend; `folder` has no CIFAR-10. */
+/* Verifies on the reference backend; `folder` has no CIFAR-10. */
 static void verify(const char *folder, const char *cases, const char *precision) {
     run_verify(&v, &(d9_verify_options){
                        .cases = cases, .backend = "reference", .precision = precision, .data = folder, .threads = 1});
 }
-
-/* ---- cases that must pass ---- */
 
 static void check_golden(const char *folder, const char *precision) {
     verify(folder, CASES, precision);
@@ -57,7 +55,7 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_
     d9_safetensors_free(&context, file);
 }
 
-TEST_WITH(const char *folder, test_what_cannot_be_asked, run_folder_set_up, run_folder_tear_down) {
+TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up, run_folder_tear_down) {
     verify(folder, CASES, "f31");
     assert_refusal(v.status, D9_USAGE, "f31 f64 f32 tf32 bf16 fp16");
     verify(folder, CASES, "bf16");

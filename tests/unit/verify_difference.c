@@ -3,21 +3,21 @@
 #include "verify/tensor_difference.h"
 #include "tests/support/test.h"
 
-static void close_to(double got, double want) {
+static void assert_close(double got, double want) {
     if (!(fabs(got - want) <= 1e-15 * fabs(want))) fail_msg("%.17g, not %.17g", got, want);
 }
 
 TEST(test_by_hand) {
     const double got[] = {3, 0, 4}, want[] = {3, 4, 0};
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, 3);
-    close_to(difference.distance, sqrt(32));
-    close_to(difference.want_norm, 5);
-    close_to(difference.cosine, 9.0 / 25);
-    close_to(difference.largest, 4);
-    close_to(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
+    assert_close(difference.distance, sqrt(32));
+    assert_close(difference.want_norm, 5);
+    assert_close(difference.cosine, 9.0 / 25);
+    assert_close(difference.largest, 4);
+    assert_close(d9_relative_error(difference.distance, difference.want_norm), sqrt(32) / 5);
 }
 
-TEST(test_zeros_point_nowhere) {
+TEST(test_zeros_have_no_cosine) {
     const double zeros[2] = {0}, ones[] = {1, 1};
     assert_true(isnan(d9_tensor_difference_of(zeros, ones, 2).cosine));
     assert_true(isnan(d9_tensor_difference_of(ones, zeros, 2).cosine));
@@ -41,7 +41,7 @@ TEST(test_nan_stays) {
 
 TEST(test_the_worst) {
     assert_true(d9_error_is_worse(2e-5, 1e-5, 1e-3, 1e-3));
-    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but further within its limit */
+    assert_false(d9_error_is_worse(1e-4, 1e-3, 1e-6, 1e-6)); /* larger, but a smaller part of its limit */
     assert_true(d9_error_is_worse(1, 0, 1e-3, 1e-5));        /* a limit of 0 is exceeded */
     assert_false(d9_error_is_worse(0, 0, 1e-9, 1e-5));
     assert_true(d9_error_is_worse(NAN, 1, 5, 1) && d9_error_is_worse(INFINITY, 1, 5, 0));
@@ -61,7 +61,7 @@ TEST(test_nothing_compared_fails) {
     assert_true(failed == 1 && self.failed == 1 && self.rows == 2);
 }
 
-/* One failed row makes the sum fail, at any position and however few elements it compared. */
+/* One failed row makes the summary fail, at any position and however few elements it compared. */
 TEST(test_the_worst_row) {
     const d9_verify_row rows[] = {{.name = "a", .error = 1e-6, .limit = 1e-5, .compared = 10, .passed = true},
                                   {.name = "b", .error = 2e-5, .limit = 1e-5, .compared = 1, .passed = false},

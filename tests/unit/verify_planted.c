@@ -1,5 +1,5 @@
-/* Errors planted in a reference case must be found: a changed element, NaN, a tensor that is missing or has another
- * size.
+/* Errors planted in a reference case must be found: a tensor that is scaled by 1%, has one NaN, is missing or has
+ * another size; invalid inputs, settings and files.
  *
  * The case is `ema` of tests/golden, which has tensors of every kind, reduced to 4 channels, 8 images and 2 steps so
  * that it runs in milliseconds. Its expected values are those of the reference backend in f64, so it passes unchanged,
@@ -22,13 +22,13 @@ typedef struct fixture {
     run_verified v; /* the last verification */
 } fixture;
 
-static void *take(fixture *f, size_t bytes) {
+static void *allocate(fixture *f, size_t bytes) {
     void *memory;
     OK(d9_arena_allocate(&context, &f->arena, bytes, &memory));
     return memory;
 }
 
-static void add(fixture *f, const char *name, d9_tensor_type type, d9_shape shape, const void *bytes, size_t size) {
+static void append(fixture *f, const char *name, d9_tensor_type type, d9_shape shape, const void *bytes, size_t size) {
     char *copy;
     assert_true(f->tensor_count < MAX_TENSORS);
     OK(d9_arena_copy(&context, &f->arena, name, &copy));
@@ -38,7 +38,7 @@ static void add(fixture *f, const char *name, d9_tensor_type type, d9_shape shap
 /* Adds a tensor's corner: its first `shape` elements in each dimension. */
 static void add_corner(fixture *f, const d9_tensor *from, d9_shape shape) {
     const int64_t count = d9_shape_count(&shape), element = (int64_t)d9_tensor_type_bytes(from->type);
-    uint8_t *bytes = take(f, (size_t)(count * element));
+    uint8_t *bytes = allocate(f, (size_t)(count * element));
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i, at = 0, stride = 1;
         for (int d = shape.rank - 1; d >= 0; d--, rest /= shape.d[d + 1]) {
@@ -47,12 +47,12 @@ static void add_corner(fixture *f, const d9_tensor *from, d9_shape shape) {
         }
         memcpy(bytes + i * element, (const uint8_t *)from->bytes + at * element, (size_t)element);
     }
-    add(f, from->name, from->type, shape, bytes, (size_t)(count * element));
+    append(f, from->name, from->type, shape, bytes, (size_t)(count * element));
 }
 
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static void cut_inputs(fixture *f, const d9_safetensors *file) {
+static void add_small_inputs(fixture *f, const d9_safetensors *file) {
     for (int i = 0; i < file->tensor_count; i++) {
         const d9_tensor *tensor = &file->tensors[i];
         d9_shape shape = tensor->shape;
@@ -62,7 +62,7 @@ static void cut_inputs(fixture *f, const d9_safetensors *file) {
             bool stem = strcmp(tensor->name, "init/prep.conv.weight") == 0,
                  head = strcmp(tensor->name, "init/classifier.weight") == 0;
             if (!head) shape.d[0] = CHANNELS;
-            if (shape.rank > 1 && !stem) shape.d[1] = at_most(shape.d[1], CHANNELS);
+            if (shape.rank > 1 && !stem) shape.d[1] = minimum(shape.d[1], CHANNELS);
         } else if (strcmp(tensor->name, "whiten.filters") != 0)
             continue;
         add_corner(f, tensor, shape);
@@ -86,7 +86,7 @@ static const char *replaced(fixture *f, const char *text, const char *from, cons
     return made;
 }
 
-static void cut_config(fixture *f) {
+static void shrink_config(fixture *f) {
     static const char *const changes[][2] = {{"channels: [8, 16, 24, 32]", "channels: [4, 4, 4, 4]"},
                                              {"batch_size: 32", "batch_size: 8"},
                                              {"group_size: 8", "group_size: 4"},
@@ -111,7 +111,7 @@ static const char *with_setting(fixture *f, const char *text, const char *key, j
     return copy;
 }
 
-static void cut_metadata(fixture *f, const d9_safetensors *file) {
+static void add_small_metadata(fixture *f, const d9_safetensors *file) {
     for (int i = 0; i < file->metadata_count; i++) {
         char *key, *value;
         assert_true(f->metadata_count < MAX_METADATA);
@@ -123,7 +123,7 @@ static void cut_metadata(fixture *f, const d9_safetensors *file) {
     d9_metadata *row = row_of_metadata(f, "case");
     row->value = with_setting(f, row->value, "steps", json_integer(STEPS));
     row->value = with_setting(f, row->value, "lr", json_pack("[f, f]", 0.2, 0.4));
-    cut_config(f);
+    shrink_config(f);
 }
 
 static const char *write_case(fixture *f, const d9_tensor *tensors, int count) {
@@ -142,9 +142,9 @@ static void add_expected(fixture *f) {
     for (int i = 0; i < all.count; i++) {
         const d9_recorded_tensor *row = &all.rows[i];
         if (strstr(row->name, "whiten.filters")) continue; /* an input, which no step changes */
-        float *values = take(f, (size_t)row->count * sizeof(float));
+        float *values = allocate(f, (size_t)row->count * sizeof(float));
         for (int64_t k = 0; k < row->count; k++) values[k] = (float)row->values[k];
-        add(f, row->name, D9_TENSOR_F32, (d9_shape){1, {row->count}}, values, (size_t)row->count * sizeof(float));
+        append(f, row->name, D9_TENSOR_F32, (d9_shape){1, {row->count}}, values, (size_t)row->count * sizeof(float));
     }
     d9_recorded_tensors_free(&context, &all), d9_reference_case_close(&context, &small);
 }
@@ -156,8 +156,8 @@ static int set_up(void **state) {
     context.system = run_system();
     run_folder_make(f->folder);
     OK(d9_safetensors_read(&context, EMA, &file));
-    cut_inputs(f, file);
-    cut_metadata(f, file);
+    add_small_inputs(f, file);
+    add_small_metadata(f, file);
     d9_safetensors_free(&context, file);
     add_expected(f);
     *state = f;
@@ -178,7 +178,7 @@ static void verify(fixture *f, const char *path, const char *precision) {
                    .cases = path, .backend = "reference", .precision = precision, .data = f->folder, .threads = 1});
 }
 
-/* The row of a tensor; NULL: it is an input. */
+/* The group of the row that compares this tensor; NULL: an input. */
 static const char *group_of(const char *name) {
     if (strncmp(name, "step", 4) == 0) return strstr(name, "/loss") ? "loss" : "logits";
     if (strncmp(name, "grad/", 5) == 0) return "gradients";
@@ -275,7 +275,7 @@ TEST(test_one_percent_in_f32) {
     assert_fail(*state, spoilt, GROUPS, SCALED, "f32");
 }
 
-static void test_first_and_last(fixture *f, wrong how) {
+static void check_first_and_last(fixture *f, wrong how) {
     int spoilt[GROUPS];
     for (int first = 0; first < 2; first++) {
         pick(f, first, spoilt);
@@ -286,9 +286,9 @@ static void test_first_and_last(fixture *f, wrong how) {
 }
 
 /* Later tensors of a row must not hide the error, at any position. */
-TEST(test_nan) { test_first_and_last(*state, ONE_NAN); }
-TEST(test_missing) { test_first_and_last(*state, DROPPED); }
-TEST(test_another_size) { test_first_and_last(*state, CUT); }
+TEST(test_nan) { check_first_and_last(*state, ONE_NAN); }
+TEST(test_missing) { check_first_and_last(*state, DROPPED); }
+TEST(test_another_size) { check_first_and_last(*state, CUT); }
 
 static void assert_refused(fixture *f, const char *tensor, wrong how, const char *words) {
     static d9_tensor tensors[MAX_TENSORS];

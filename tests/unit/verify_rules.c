@@ -1,5 +1,5 @@
 /* The comparison rule by rule must find errors planted in the backend under test: its plans are made from graphs with
- * slightly wrong attributes, while the reference uses the right ones. In every precision of the backend. */
+ * slightly wrong attributes, or its tables are wrong, while the reference is right. On the CPU, in f32 and bf16. */
 #include "core/system.h"
 #include "tests/support/runs.h"
 #include "tests/support/share.h"
@@ -11,7 +11,7 @@
 
 typedef void planted(d9_graph *graph);
 
-static void each_node(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) {
+static void change_nodes(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) {
     int changed = 0;
     for (d9_node_id n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == op) change(&graph->nodes[n]), changed++;
@@ -21,7 +21,7 @@ static void each_node(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) 
 /* Defines an error `name` that changes each node of an operation. */
 #define PLANT(name, op, change)                                                                                        \
     static void name##_of(d9_node *node) { change; }                                                                   \
-    static void name(d9_graph *graph) { each_node(graph, op, name##_of); }
+    static void name(d9_graph *graph) { change_nodes(graph, op, name##_of); }
 PLANT(momentum, D9_OP_UPDATE, node->as.update.numbers[0] = 0.89)
 PLANT(no_decay, D9_OP_UPDATE, node->as.update.decay = ((d9_coefficient){D9_NONE, 0}))
 PLANT(idle_optimizer, D9_OP_UPDATE, node->when.from = INT64_MAX)
@@ -30,17 +30,17 @@ PLANT(epsilon, D9_OP_NORM, node->as.norm.epsilon *= 2)
 PLANT(statistics, D9_OP_NORM, node->as.norm.momentum *= 0.99)
 PLANT(alpha, D9_OP_ACT, node->as.act.alpha = 0.29)
 PLANT(one_percent, D9_OP_SCALE, node->as.scale.factor *= 1.01)
-static void half_rate(d9_graph *graph) { (void)graph; /* check() halves the program's tables */ }
+static void halved_rates(d9_graph *graph) { (void)graph; /* a marker: check_error() halves the program's tables */ }
 
 static const struct planted_error {
     const char *name;
     planted *plant;
-    bool evaluation; /* only in evaluation */
+    bool evaluation; /* planted in evaluation, not in training */
 } errors[] = {{"nothing", NULL, false},
               {"nothing, in evaluations", NULL, true},
               {"momentum 0.89", momentum, false},
               {"no weight decay", no_decay, false},
-              {"half the rate", half_rate, false},
+              {"half the rate", halved_rates, false},
               {"an idle optimizer", idle_optimizer, false},
               {"an idle average", idle_average, false},
               {"epsilon times 2", epsilon, false},
@@ -82,24 +82,24 @@ static void plan_wrongly(bench *b, const d9_graph *graph, planted *plant, d9_pla
     OK(d9_session_plan(&b->tested, &b->wrong, plan));
 }
 
-static void note(void *user, const d9_verify_row *row) {
+static void count_row(void *user, const d9_verify_row *row) {
     bench *b = user;
     b->rows++;
     b->failed += !row->passed;
 }
 
-static void check(const char *backend, const char *precision, const struct planted_error *error) {
+static void check_error(const char *backend, const char *precision, const struct planted_error *error) {
     bench b;
     open_bench(&b, backend, precision);
-    if (error->plant == half_rate)
+    if (error->plant == halved_rates)
         for (int t = 0; t < b.tested.program.table_count; t++)
             for (int64_t i = 0; i < b.tested.program.table[t].count; i++) b.tested.program.table[t].values[i] /= 2;
     if (error->plant && error->evaluation)
         plan_wrongly(&b, &b.tested.program.eval, error->plant, &b.tested.eval_plan);
     else if (error->plant)
         plan_wrongly(&b, &b.tested.program.train, error->plant, &b.tested.train_plan);
-    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, note, &b)
-                         : d9_rules_compare_steps(&b.tested, &b.judge, b.reference.steps, error->name, note, &b));
+    OK(error->evaluation ? d9_rules_compare_views(&b.tested, &b.judge, error->name, count_row, &b)
+                         : d9_rules_compare_steps(&b.tested, &b.judge, b.reference.steps, error->name, count_row, &b));
     assert_true(b.rows > 20);
     if ((b.failed > 0) != (error->plant != NULL))
         fail_msg("%s in %s, planted: %s. %d rows of %d failed", backend, precision, error->name, b.failed, b.rows);
@@ -109,5 +109,6 @@ static void check(const char *backend, const char *precision, const struct plant
 TEST(test_planted) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (size_t p = 0; p < 2; p++)
-        for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE) check("cpu", precisions[p], &errors[e]);
+        for (size_t e = 0; e < sizeof errors / sizeof *errors; e += TEST_SHARE)
+            check_error("cpu", precisions[p], &errors[e]);
 }

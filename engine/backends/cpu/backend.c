@@ -1,5 +1,5 @@
 /* The CPU backend: the list of its tables of rules, its device and its description. The backend `cpu` uses our own
- * convolutions or oneDNN's, by rules of thumb; `onednn` uses oneDNN's wherever they exist and fuses no convolution. */
+ * convolutions or oneDNN's (conv_choice.c); `onednn` uses oneDNN's wherever they exist, and does not fuse them. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
 #include "core/system.h"
@@ -75,7 +75,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return open_with(context, options, true, data);
 }
 
-/* Sets the preferred precision: bf16 on processors with instructions for it, otherwise f32. */
+/* Sets the preferred precision: bf16 if the instruction set in use has bf16 products, otherwise f32. */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
     if (!native)

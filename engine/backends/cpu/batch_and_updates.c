@@ -33,7 +33,7 @@ done:
     return status;
 }
 
-/* ---- updates, the tail, mixing of images ---- */
+/* ---- updates, averages and copies of buffers, mixing of images ---- */
 
 static d9_status run_update(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];

@@ -85,7 +85,7 @@ const d9_cpu_conv_kernel *d9_conv_pooling_kernel(const d9_site *site) {
 
 /* ---- timing ---- */
 
-/* Shortest time of three runs after a warm-up: of the whole run, and of the library's call alone. */
+/* Shortest times after a warm-up, of three whole runs and of three `bare` runs of d9_conv_run. */
 static d9_status time_algorithm(d9_context *context, const d9_site *site, const d9_conv *c, d9_choice_time *row) {
     d9_status status;
     row->seconds = row->bare_seconds = 1e30;
@@ -140,7 +140,7 @@ done:
     return status;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing and running ---- */
 
 static double operations(const d9_cpu_conv_shape *s) {
     return 2 * (double)(s->images * s->out_height * s->out_width * s->outputs) *
@@ -150,8 +150,8 @@ static double operations(const d9_cpu_conv_shape *s) {
 /* Moves the fastest algorithm to the front, for tune: on. `auto` uses the first choice, because timing 24 convolutions
  * takes some 10 s and gained nothing measurable on AMX (docs/performance.md).
  *
- * Only for convolutions of 4e9 operations or more. It must save over a quarter of the first choice's time, so that
- * noise does not decide: other algorithms may give other bits. In the backend onednn, ours never replace oneDNN's. */
+ * Only for convolutions of 4e9 operations or more. The fastest must save over a quarter of the first choice's time, so
+ * that noise does not decide: other algorithms may give other bits. In `onednn`, ours never replace oneDNN's. */
 static d9_status tune(d9_context *context, d9_site *site, d9_conv_algorithm *algorithms, int algorithm_count) {
     d9_status status = D9_OK;
     d9_choice_time rows[D9_CONV_ALGORITHMS];

@@ -13,18 +13,18 @@ typedef struct conv_pool {
     bool writes_output; /* the convolution's output must be written */
 } conv_pool;            /* data of the forward rule, also read by the backward rules */
 
-/* True for 2 x 2 max pooling of one type, or its gradient. kernel_of checks the convolution's types. */
+/* True for 2 x 2 max pooling of one type, or its gradient. pooling_kernel_of checks the convolution's types. */
 static bool pools_by_two(const d9_site *site, const d9_node *pool) {
     return pool->as.pool.kernel == 2 && pool->as.pool.stride == 2 && pool->as.pool.pad == 0 &&
            d9_site_value(site, pool->inputs[0])->type == d9_site_value(site, pool->outputs[0])->type;
 }
 
-static const d9_cpu_conv_kernel *kernel_of(const d9_site *site, int conv) {
+static const d9_cpu_conv_kernel *pooling_kernel_of(const d9_site *site, int conv) {
     const d9_site part = d9_site_part(site, conv, 1);
     return d9_conv_pooling_kernel(&part);
 }
 
-static d9_status reserve(d9_context *context, const d9_site *site, int conv, const d9_cpu_conv_kernel *kernel) {
+static d9_status reserve_scratch(d9_context *context, const d9_site *site, int conv, const d9_cpu_conv_kernel *kernel) {
     const d9_site part = d9_site_part(site, conv, 1);
     const d9_cpu_conv_shape shape = d9_conv_shape_of(&part);
     return d9_cpu_reserve(context, d9_cpu_device_of(site), kernel->scratch_bytes(d9_cpu_of(site), &shape));
@@ -51,7 +51,7 @@ static void tell_choice(const d9_cpu_conv_kernel *kernel, int conv, d9_site *sit
 
 static bool forward_match(const d9_site *site) {
     const d9_node *conv = site->nodes[0], *pool = site->nodes[1];
-    return pool->inputs[0] == conv->outputs[0] && pools_by_two(site, pool) && kernel_of(site, 0);
+    return pool->inputs[0] == conv->outputs[0] && pools_by_two(site, pool) && pooling_kernel_of(site, 0);
 }
 
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
@@ -60,12 +60,12 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     conv_pool *made;
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
-    *made = (conv_pool){.kernel = kernel_of(site, 0), .writes_output = d9_site_must_write(site, y)};
+    *made = (conv_pool){.kernel = pooling_kernel_of(site, 0), .writes_output = d9_site_must_write(site, y)};
     if (!d9_site_internal(site, y))
         D9_TRY(
             D9_ALLOCATE(context, d9_site_count(site, site->nodes[1]->outputs[0]), "places of maxima", &made->places));
     tell_choice(made->kernel, 0, site);
-    D9_TRY(reserve(context, site, 0, made->kernel));
+    D9_TRY(reserve_scratch(context, site, 0, made->kernel));
 done:
     return status;
 }
@@ -96,9 +96,9 @@ static const d9_site *forward_site(const d9_site *site) {
 static bool backward_match(const d9_site *site) {
     const d9_node *pool = site->nodes[0];
     if (!pools_by_two(site, pool) || !d9_site_internal(site, pool->outputs[0]) || !forward_site(site)) return false;
-    const d9_cpu_conv_kernel *kernel = kernel_of(forward_site(site), 0); /* it wrote the positions */
+    const d9_cpu_conv_kernel *kernel = pooling_kernel_of(forward_site(site), 0); /* it wrote the positions */
     for (int i = 1; i < site->node_count; i++)
-        if (site->nodes[i]->inputs[0] != pool->outputs[0] || kernel_of(site, i) != kernel) return false;
+        if (site->nodes[i]->inputs[0] != pool->outputs[0] || pooling_kernel_of(site, i) != kernel) return false;
     return true;
 }
 
@@ -107,7 +107,7 @@ static bool recomputes(const d9_site *site, d9_value_id value) { return value ==
 static d9_status backward_prepare(d9_context *context, d9_site *site) {
     d9_status status = D9_OK;
     const conv_pool *made = site->data = forward_site(site)->data;
-    for (int i = 1; i < site->node_count; i++) D9_TRY(reserve(context, site, i, made->kernel));
+    for (int i = 1; i < site->node_count; i++) D9_TRY(reserve_scratch(context, site, i, made->kernel));
     tell_choice(made->kernel, 1, site);
 done:
     return status;

@@ -1,5 +1,5 @@
 /* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library
- * (library.h), as conv_choice.c decides. Activations are (N, H, W, C) in the graph's buffers, weights (O, KH, KW, I).
+ * (library.h), as conv_choice.c decides. Activations in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I).
  */
 #ifndef D9_BACKENDS_CPU_H
 #define D9_BACKENDS_CPU_H
@@ -40,7 +40,7 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
 bool d9_cpu_any(const d9_site *site);
 bool d9_cpu_f32(const d9_site *site);
 
-/* ---- tables of rules, at the end of their files ---- */
+/* ---- tables of rules (at the end of their files), peak rates ---- */
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
     d9_cpu_layer_rules[], d9_cpu_batch_and_update_rules[];
 

@@ -23,7 +23,7 @@ RULE(scale, d9_cpu_scale, in(site, 0), (float)site->nodes[0]->as.scale.factor, c
 RULE(act, d9_cpu_act_forward, in(site, 0), d9_node_act(site->nodes[0]), count(site), out(site))
 RULE(act_backward, d9_cpu_act_backward, in(site, 0), in(site, 1), d9_node_act(site->nodes[0]), count(site), out(site))
 
-/* ---- pool ---- */
+/* ---- pools ---- */
 
 static const d9_kernel_window *window_of(const d9_site *site, d9_value_id x, d9_value_id y, d9_kernel_window *window) {
     const d9_shape *whole = &d9_site_value(site, x)->shape, *pooled = &d9_site_value(site, y)->shape;
@@ -82,7 +82,7 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
     return D9_OK;
 }
 
-/* ---- the classifier ---- */
+/* ---- linear layers ---- */
 
 /* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
 static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_kernel_linear *linear) {
@@ -102,7 +102,7 @@ LINEAR(linear, d9_cpu_linear_forward, input(site, 1))
 LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1))
 LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0))
 
-/* ---- the loss ---- */
+/* ---- loss and metrics ---- */
 
 static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
                               const int32_t *labels) {

@@ -1,4 +1,4 @@
-/* Finds oneDNN's convolutions, and explains if they are missing. */
+/* Finds oneDNN's convolutions, or explains why they are missing. */
 #include "backends/cpu/library.h"
 #include "core/installed.h"
 

@@ -1,5 +1,5 @@
-/* Rules that fuse a convolution of few input channels with its norm and activation, in closed form
- * (kernels/cpu/moments.h).
+/* Rules that fuse a convolution of few input channels with its norm and activation: the norm's statistics follow in
+ * closed form from moments of the image (kernels/cpu/moments.h).
  *
  * The backward rule does not read the convolution's output. The forward rule writes it only if another rule reads it or
  * the program keeps all values. The backend onednn never uses these rules. */
@@ -37,7 +37,7 @@ static bool forward_match(const d9_site *site) {
            d9_chain_norm_fits(&norm, is_f32);
 }
 
-static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shape) {
+static d9_status reserve_scratch(d9_context *context, d9_site *site, d9_cpu_moments shape) {
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_moments_scratch_bytes(&shape));
 }
 
@@ -45,7 +45,7 @@ static d9_status reserve(d9_context *context, d9_site *site, d9_cpu_moments shap
 static d9_status forward_prepare(d9_context *context, d9_site *site) {
     const d9_value_id conv = site->nodes[0]->outputs[0];
     site->data = d9_site_must_write(site, conv) ? d9_site_data(site, conv) : NULL;
-    return reserve(context, site, forward_shape(site));
+    return reserve_scratch(context, site, forward_shape(site));
 }
 
 static d9_status run_forward(d9_context *context, const d9_site *site, int64_t step) {
@@ -85,7 +85,7 @@ static bool backward_match(const d9_site *site) {
 static bool recomputes(const d9_site *site, d9_value_id value) { return value == site->nodes[1]->inputs[1]; }
 
 static d9_status backward_prepare(d9_context *context, d9_site *site) {
-    return reserve(context, site, backward_shape(site));
+    return reserve_scratch(context, site, backward_shape(site));
 }
 
 static d9_status run_backward(d9_context *context, const d9_site *site, int64_t step) {

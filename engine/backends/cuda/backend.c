@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- opening ---- */
+/* ---- opening, closing, description ---- */
 
 /* Allocates the step number and launches the first kernel, which shows whether there is code for this device. */
 static d9_status make_step_counter(d9_context *context, d9_cuda *cuda) {
@@ -78,11 +78,11 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* conv_description.h: widened */
+    info->narrow_gradients = true; /* `widened` in conv_description.h */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
 }
 
-/* ---- memory ---- */
+/* ---- memory and errors ---- */
 
 static d9_status allocate(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer) {
     const d9_cuda *cuda = backend;
@@ -199,7 +199,7 @@ done:
     return status;
 }
 
-static int32_t sort_gradients(const d9_graph *graph, d9_value_id *sorted) {
+static int32_t gradients_by_offset(const d9_graph *graph, d9_value_id *sorted) {
     int32_t count = 0;
     for (d9_value_id v = 0; v < graph->value_count; v++) {
         if (graph->values[v].kind != D9_VALUE_GRADIENT) continue;
@@ -221,7 +221,7 @@ static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_devic
     const d9_cuda_guard guard = {.scale = scale, .inverse = 1 / scale, .bad = D9_CUDA_FINE};
     _Static_assert(sizeof guard <= 64, "step/layout.c makes this room");
     D9_TRY(D9_ALLOCATE(context, graph->value_count, "the guard", &cuda->gradients));
-    cuda->gradient_count = sort_gradients(graph, cuda->gradients);
+    cuda->gradient_count = gradients_by_offset(graph, cuda->gradients);
     D9_TRY(D9_ALLOCATE(context, cuda->gradient_count + 1, "the guard", &ends));
     for (int32_t p = 0; p < cuda->gradient_count; p++) {
         const d9_value *value = &graph->values[cuda->gradients[p]];

@@ -82,7 +82,7 @@ D9_CUDA_RUN(mix) {
                                      d9_cuda_output(site, node->outputs[0])));
 }
 
-/* ---- updates and the tail ---- */
+/* ---- updates, averages and copies of buffers ---- */
 
 D9_CUDA_RUN(update) {
     const d9_node *node = site->nodes[0];

@@ -56,7 +56,7 @@ d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, con
 
 /* ---- reading ---- */
 
-/* Parses a line without its newline; false if it is damaged. */
+/* Parses a line without its newline and adds its row; false if it is damaged or repeats a key. */
 static bool read_line(d9_context *context, d9_cuda_choices *choices, const char *line, size_t size, d9_status *status) {
     const char *tab = memchr(line, '\t', size);
     row added = {.fresh = false};

@@ -12,7 +12,7 @@
 
 #include "core/context.h"
 
-/* sizes of a key, for all names in d9_device_info and a banned choice, and of a choice */
+/* array sizes; a key has room for all names in d9_device_info and the text of a banned choice */
 enum { D9_CUDA_CHOICE_KEY = 640, D9_CUDA_CHOICE_NAME = 96 };
 
 typedef struct d9_cuda_choices d9_cuda_choices;
@@ -23,7 +23,7 @@ void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NU
 
 /* Looks up a choice; NULL if unknown. `fresh`: only those added in this run. Valid until the next addition or save. */
 const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key, bool fresh);
-/* Adds or replaces a choice; ignored if the key is empty or one of them is too long. They must be printable ASCII. */
+/* Adds or replaces a choice; ignored if the key is empty, or key or choice too long. Both must be printable ASCII. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,
                                           const char *choice);
 /* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged. */

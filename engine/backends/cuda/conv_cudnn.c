@@ -20,7 +20,7 @@
 enum { MOST_CHOICES = 128, TIMED_RUNS = 3 };
 enum { WORKSPACE_ALIGNMENT = 256 }; /* alignment of new device memory */
 
-static int64_t rounded(int64_t bytes) {
+static int64_t round_up(int64_t bytes) {
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 }
 
@@ -100,7 +100,7 @@ static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) 
         const int64_t bytes = d9_site_bytes(site, g.value[a]);
         if (is_kept(site, g.value[a])) {
             t->job.data[a] = at;
-            at += rounded(bytes);
+            at += round_up(bytes);
         }
         D9_TRY(d9_cuda_fill(context, t->job.cuda, type, bytes, t->job.data[a]));
         if (a == t->job.convolution->graph.description.written) t->written_bytes = bytes;
@@ -116,7 +116,7 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
     int64_t bytes = WORKSPACE_ALIGNMENT, available, total;
     *t = (trial){.job = job_of(site)};
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
-        if (is_kept(site, g.value[a])) bytes += rounded(d9_site_bytes(site, g.value[a]));
+        if (is_kept(site, g.value[a])) bytes += round_up(d9_site_bytes(site, g.value[a]));
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
     D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->substitute));
@@ -169,7 +169,7 @@ done:
     return status;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing and preparing ---- */
 
 static d9_status build(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
                        bool *built) {
@@ -182,7 +182,7 @@ done:
     return status;
 }
 
-static int64_t scratch_of(const convolution *c) { return c->staged_bytes + c->plan.workspace_bytes; }
+static int64_t scratch_bytes_of(const convolution *c) { return c->staged_bytes + c->plan.workspace_bytes; }
 
 /* Builds the plan unless the choice is banned or exceeds the free memory. */
 static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
@@ -192,9 +192,9 @@ static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolut
     if (is_banned(cuda, c, choice)) return D9_OK;
     D9_TRY(build(context, cuda, c, choice, built));
     if (!*built) goto done;
-    D9_TRY(d9_cuda_can_enlarge(context, cuda, scratch_of(c), built));
-    if (!*built && (c->smallest_rejected == 0 || scratch_of(c) < c->smallest_rejected))
-        c->smallest_rejected = scratch_of(c);
+    D9_TRY(d9_cuda_can_enlarge(context, cuda, scratch_bytes_of(c), built));
+    if (!*built && (c->smallest_rejected == 0 || scratch_bytes_of(c) < c->smallest_rejected))
+        c->smallest_rejected = scratch_bytes_of(c);
 done:
     return status;
 }
@@ -203,13 +203,13 @@ done:
 static d9_status run_within(d9_context *context, void *what) {
     d9_status status;
     const job *j = what;
-    D9_TRY(d9_cuda_borrow(context, j->cuda, scratch_of(j->convolution)));
+    D9_TRY(d9_cuda_borrow(context, j->cuda, scratch_bytes_of(j->convolution)));
     D9_TRY(run_job(context, what));
 done:
     return status;
 }
 
-/* Times a choice, widening included. *ran false: not built, not run or too large; the device still works. */
+/* Times a choice, widening included. *ran false: banned, not built, too large or failed; the device still works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
@@ -296,7 +296,7 @@ static d9_status choose_anew(d9_context *context, const d9_site *site, trial *t,
         D9_TRY(find_fastest(context, cuda, &t->job, choices, count, &best, &least));
     else
         D9_TRY(first_buildable(context, cuda, c, choices, count, &best));
-    /* reports the batch size that would fit */
+    /* fails, and its message has the batch size that would fit */
     if (best < 0 && c->smallest_rejected > 0) D9_TRY(d9_cuda_reserve(context, cuda, c->smallest_rejected));
     if (best < 0)
         D9_TRY(d9_fail(context, D9_DEVICE, "%s: cuDNN cannot compute %s on this device", site->nodes[0]->role,
@@ -307,7 +307,7 @@ done:
     return status;
 }
 
-/* Sets *same to whether two runs of a choice give identical bits; leaves it if the choice cannot be built. */
+/* Sets *same to whether two runs of a choice give identical bits; unchanged if the choice cannot be built. */
 static d9_status check_repeats(d9_context *context, const d9_site *site, trial *t, const d9_cudnn_choice *choice,
                                bool *same) {
     d9_status status = D9_OK;
@@ -317,7 +317,7 @@ static d9_status check_repeats(d9_context *context, const d9_site *site, trial *
     convolution *c = site->data;
     D9_TRY(build(context, cuda, c, choice, &built));
     if (!built) goto done; /* prepare reports the failure */
-    D9_TRY(d9_cuda_borrow(context, cuda, scratch_of(c)));
+    D9_TRY(d9_cuda_borrow(context, cuda, scratch_bytes_of(c)));
     for (int i = 0; i < 2; i++) {
         D9_TRY(D9_ALLOCATE(context, t->written_bytes, "a convolution's output", &bits[i]));
         D9_TRY(run_job(context, &t->job));
@@ -330,8 +330,8 @@ done:
     return status;
 }
 
-/* Chooses until two runs give equal results; without trial runs, the first choice is taken unchecked. A choice whose
- * results differ is banned; choose_anew fails if none is left. */
+/* Chooses until two runs give equal results; `found`: tries *chosen first. Without memory for trial runs, the first
+ * choice is taken unchecked. A choice whose results differ is banned; choose_anew fails if none is left. */
 static d9_status choose_repeatable(d9_context *context, const d9_site *site, trial *t, bool found,
                                    d9_cudnn_choice *chosen) {
     d9_status status = D9_OK;
@@ -379,14 +379,14 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     const d9_cudnn_target target = target_of(cuda);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));
     site->data = c;
-    if (description.widened) c->staged_bytes = rounded(description.tensor[D9_CONV_WEIGHTS].bytes);
+    if (description.widened) c->staged_bytes = round_up(description.tensor[D9_CONV_WEIGHTS].bytes);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
     D9_TRY(build(context, cuda, c, &choice, &built));
     if (!built)
         D9_TRY(
             d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s on this device", site->nodes[0]->role, site->choice));
-    D9_TRY(d9_cuda_reserve(context, cuda, scratch_of(c)));
+    D9_TRY(d9_cuda_reserve(context, cuda, scratch_bytes_of(c)));
     d9_cudnn_choice_name(&choice, site->choice);
 done:
     return status;

@@ -1,4 +1,4 @@
-/* Converts a geometry to a description; see conv_description.h. */
+/* Describes convolutions in the terms of cuDNN; see conv_description.h. */
 #include "backends/cuda/conv_description.h"
 
 #include <stdio.h>

@@ -41,7 +41,7 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
  * of an H100's multiprocessor, so that rereading them for every sample costs little. Larger layers are 1 x 1
  * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. */
 enum { D9_CONV_MIN_LINEAR = 65536 };
-/* True for a linear node or gradient with more weights than that whose values have the types of a convolution. */
+/* True for a linear node or gradient with more weights than D9_CONV_MIN_LINEAR and the value types of a convolution. */
 bool d9_conv_handles_linear(const d9_site *site);
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);

@@ -48,7 +48,7 @@ typedef struct d9_cuda {
     void *scratch;
     int64_t scratch_bytes, scratch_needed, scratch_moves;
     int64_t own_bytes; /* size of all d9_cuda_own */
-    /* data of the program; made by d9_cuda_allocate, except `step` */
+    /* data of the program; made by d9_cuda_allocate, except `step` and its value */
     int64_t *step;               /* on the device: number of the step that runs next; made by d9_cuda_open */
     int64_t step_on_device;      /* value of `step` after all submitted work; -1: unknown */
     float *table[D9_MAX_TABLES]; /* on the device: the program's tables */
@@ -86,7 +86,7 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 /* Waits for submitted work, and warns of steps that the guard skipped since the last call. */
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
-/* ---- memory limit (memory_limit.c) ---- */
+/* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
 /* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
@@ -96,7 +96,7 @@ D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *c
                                            int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* buffers and tables */
 
-/* Checks all indices that the plan's nodes read, if they were written since the last check (backend.c). */
+/* Checks all indices that the plan's nodes read, if they were written since the last check. */
 D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan);
 
 /* ---- steps (steps.c) ---- */
@@ -176,7 +176,7 @@ static inline d9_cuda_coefficient d9_cuda_coefficient_of(const d9_site *site, co
     return (d9_cuda_coefficient){d9_cuda_of(site)->table[coefficient->table], 0};
 }
 
-/* ---- match, prepare and run functions of rules in other files than rules.c ---- */
+/* ---- functions of rules in other files than rules.c ---- */
 #define D9_CUDA_RUN(name) d9_status d9_cuda_run_##name(d9_context *context, const d9_site *site, int64_t step)
 D9_CUDA_RUN(draw_augment);
 D9_CUDA_RUN(draw);

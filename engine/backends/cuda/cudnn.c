@@ -11,7 +11,7 @@
 
 /* ---- loading ---- */
 
-static int64_t read_file(const char *path, const atomic_bool *stop) {
+static int64_t read_to_page_cache(const char *path, const atomic_bool *stop) {
     char piece[1 << 16];
     int64_t bytes = 0;
     const d9_system *system = d9_system_default();
@@ -22,7 +22,7 @@ static int64_t read_file(const char *path, const atomic_bool *stop) {
     return bytes;
 }
 
-/* The libraries lie in the folder of the cuDNN library that is already loaded. */
+/* The libraries to read lie in the folder of the cuDNN library that is already loaded. */
 int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     static const char *const names[] = {"libcudnn_graph.so.9", "libcudnn_engines_runtime_compiled.so.9",
                                         "libcudnn_heuristic.so.9", "libcudnn_engines_precompiled.so.9"};
@@ -36,7 +36,7 @@ int64_t d9_cudnn_read_ahead(const atomic_bool *stop) {
     const int folder = (int)(strrchr(info.dli_fname, '/') - info.dli_fname);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (snprintf(path, sizeof path, "%.*s/%s", folder, info.dli_fname, names[i]) < (int)sizeof path)
-            bytes += read_file(path, stop);
+            bytes += read_to_page_cache(path, stop);
     return bytes;
 }
 

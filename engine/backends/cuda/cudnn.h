@@ -1,7 +1,7 @@
 /* A thin layer over cuDNN's graph API: a description becomes an operation graph, the graph a list of choices, a choice
- * an execution plan. Excluded are choices that are nondeterministic, lower the precision, compile or need cuBLASLt.
+ * an execution plan. Excluded are nondeterministic and less precise choices, and those that compile or need cuBLASLt.
  *
- * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (cuDNN 9.11). */
+ * Everything up to the plan works without a GPU, given JSON of a device instead of a handle (from cuDNN 9.11 on). */
 #ifndef D9_BACKENDS_CUDA_CUDNN_H
 #define D9_BACKENDS_CUDA_CUDNN_H
 
@@ -44,7 +44,7 @@ void d9_cudnn_choice_name(const d9_cudnn_choice *choice, char name[D9_CUDNN_NAME
 bool d9_cudnn_choice_parse(const char *name, d9_cudnn_choice *choice);
 
 /* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
- * engines; engines without tensor cores and those with strict NaN propagation come last. */
+ * engines. Where tensor cores are allowed, engines without them come later; those that propagate NaN strictly, last. */
 D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                                        d9_cudnn_choice *choices, int capacity, int *count);
 

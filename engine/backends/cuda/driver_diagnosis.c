@@ -28,7 +28,7 @@ void d9_cuda_diagnosis_installed(const d9_context *context, char *version, size_
     find_version(text, version, size);
 }
 
-/* The lowest driver version for each major version of CUDA (its release notes, "Minimum Required Driver Version"). */
+/* Lowest driver version for CUDA 12 and for 13 (CUDA's release notes, "Minimum Required Driver Version"). */
 static int lowest_driver(int major) { return major >= 13 ? 580 : 525; }
 
 static d9_status report_driver(d9_context *context, const d9_cuda_diagnosis *a) {

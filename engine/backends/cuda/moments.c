@@ -1,6 +1,6 @@
-/* Rules of a first layer in closed form (kernels/cuda/kernels.h): a convolution of few input channels with its norm and
- * activation, optionally after another convolution with constant weights, such as whitening. The convolutions' outputs
- * are written only if other rules read them or the program keeps all values.
+/* Rules of a first layer by moments of image patches (kernels/cuda/kernels.h): a convolution of few input channels with
+ * its norm and activation, optionally after another convolution with constant weights, such as whitening. The outputs
+ * of the convolutions are written only if other rules read them or the program keeps all values.
  *
  * Forward and backward rules share two arrays on the device: the sums over patches and, with two convolutions, a copy
  * of the image, whose memory the graph reuses after the first convolution. The copy has 3 MB where the whitened batch
@@ -134,7 +134,7 @@ static void forward_release(d9_context *context, d9_site *site) {
     site->data = NULL;
 }
 
-static int run_convolutions(const d9_site *site, const parts *p, const d9_cuda_moments_weights *weights) {
+static int write_conv_outputs(const d9_site *site, const parts *p, const d9_cuda_moments_weights *weights) {
     const moments_site *own = site->data;
     const d9_kernel_in x = d9_cuda_input(site, site->nodes[0]->inputs[0]);
     void *scratch = d9_cuda_of(site)->scratch;
@@ -169,7 +169,7 @@ static d9_status run_forward(d9_context *context, const d9_site *site, int64_t s
             : d9_cuda_moments_forward(stream, &own->shape, x, &weights, &state, act, scratch, own->moments.data, y);
     (void)step;
     if (!error && own->images.data) error = d9_cuda_copy(stream, x.data, own->images.bytes, own->images.data);
-    if (!error) error = run_convolutions(site, &p, &weights);
+    if (!error) error = write_conv_outputs(site, &p, &weights);
     return d9_cuda_check(context, site, error);
 }
 

@@ -19,7 +19,7 @@ enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tri
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
     bool trial;                       /* trial run: running statistics are kept in scratch memory */
-    d9_cuda_own tickets;              /* counters of the backward kernel in one pass (kernels/cuda/kernels.h) */
+    d9_cuda_own tickets;              /* counters of the one-pass backward kernel (kernels/cuda/kernels.h) */
 } norm_site;
 
 static const d9_cuda_norm_algorithm passes = {.runs = 0};
@@ -128,7 +128,8 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 /* Value between pool and norm: the pool's output; backward, the norm's dx. */
 static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
-/* True if pool and norm are adjacent, 2 x 2 windows tile the pool's input, and the one-pass kernels take the arrays. */
+/* True if pool and norm are adjacent (backward: in the forward pass too, and nothing else reads dx), 2 x 2 windows tile
+ * the pool's input, and the one-pass kernels take the arrays. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
@@ -296,7 +297,7 @@ D9_CUDA_RUN(norm_backward) {
     return d9_cuda_check(context, site, error);
 }
 
-/* ---- choosing ---- */
+/* ---- choosing, preparing, benchmark ---- */
 
 static d9_status run_trial(d9_context *context, void *what) {
     const d9_site *site = what;

@@ -52,7 +52,7 @@ POOL(pool_backward, in(site, 0), in(site, 1), out(site))
 POOL(mean_pool_forward, in(site, 0), out(site))
 POOL(mean_pool_backward, in(site, 0), out(site))
 
-/* ---- rows of channels ---- */
+/* ---- concatenation and slices of channels ---- */
 
 static int64_t channels_of(const d9_site *site, d9_value_id id) {
     return d9_shape_channels(&d9_site_value(site, id)->shape);
@@ -108,7 +108,7 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
                                          count(site), out(site)));
 }
 
-/* ---- linear layers that are small or have mixed types: the classifier ---- */
+/* ---- linear layers that are small or have mixed types ---- */
 
 /* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
 static d9_kernel_linear linear_of(const d9_site *site) {
@@ -129,7 +129,7 @@ LINEAR(forward)
 LINEAR(backward_data)
 LINEAR(backward_weight)
 
-/* ---- the loss ---- */
+/* ---- loss and metrics ---- */
 
 /* Address on the device, like all of the program's tables; NULL: every class has weight 1. */
 static const float *class_weights(const d9_site *site) {

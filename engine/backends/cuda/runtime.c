@@ -20,7 +20,7 @@ typedef struct runtime {
     cudaEvent_t mark[MARKS]; /* created at first use */
     uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
     cudaEvent_t sent[SLOTS]; /* events after each slot's last copy; created at first use */
-    int64_t writes;          /* number of writes through the ring */
+    int64_t writes;          /* number of slots filled so far */
 } runtime;
 
 static d9_status check(d9_context *context, cudaError_t result, const char *what) {
@@ -151,7 +151,7 @@ done:
     return status;
 }
 
-/* Also clears an error left by a library, which would be reported at the next launch. */
+/* Waits for the stream; clears an error left by a library, which would be reported at the next launch. */
 static d9_status synchronize(d9_context *context, void *driver) {
     const runtime *r = driver;
     const d9_status status = check(context, cudaStreamSynchronize(r->stream), "running");

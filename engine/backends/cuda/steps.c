@@ -34,7 +34,7 @@ static d9_cuda *cuda_of(const d9_plan *plan) { return plan->device->backend; }
 
 static bool is_update(const d9_placed_rule *placed) { return d9_op_info_of(placed->site.nodes[0]->op)->update; }
 
-static d9_status check_range(d9_context *context, const d9_plan *plan, int64_t begin, int64_t end) {
+static d9_status check_gradient_range(d9_context *context, const d9_plan *plan, int64_t begin, int64_t end) {
     const d9_cuda *cuda = cuda_of(plan);
     const d9_kernel_in gradients = {(const float *)plan->device->buffers[D9_BUFFER_GRADIENT] + begin, D9_KERNEL_F32};
     return d9_cuda_check(context, &plan->placed[0].site,
@@ -52,11 +52,11 @@ static d9_status check_gradients(d9_context *context, const active_set *set) {
         if (!set->active[i] || !is_update(&plan->placed[i])) continue;
         const d9_value *gradient = &plan->graph->values[plan->placed[i].site.nodes[0]->inputs[1]];
         const int64_t first = gradient->offset / (int64_t)sizeof(float);
-        if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_range(context, plan, begin, end));
+        if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_gradient_range(context, plan, begin, end));
         if (end == 0 || first < end || first > end + GAP) begin = first;
         end = first + d9_shape_count(&gradient->shape);
     }
-    if (end > 0) D9_TRY(check_range(context, plan, begin, end));
+    if (end > 0) D9_TRY(check_gradient_range(context, plan, begin, end));
 done:
     return status;
 }
@@ -69,7 +69,7 @@ static d9_status update_guard(d9_context *context, const d9_plan *plan, const d9
                          d9_cuda_guard_end_step(cuda->stream, every ? &moving : &fixed, cuda->step, cuda->guard));
 }
 
-/* Runs one rule; checks the gradients before the first update. */
+/* Runs one rule; under a guard (fp16), gradients are checked before the step's first update. */
 static d9_status run_rule(d9_context *context, const active_set *set, int i, bool *updating) {
     d9_status status = D9_OK;
     const d9_placed_rule *placed = &set->plan->placed[i];

@@ -61,7 +61,6 @@ static inline void *d9_site_data(const d9_site *site, d9_value_id id) {
 /* True for a scratch value that is written and read only by nodes of the site: a fused rule need not write it. */
 bool d9_site_internal(const d9_site *site, d9_value_id value);
 
-/* True if the values share bytes. */
 bool d9_values_overlap(const d9_value *a, const d9_value *b);
 
 /* `count` nodes of the site, starting at `first`, as a site. */
@@ -88,7 +87,7 @@ typedef struct d9_host_kind {    /* a backend's rules, and functions that the co
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
     d9_status (*open)(d9_context *context, const d9_backend_options *options, void **backend); /* may be NULL */
     void (*close)(d9_context *context, void *backend);
-    /* Sets precision, version and isa; may replace the other fields: the host's own values, and f32 as preferred. */
+    /* Sets precision, version and isa; may replace the other fields, which are preset to the host's and to f32. */
     void (*describe)(const void *backend, d9_device_info *info);
     /* may be NULL */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
@@ -133,7 +132,7 @@ void d9_host_caches(int64_t bytes[3]);
 
 /* ---- the integers of a batch, for backends whose buffers lie in the host's memory ---- */
 
-/* Sets *order to the first sample index of the step in the epoch's order, which is the node's input number `input`.
+/* Sets *order to the address of the step's first sample index in the epoch's order, the node's input number `input`.
  * Returns D9_DEVICE if an index of the step is outside [0, samples). */
 D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                                     const int32_t **order);

@@ -123,7 +123,7 @@ static d9_status check_all_followed(const planner *p) {
     return D9_OK;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing and preparing rules ---- */
 
 static void fill_site(const d9_plan *plan, const d9_rule *rule, d9_node_id first, d9_site *site) {
     const d9_device *device = plan->device;

@@ -49,7 +49,7 @@ bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *g) {
            d9_site_value(site, g->value[D9_CONV_WEIGHTS])->type == weights;
 }
 
-/* ---- chains around a norm ---- */
+/* ---- chains around a norm or bias ---- */
 
 static bool same_type(const d9_site *site, d9_value_id a, d9_value_id b) {
     return d9_site_value(site, a)->type == d9_site_value(site, b)->type;

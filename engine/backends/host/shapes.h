@@ -65,7 +65,7 @@ bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type t
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
-/* (N, H * W, C) and the number of ghost groups. */
+/* Sizes of the norm's input as (N, H * W, C), and the number of ghost groups. */
 d9_kernel_norm d9_chain_extent(const d9_site *site);
 /* Arrays and attributes of a norm or norm_eval node; the latter writes no statistics. */
 d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm);

@@ -10,13 +10,14 @@ static const d9_onednn_algorithm all_algorithms[] = {
 enum { ALGORITHMS = sizeof all_algorithms / sizeof *all_algorithms };
 _Static_assert((int)ALGORITHMS <= (int)D9_LIBRARY_ALGORITHMS, "room for every algorithm");
 
-/* True if `across` is 1, or divides the batch of narrow images (at most 8 pixels) whose width the convolution keeps. */
+/* True if `across` images can lie side by side in a strip (conv.c). Always for 1; more must divide the batch size, and
+ * the convolution must have padding and stride 1 and keep a width of at most 8 pixels. */
 static bool strips_fit(const d9_conv_geometry *g, int across) {
     return across == 1 ||
            (g->stride == 1 && g->pad > 0 && g->x.d[2] == g->y.d[2] && g->x.d[2] <= 8 && g->x.d[0] % across == 0);
 }
 
-/* True for f32, 3 x 3, stride 1 and so many input and output channels that Winograd's transforms pay off. */
+/* True for f32, 3 x 3, stride 1, and at least 64 input and output channels, so that Winograd's transforms pay off. */
 static bool winograd_fits(const d9_conv_geometry *g) {
     return g->type == D9_F32 && g->stride == 1 && g->w.d[1] == 3 && g->w.d[2] == 3 && g->x.d[3] >= 64 &&
            g->y.d[3] >= 64;

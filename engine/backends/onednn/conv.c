@@ -60,8 +60,7 @@ static d9_dnnl_array plain_array(const d9_onednn_conv *c, int argument) {
     return activation(&c->strip[argument], c->g.type, dnnl_nhwc);
 }
 
-/* Describes the primitive; a backward pass needs the forward description as a hint. *description NULL: not
- * available. */
+/* Describes the primitive; a backward pass needs the forward description as hint. *description NULL: unavailable. */
 static d9_status describe(d9_context *context, const d9_site *site, const d9_onednn_conv *c, d9_conv_pass pass,
                           const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *description) {
     d9_status status;
@@ -119,7 +118,7 @@ static d9_status make_memory(d9_context *context, const d9_site *site, const_dnn
                                               d9_onednn_of(site)->engine, DNNL_MEMORY_NONE));
 }
 
-/* Makes the memories of the arguments and their reorders, and reserves scratch memory for them. */
+/* Makes the memories of the arguments and the workspace, and the reorders; reserves scratch memory for all of them. */
 static d9_status make_memories(d9_context *context, const d9_site *site, d9_onednn_conv *c,
                                const_dnnl_primitive_desc_t description) {
     d9_status status;
@@ -184,14 +183,14 @@ done:
 
 /* ---- running ---- */
 
-static bool staged(const d9_onednn_conv *c, int argument) {
+static bool is_staged(const d9_onednn_conv *c, int argument) {
     return c->reorder[argument] || (argument != D9_CONV_WEIGHTS && c->algorithm->across > 1);
 }
 
 /* Address of an argument's data while the primitive runs. */
 static void *argument_data(const d9_site *site, const d9_onednn_conv *c, int argument) {
     char *scratch = d9_cpu_device_of(site)->scratch;
-    return staged(c, argument) ? scratch + c->staged_at[argument] : d9_site_data(site, c->g.value[argument]);
+    return is_staged(c, argument) ? scratch + c->staged_at[argument] : d9_site_data(site, c->g.value[argument]);
 }
 
 static d9_status run_reorder(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
@@ -209,7 +208,7 @@ done:
 static d9_status stage(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     const d9_kernel_store store = c->g.type == D9_BF16 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
-    if (!staged(c, argument)) return D9_OK;
+    if (!is_staged(c, argument)) return D9_OK;
     if (c->reorder[argument]) return run_reorder(context, site, c, argument);
     if (argument == written[c->g.pass])
         d9_cpu_strip_unpack(d9_cpu_of(site), &c->strip[argument], own, store, plain);

@@ -1,4 +1,4 @@
-/* The head: classifier, loss and metrics. */
+/* Linear layers, loss and metrics. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/loss.h"
@@ -59,8 +59,8 @@ static target target_of(const d9_reference_op *op, const int32_t *labels, int64_
 
 static double target_at(const target *t, int64_t k) { return d9_loss_target_double(k, t->label, t->other, t->share); }
 
-static d9_loss_row_double row_of(const d9_loss_attributes *how, const double *logits, int64_t classes,
-                                 const target *t) {
+static d9_loss_row_double loss_row_of(const d9_loss_attributes *how, const double *logits, int64_t classes,
+                                      const target *t) {
     double largest = logits[0], exponentials = 0, total = 0;
     for (int64_t k = 1; k < classes; k++) largest = fmax(largest, logits[k]);
     for (int64_t k = 0; k < classes; k++) {
@@ -90,7 +90,7 @@ d9_status d9_reference_LOSS(const d9_reference_op *op) {
     D9_TRY(check_labels(op, labels, shape->d[0], shape->d[1]));
     for (int64_t n = 0; n < shape->d[0]; n++) {
         const target t = target_of(op, labels, shape->d[0], n);
-        const d9_loss_row_double row = row_of(how, logits + n * shape->d[1], shape->d[1], &t);
+        const d9_loss_row_double row = loss_row_of(how, logits + n * shape->d[1], shape->d[1], &t);
         loss[n] = t.weight * d9_loss_value_double((int)how->loss, &row);
     }
 done:
@@ -108,7 +108,7 @@ d9_status d9_reference_LOSS_BACKWARD(const d9_reference_op *op) {
     for (int64_t n = 0; n < shape->d[0]; n++) {
         const double *z = logits + n * shape->d[1];
         const target t = target_of(op, labels, shape->d[0], n);
-        const d9_loss_row_double row = row_of(how, z, shape->d[1], &t);
+        const d9_loss_row_double row = loss_row_of(how, z, shape->d[1], &t);
         for (int64_t k = 0; k < shape->d[1]; k++)
             dlogits[n * shape->d[1] + k] =
                 t.weight * d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);

@@ -5,7 +5,7 @@
 enum { COLUMN_BLOCK = 512, DEPTH_BLOCK = 32 }; /* a block of b has 128 KiB, which stay in the level 2 cache */
 
 /* UBSan is disabled: sums of doubles have no undefined behaviour, and AddressSanitizer still checks each access. With
- * it, unit.tricks_pairs took 39 s instead of 29 (two cores of an AMD EPYC, Zen 4). */
+ * UBSan, unit.tricks_pairs took 39 s instead of 29 (two cores of an AMD EPYC, Zen 4). */
 D9_REFERENCE_CLONED __attribute__((no_sanitize("undefined"))) static void
 add_multiples(const double *a, int64_t a_column, const double *b, int64_t stride, int64_t depth, int64_t columns,
               double *restrict c) {

@@ -41,8 +41,8 @@ static void find_statistics(const geometry *g, const double *x, double epsilon, 
     }
 }
 
-static void apply(const geometry *g, const double *x, const double *mean, const double *inv_std, const double *scale,
-                  const double *bias, int threads, double *y) {
+static void apply_norm(const geometry *g, const double *x, const double *mean, const double *inv_std,
+                       const double *scale, const double *bias, int threads, double *y) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t n = 0; n < g->images; n++)
         for (int64_t i = 0; i < g->pixels * g->channels; i++) {
@@ -75,7 +75,7 @@ d9_status d9_reference_NORM(const d9_reference_op *op) {
     if (!mean) mean = scratch + 2 * count;
     if (!inv_std) inv_std = scratch + 3 * count;
     find_statistics(&g, in[0], norm->epsilon, op->site->threads, mean, variance, inv_std);
-    apply(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
+    apply_norm(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
     update_running(op, &g, mean, variance, in[3], in[4], moved);
 done:
     return status;
@@ -99,7 +99,7 @@ d9_status d9_reference_NORM_EVAL(const d9_reference_op *op) {
         mean[c] = mean_sum / (double)groups;
         inv_std[c] = d9_norm_inv_std_double(var_sum / (double)groups, op->node->as.norm.epsilon);
     }
-    apply(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
+    apply_norm(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
 done:
     return status;
 }

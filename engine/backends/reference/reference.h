@@ -2,8 +2,8 @@
  * folder.
  *
  * An operation converts its floating-point inputs to doubles and rounds its outputs once to their types, so that values
- * are rounded where graph/precision.c says, in all precisions. It computes in double, except colour changes, ranking
- * and the products of orthogonal updates. Results do not depend on the number of threads. */
+ * are rounded where graph/precision.c says, in all precisions. It computes in double, except that colours are changed
+ * and losses ranked in f32, and orthogonal updates round their products. Threads do not change results. */
 #ifndef D9_BACKENDS_REFERENCE_H
 #define D9_BACKENDS_REFERENCE_H
 

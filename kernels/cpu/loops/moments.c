@@ -32,7 +32,7 @@ static void put_patch(const float *image, const d9_cpu_conv_shape *s, int64_t pi
     }
 }
 
-/* Patches of a pixel: copies whole vectors while the image has that many elements; returns the number of patches. */
+/* Makes patches of 1 x 1 pixel by copying whole vectors, until the image has too few elements; returns their number. */
 static int64_t put_pixels(const float *image, const d9_cpu_conv_shape *s, int64_t from, int64_t count, float *patches) {
     typedef float loose __attribute__((vector_size(4 * D9_LANES), aligned(4), may_alias));
     typedef int32_t mask __attribute__((vector_size(4 * D9_LANES), may_alias));

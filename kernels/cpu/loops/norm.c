@@ -60,7 +60,7 @@ typedef struct partial {
     int64_t held;
 } partial;
 
-static void clear(partial *part, int64_t n) {
+static void clear_partial(partial *part, int64_t n) {
     for (int64_t i = 0; i < n; i++) part->first[i] = part->second[i] = 0;
     part->held = 0;
 }
@@ -73,10 +73,10 @@ static void add_lanes(const float *part, const layout *w, double *sums) {
     }
 }
 
-static void flush(partial *part, const layout *w, double *sums, int64_t channels) {
+static void flush_partial(partial *part, const layout *w, double *sums, int64_t channels) {
     add_lanes(part->first, w, sums);
     add_lanes(part->second, w, sums + channels);
-    clear(part, w->width);
+    clear_partial(part, w->width);
 }
 
 typedef struct operands { /* operands of the sums: x only, dz and x, or dz only */
@@ -131,7 +131,7 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const layout w = layout_of(c, channels);
         const float *shift = what == OF_DZ ? NULL : repeat(shifts + c, &w, repeated);
-        clear(&part, D9_TILE);
+        clear_partial(&part, D9_TILE);
         for (int64_t m = 0; m < run->images; m++)
             for (int64_t p = 0, taken; p < run->pixels; p += taken * w.rows) {
                 const int64_t at = run->at + m * run->stride + p * channels + c;
@@ -141,9 +141,9 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
                 else
                     add_width(store, activation, what, 1, of, at, 0, shift, elements(&w, run->pixels - p), &part);
                 part.held += taken;
-                if (part.held + D9_ROWS > D9_FOLD) flush(&part, &w, sums + c, channels);
+                if (part.held + D9_ROWS > D9_FOLD) flush_partial(&part, &w, sums + c, channels);
             }
-        flush(&part, &w, sums + c, channels);
+        flush_partial(&part, &w, sums + c, channels);
     }
 }
 

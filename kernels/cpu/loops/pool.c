@@ -119,7 +119,7 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
                 float *to = d9_tile_target(dx, there, tile);
 #pragma omp simd
                 for (int64_t i = 0; i < count; i++)
-                    to[i] = place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): find_places sets them */
+                    to[i] = place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): place is set */
                 d9_tile_store(dx, there, count, to);
             }
     }
@@ -150,7 +150,7 @@ static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
                     float *sum = sums[iy - high.from][ix - wide.from];
 #pragma omp simd
                     for (int64_t i = 0; i < count; i++)
-                        sum[i] += place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): they are set */
+                        sum[i] += place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): place is set */
                 }
         }
     for (int64_t iy = high.from; iy < high.until; iy++)

@@ -12,7 +12,7 @@
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/cpu/loops/stream.h"
 
-enum { D9_TILE = 512 }; /* floats: 2 KB */
+enum { D9_TILE = 512 }; /* floats: 2 KiB */
 typedef float d9_tile[D9_TILE] __attribute__((aligned(64)));
 
 static inline int64_t d9_tile_count(int64_t begin, int64_t end) {

@@ -10,7 +10,7 @@ static void print(fuzz_bench *bench, const d9_config *config, bool origins, d9_t
 }
 
 /* A printed configuration, with or without origins, parses to the same configuration. */
-static void go_round(fuzz_bench *bench, const d9_config *config, bool origins) {
+static void round_trip(fuzz_bench *bench, const d9_config *config, bool origins) {
     d9_text printed, again, difference;
     d9_config *back = NULL;
     char hash[65], hash_back[65];
@@ -34,8 +34,8 @@ static void go_round(fuzz_bench *bench, const d9_config *config, bool origins) {
 
 static void check(fuzz_bench *bench, const d9_config *config) {
     json_t *object = NULL;
-    go_round(bench, config, false);
-    go_round(bench, config, true);
+    round_trip(bench, config, false);
+    round_trip(bench, config, true);
     fuzz_require(d9_effective_json(&bench->context, config, &object) == D9_OK, "a configuration becomes JSON");
     json_decref(object);
     const d9_status status = d9_config_try(&bench->context, config);

@@ -19,7 +19,7 @@ void *fuzz_own(size_t size) {
     return bytes;
 }
 
-/* The size is stored before the block; the sanitizer's guard is directly after it. */
+/* Size and alignment are stored before the block; the sanitizer's guard is directly after it. */
 static void *allocate(void *user, size_t alignment, size_t bytes) {
     fuzz_bench *bench = user;
     void *block;
@@ -54,7 +54,7 @@ fuzz_file *fuzz_find(fuzz_bench *bench, const char *path) {
     return NULL;
 }
 
-static fuzz_file *make(fuzz_bench *bench, const char *path) {
+static fuzz_file *make_file(fuzz_bench *bench, const char *path) {
     for (int i = 3; i < FUZZ_FILES; i++) {
         fuzz_file *file = &bench->files[i];
         if (file->path[0]) continue;
@@ -92,7 +92,7 @@ static int open_path(void *user, const char *path, int flags, int mode) {
     (void)mode;
     if (is_folder(bench, path)) return fail(EISDIR);
     if (!file && !(flags & O_CREAT)) return fail(ENOENT);
-    if (!file && !(file = make(bench, path))) return -1;
+    if (!file && !(file = make_file(bench, path))) return -1;
     fuzz_require(!file->open, "a file is open once");
     if (flags & O_TRUNC) file->size = 0;
     file->at = flags & O_APPEND ? file->size : 0;
@@ -174,7 +174,7 @@ static int make_directory(void *user, const char *path, int mode) {
     fuzz_file *file;
     (void)mode;
     if (fuzz_find(user, path)) return fail(EEXIST);
-    if (!(file = make(user, path))) return -1;
+    if (!(file = make_file(user, path))) return -1;
     file->folder = true;
     return 0;
 }

@@ -14,8 +14,8 @@ enum { FUZZ_FILES = 128, FUZZ_PATH = 128, FUZZ_MEMORY = 64 << 20 };
 typedef struct fuzz_file {
     char path[FUZZ_PATH]; /* empty: unused */
     bool folder, open;
-    uint8_t *bytes; /* from malloc */
-    size_t size, at;
+    uint8_t *bytes;  /* from malloc */
+    size_t size, at; /* at: position of the next read or write */
 } fuzz_file;
 
 typedef struct fuzz_bench {
