@@ -97,8 +97,13 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     }
     d9_cli_print(cli, "accuracy %.2f%%", evaluation->accuracy);
     if (views) d9_cli_print(cli, " plain, %.2f%% with TTA (%d views)", evaluation->accuracy_tta, program->views.count);
-    d9_cli_print(cli, ", on %lld %s images\n", (long long)program->extent.eval_images,
-                 session->config->data.validation > 0 ? "validation" : "test");
+    const bool unseen = session->dataset->unseen;
+    if (unseen && session->dataset->drawn)
+        d9_cli_print(cli, ", on all %lld images: it was trained on none of them\n",
+                     (long long)program->extent.eval_images);
+    else
+        d9_cli_print(cli, ", on %lld %s images\n", (long long)program->extent.eval_images,
+                     session->config->data.validation > 0 && !unseen ? "validation" : "test");
     print_classes(cli, session, rows, count);
 done:
     return status;
@@ -136,11 +141,17 @@ static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path,
                       d9_dataset **dataset) {
     d9_status status = D9_OK;
     d9_description *description = NULL;
-    if (path) return d9_cli_config(cli, path, &chosen->edits, NULL, config);
+    d9_provenance known;
+    if (path) {
+        D9_TRY(d9_description_read_data(&cli->context, model, &known));
+        D9_TRY(d9_cli_config(cli, path, &chosen->edits, NULL, config));
+        D9_TRY(d9_config_dataset(&cli->context, *config, &known, dataset));
+        goto done;
+    }
     D9_TRY(d9_description_read(&cli->context, model, &description));
     D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
     D9_TRY(check_normalize(cli, model, description, *config));
-    D9_TRY(d9_config_dataset(&cli->context, *config, dataset));
+    D9_TRY(d9_config_dataset(&cli->context, *config, &description->data, dataset));
     D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
 done:
     d9_description_free(&cli->context, description);

@@ -3,6 +3,7 @@
 #include "config/sections.h"
 #include "config/values.h"
 #include "core/hash.h"
+#include "data/dataset.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,17 @@ done:
     return status;
 }
 
+/* The version of the rule that draws a folder's test and validation images. */
+static d9_status add_split_rule(settings *all, const d9_config *config) {
+    d9_status status;
+    char *rule;
+    if (strcmp(config->data.dataset, "folder") != 0) return D9_OK;
+    D9_TRY(d9_arena_format(all->context, &all->arena, &rule, "%d", D9_SPLIT_RULE));
+    D9_TRY(add(all, "data.split", rule, false));
+done:
+    return status;
+}
+
 static d9_status collect_settings(const d9_config *config, settings *all) {
     d9_status status = D9_OK;
     d9_config hashed = *config;
@@ -89,6 +101,7 @@ static d9_status collect_settings(const d9_config *config, settings *all) {
     hashed.train.from = config->train.from_sha256;
     for (int i = 0; (section = d9_section_at(i)); i++)
         D9_TRY(add_options(all, i > 0 ? section->name : "", section->options, &hashed));
+    D9_TRY(add_split_rule(all, config));
     D9_TRY(add_options(all, "model", d9_section_model_name(), &config->model->name));
     D9_TRY(add_options(all, "model", config->model->options, config->model_options));
     for (int i = 0; i < D9_TRICK_COUNT; i++)

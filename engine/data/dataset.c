@@ -9,11 +9,9 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "data/check.h"
-#include "data/order.h"
-#include "kernels/formulas/philox.h"
+#include "data/split.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
-enum { DRAW_VALIDATION = 0, DRAW_TEST = 3 }; /* `draw` of d9_keyed_order; data/folder.c uses 1 and 2 */
 
 typedef struct source {
     const char *name;
@@ -119,45 +117,10 @@ static d9_status check_published(d9_context *context, const char *name, const ch
 
 /* ---- splitting off test and validation images ---- */
 
-static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t i, d9_split *to, int64_t j) {
-    const size_t bytes = (size_t)(dataset->height * dataset->width * dataset->channels);
-    if (from->images + (size_t)i * bytes == to->images + (size_t)j * bytes) return;
-    memcpy(to->images + (size_t)j * bytes, from->images + (size_t)i * bytes, bytes);
-    to->labels[j] = from->labels[i];
-}
-
 static d9_status check_validation(d9_context *context, const d9_dataset_options *options, int64_t train) {
     if (options->validation >= 0 && options->validation < train) return D9_OK;
     return d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
                    (long long)options->validation, (long long)train - 1, options->name, (long long)train);
-}
-
-/* Moves `count` training images, chosen at random by `seed`, to a new test set that replaces the old one. Both keep the
- * order of the source, so that "the first 2,000 training images" stays meaningful. */
-static d9_status split_off(d9_context *context, uint64_t seed, uint32_t draw, int64_t count, d9_dataset *dataset) {
-    d9_status status = D9_OK;
-    int32_t *order = NULL;
-    bool *held_out = NULL;
-    d9_split *train = &dataset->train, test = {0};
-    const int64_t keep = train->count - count;
-    D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &order));
-    D9_TRY(D9_ALLOCATE(context, train->count, "the validation split", &held_out));
-    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, draw, train->count, order));
-    for (int64_t i = keep; i < train->count; i++) held_out[order[i]] = true;
-
-    D9_TRY(d9_split_allocate(context, dataset, count, &test));
-    for (int64_t i = 0, kept = 0, moved = 0; i < train->count; i++) {
-        if (held_out[i])
-            move_image(dataset, train, i, &test, moved++);
-        else
-            move_image(dataset, train, i, train, kept++);
-    }
-    train->count = keep;
-    dataset->test = test;
-done:
-    d9_release(context, order);
-    d9_release(context, held_out);
-    return status;
 }
 
 /* Rejects a split that leaves a class without training images; possible with small classes in the user's own data. */
@@ -177,13 +140,15 @@ done:
 /* Splits off a sixth as the test set if the source has none, then the requested validation set, which replaces it. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
-    if (!dataset->test.count)
-        D9_TRY(split_off(context, options->seed, DRAW_TEST, (dataset->train.count + 5) / 6, dataset));
-    if (options->validation) {
+    dataset->provenance.rule = d9_split_rule(options);
+    if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
+    if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
+    if (options->validation && !dataset->unseen) {
         D9_TRY(check_validation(context, options, dataset->train.count));
-        D9_TRY(split_off(context, options->seed, DRAW_VALIDATION, options->validation, dataset));
+        D9_TRY(d9_split_off_validation(context, options, dataset));
     }
-    D9_TRY(check_remaining(context, dataset));
+    if (!options->known) D9_TRY(check_remaining(context, dataset));
+    if (dataset->test.count == 0) status = d9_fail(context, D9_DATA, "%s: no image to evaluate on", dataset->name);
 done:
     return status;
 }
@@ -215,7 +180,7 @@ static uint64_t hash_word(uint64_t digest, uint64_t word) {
 }
 
 /* Hashes four interleaved streams of words, as fast as memory is read; SHA-256 takes a second for 300 MB. */
-static uint64_t hash_bytes(uint64_t digest, const void *bytes, size_t size) {
+uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
     enum { LANES = 4 };
     uint64_t lane[LANES] = {digest, digest + 1, digest + 2, digest + 3}, words[LANES];
     for (size_t at = 0; at < size; at += sizeof words) {
@@ -230,14 +195,14 @@ static uint64_t hash_bytes(uint64_t digest, const void *bytes, size_t size) {
 
 static uint64_t hash_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
     const int64_t bytes = dataset->height * dataset->width * dataset->channels;
-    digest = hash_bytes(digest, split->images, (size_t)(split->count * bytes));
-    return hash_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
+    digest = d9_digest_bytes(digest, split->images, (size_t)(split->count * bytes));
+    return d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
 }
 
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]) {
     uint64_t digest = hash_word((uint64_t)dataset->height, (uint64_t)dataset->width);
     for (int64_t c = 0; c < dataset->classes; c++)
-        digest = hash_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
+        digest = d9_digest_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
     digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }

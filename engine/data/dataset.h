@@ -10,9 +10,22 @@
 
 typedef struct d9_split {
     int64_t count;
-    uint8_t *images; /* (count, height, width, channels) */
-    int32_t *labels; /* (count), each in [0, classes) */
+    uint8_t *images;    /* (count, height, width, channels) */
+    int32_t *labels;    /* (count), each in [0, classes) */
+    const char **names; /* (count), paths of a folder's files; NULL: the images have no names */
 } d9_split;
+
+/* Identifies the user's own images (a folder, arrays) that a model was trained with. Models record it, so that an
+ * evaluation finds the test part again and recognises other images (data/split.h). */
+enum { D9_SPLIT_RULE = 2 /* current version of the rule; 1: of models that do not record it */, D9_TRAINED_MAX = 64 };
+typedef struct d9_provenance {
+    int rule;
+    uint64_t test;             /* digest of the test images, in any order */
+    int64_t validation;        /* data.validation; 0: no image was set aside, or not by name */
+    uint64_t validation_limit; /* the highest draw of a validation image */
+    int trained_count;
+    uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
+} d9_provenance;
 
 typedef struct d9_dataset {
     d9_arena arena;
@@ -22,7 +35,10 @@ typedef struct d9_dataset {
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize` */
     d9_split train, test;
-    struct d9_check *check; /* data/check.h; NULL: no checksums are being computed */
+    bool drawn;               /* the test part was drawn from the user's own images */
+    bool unseen;              /* the model of options->known was trained on none of the images */
+    d9_provenance provenance; /* `rule` only, unless the images are the user's own */
+    struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
@@ -42,8 +58,9 @@ typedef struct d9_dataset_options {
     bool skip_damaged;       /* folder: leave out images that cannot be decoded, with warnings that name the first 50 */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */
-    int threads;   /* number of threads that decode the images of a folder; 0: OpenMP's default */
-    bool check;    /* compute checksums of published files; d9_dataset_verify reports the result */
+    int threads;                /* number of threads that decode the images of a folder; 0: OpenMP's default */
+    bool check;                 /* compute checksums of published files; d9_dataset_verify reports the result */
+    const d9_provenance *known; /* of the model that is evaluated; NULL: the images are for training */
     uint64_t seed; /* for the synthetic set, the splits and a folder's order; independent of the run's seed */
 } d9_dataset_options;
 

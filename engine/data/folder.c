@@ -1,6 +1,6 @@
 /* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square.
  *
- *   FOLDER/CLASS/picture.png                 a sixth of each class, chosen by the seed, is the test set
+ *   FOLDER/CLASS/picture.png                 a sixth, drawn by name (data/split.h), is the test set
  *   FOLDER/{train,test}/CLASS/picture.png    the user's own split
  *
  * Classes are numbered in the byte order of their names. The training images are shuffled once by the seed, so that the
@@ -17,10 +17,10 @@
 #include "data/image.h"
 #include "core/listing.h"
 #include "data/order.h"
+#include "data/split.h"
 #include "kernels/formulas/philox.h"
 
 enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
-enum { DRAW_TEST = 1, DRAW_SHUFFLE = 2 }; /* `draw` of d9_keyed_order; data/dataset.c uses 0 and 3 */
 
 typedef struct picture {
     const char *path;
@@ -168,24 +168,69 @@ done:
     return status;
 }
 
-/* Splits each class at random, by the seed: a sixth (rounded, at least 1 image) becomes test, the rest train. */
-static d9_status list_seeded_split(d9_context *context, d9_arena *arena, uint64_t seed, const tree *tree,
-                                   const char *root, picture_list *train, picture_list *test) {
-    d9_status status = D9_OK;
+/* Splits a class by version 1 of the rule: a sixth (rounded, at least 1 image), drawn by position, becomes test. */
+static d9_status split_by_position(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
+                                   int64_t label, picture_list *train, picture_list *test) {
+    d9_status status;
     int32_t *order;
+    const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
+    D9_TRY(d9_keyed_order(context, seed, (uint32_t)label, D9_STREAM_SPLIT, D9_DRAW_CLASS_TEST, class->count, order));
+    for (int64_t j = 0; j < class->count; j++) list_add(j < held_out ? test : train, class->paths[order[j]], label);
+done:
+    return status;
+}
+
+/* Splits a class by version 2. A class of at least 2 images gets an image in each part: if the draws leave one empty,
+ * its lowest draw is for the test and its highest for training, and *moved is set to that image. */
+static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
+                               int64_t label, picture_list *train, picture_list *test, const char **moved) {
+    d9_status status;
+    int64_t lowest = 0, highest = 0, below = 0;
+    uint64_t *draws;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &draws));
+    for (int64_t j = 0; j < class->count; j++) {
+        draws[j] = d9_name_draw(seed, D9_DRAW_NAME_TEST, class->name, class->paths[j]);
+        below += d9_is_test_draw(draws[j]);
+        if (draws[j] < draws[lowest]) lowest = j;
+        if (draws[j] > draws[highest]) highest = j;
+    }
+    const int64_t tested = below == 0 ? lowest : -1, trained = below == class->count && below > 1 ? highest : -1;
+    for (int64_t j = 0; j < class->count; j++)
+        list_add(j == tested || (d9_is_test_draw(draws[j]) && j != trained) ? test : train, class->paths[j], label);
+    if (tested >= 0) *moved = class->paths[tested];
+    if (trained >= 0) *moved = class->paths[trained];
+done:
+    return status;
+}
+
+/* Draws the test set from all images. Warns, in one line, of the classes in which the draws left a part empty. */
+static d9_status list_drawn_split(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                  const tree *tree, const char *root, picture_list *train, picture_list *test) {
+    d9_status status = D9_OK;
+    const char *first = NULL, *moved;
+    int64_t few = 0;
     train->count = test->count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &train->pictures));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &test->pictures));
     for (int64_t i = 0; i < tree->count; i++) {
         const class_folder *class = &tree->classes[i];
-        const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
-        if (class->count < CLASS_IMAGES_MIN)
+        if (class->count < CLASS_IMAGES_MIN && !options->known)
             D9_TRY(d9_fail(context, D9_DATA, "%s/%s: 1 image, must be at least %d: one to train, one to test", root,
                            class->name, CLASS_IMAGES_MIN));
-        D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
-        D9_TRY(d9_keyed_order(context, seed, (uint32_t)i, D9_STREAM_SPLIT, DRAW_TEST, class->count, order));
-        for (int64_t j = 0; j < class->count; j++) list_add(j < held_out ? test : train, class->paths[order[j]], i);
+        if (d9_split_rule(options) == D9_SPLIT_BY_POSITION) {
+            D9_TRY(split_by_position(context, arena, options->seed, class, i, train, test));
+            continue;
+        }
+        moved = NULL;
+        D9_TRY(split_by_name(context, arena, options->seed, class, i, train, test, &moved));
+        if (moved && few++ == 0) first = moved;
     }
+    if (few > 0 && !options->known)
+        d9_log(context, D9_LOG_WARNING,
+               "few images: in %lld of %lld classes the names draw no image for the test set, or all images; one image "
+               "of each is moved (%s%s)",
+               (long long)few, (long long)tree->count, first, few > 1 ? ", ..." : "");
 done:
     return status;
 }
@@ -196,7 +241,7 @@ static d9_status shuffle(d9_context *context, d9_arena *arena, uint64_t seed, pi
     picture *pictures;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &order));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &pictures));
-    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, DRAW_SHUFFLE, list->count, order));
+    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, D9_DRAW_SHUFFLE, list->count, order));
     for (int64_t i = 0; i < list->count; i++) pictures[i] = list->pictures[order[i]];
     list->pictures = pictures;
 done:
@@ -222,18 +267,21 @@ static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split 
     for (int64_t i = 0; i < split->count; i++) {
         if (faults[i]) continue;
         if (kept < i) memcpy(split->images + kept * bytes, split->images + i * bytes, (size_t)bytes);
+        split->names[kept] = split->names[i];
         split->labels[kept++] = split->labels[i];
     }
     split->count = kept;
 }
 
-/* Removes the images that failed to decode. Fails if a class has no training image left or the test set is empty. */
-static d9_status drop_damaged(d9_context *context, const tree *tree, char *const *const faults[2],
+/* Removes the images that failed to decode. Fails if a class has no training image left or the test set is empty. If
+ * the images are not `for_training`, d9_dataset_load decides. */
+static d9_status drop_damaged(d9_context *context, const tree *tree, char *const *const faults[2], bool for_training,
                               d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;
     close_gaps(dataset, faults[0], &dataset->train);
     close_gaps(dataset, faults[1], &dataset->test);
+    if (!for_training) goto done;
     if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the training set is left"));
     if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no picture of the test set is left"));
     D9_TRY(d9_missing_class(context, &dataset->train, tree->count, &missing));
@@ -282,6 +330,12 @@ static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_datas
     const int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
     D9_TRY(d9_split_allocate(context, dataset, list->count, split));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, faults));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, list->count, &split->names));
+    for (int64_t i = 0; i < list->count; i++) {
+        char *name;
+        D9_TRY(d9_arena_copy(context, &dataset->arena, list->pictures[i].path, &name));
+        split->names[i] = name;
+    }
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < list->count; i++) {
         d9_context own = *context; /* one error message per image */
@@ -309,7 +363,7 @@ static d9_status decode_both(d9_context *context, d9_arena *arena, const d9_data
     D9_TRY(decode_all(context, arena, options, test, dataset, &dataset->test, &faults[1]));
     char *const *const both[] = {faults[0], faults[1]};
     D9_TRY(report_damaged(context, arena, options->skip_damaged, dataset, both));
-    if (options->skip_damaged) D9_TRY(drop_damaged(context, tree, both, dataset));
+    if (options->skip_damaged) D9_TRY(drop_damaged(context, tree, both, !options->known, dataset));
 done:
     return status;
 }
@@ -353,7 +407,8 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(list_given_split(context, &arena, &train_tree, &train_tree, train_root, &train));
         D9_TRY(list_given_split(context, &arena, &train_tree, &test_tree, test_root, &test));
     } else {
-        D9_TRY(list_seeded_split(context, &arena, options->seed, &train_tree, folder, &train, &test));
+        D9_TRY(list_drawn_split(context, &arena, options, &train_tree, folder, &train, &test));
+        dataset->drawn = true;
     }
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 

@@ -28,8 +28,11 @@ D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_o
 /* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
 D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);
 
-/* Allocates memory for `count` images of the dataset's size and their labels. */
+/* Allocates memory for `count` images of the dataset's size and their labels, not for names. */
 D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split);
+
+/* Continues a digest, as d9_dataset_digest does. */
+uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size);
 
 /* ---- location of published files ---- */
 

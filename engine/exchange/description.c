@@ -27,11 +27,24 @@ static d9_status dump_json(d9_session *session, d9_arena *arena, json_t *json, c
     return status;
 }
 
+static json_t *hexadecimal(uint64_t number) { return json_sprintf("%016llx", (unsigned long long)number); }
+
+static json_t *provenance_json(const d9_provenance *data) {
+    json_t *root = json_pack("{s:i}", "split", data->rule), *trained = json_array();
+    for (int i = 0; i < data->trained_count; i++) json_array_append_new(trained, hexadecimal(data->trained[i]));
+    if (data->trained_count > 0) json_object_set_new(root, "test", hexadecimal(data->test));
+    if (data->validation > 0)
+        json_object_set_new(root, "validation",
+                            json_pack("[I, o]", (json_int_t)data->validation, hexadecimal(data->validation_limit)));
+    json_object_set_new(root, "trained", trained);
+    return root;
+}
+
 d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS],
                               int *count) {
     d9_status status;
     const d9_dataset *data = session->dataset;
-    const char *classes, *size, *mean, *std, *graph;
+    const char *classes, *size, *mean, *std, *provenance, *graph;
     char *config = NULL;
     d9_text yaml;
     d9_text_init(session->context, &yaml);
@@ -41,6 +54,7 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
     D9_TRY(dump_json(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
     D9_TRY(dump_json(session, arena, d9_json_pixels(data->mean, data->channels), &mean));
     D9_TRY(dump_json(session, arena, d9_json_pixels(data->std, data->channels), &std));
+    D9_TRY(dump_json(session, arena, provenance_json(&data->provenance), &provenance));
     D9_TRY(d9_network_describe(session->context, session->config, &session->program.extent, arena, &graph));
     const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
                                                    {"dawn9.config", config},
@@ -48,6 +62,7 @@ d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata 
                                                    {"dawn9.image_size", size},
                                                    {"dawn9.mean", mean},
                                                    {"dawn9.std", std},
+                                                   {"dawn9.data", provenance},
                                                    {"dawn9.version", d9_build_version()},
                                                    {"dawn9.commit", d9_build_commit()},
                                                    {"dawn9.graph", graph}};
@@ -153,6 +168,55 @@ bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset 
     return others;
 }
 
+/* Sets *number to a member of 16 hexadecimal digits. False: it is something else. */
+static bool read_hexadecimal(const json_t *text, uint64_t *number) {
+    const char *digits = json_string_value(text);
+    if (!digits || strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16) return false;
+    *number = strtoull(digits, NULL, 16);
+    return true;
+}
+
+static bool read_provenance(const json_t *root, d9_provenance *data) {
+    const json_t *trained = json_object_get(root, "trained"), *validation = json_object_get(root, "validation");
+    const size_t count = json_array_size(trained);
+    *data =
+        (d9_provenance){.rule = (int)json_integer_value(json_object_get(root, "split")), .trained_count = (int)count};
+    bool fine = json_is_array(trained) && count <= D9_TRAINED_MAX;
+    for (size_t i = 0; fine && i < count; i++)
+        fine = read_hexadecimal(json_array_get(trained, i), &data->trained[i]) &&
+               (i == 0 || data->trained[i - 1] < data->trained[i]);
+    if (count > 0) fine = fine && read_hexadecimal(json_object_get(root, "test"), &data->test);
+    if (!validation) return fine;
+    data->validation = json_integer_value(json_array_get(validation, 0));
+    return fine && data->validation > 0 && read_hexadecimal(json_array_get(validation, 1), &data->validation_limit);
+}
+
+static d9_status read_data(d9_context *context, const char *path, const d9_safetensors *file, int unrecorded,
+                           d9_provenance *data) {
+    const char *text = d9_safetensors_metadata(file, "dawn9.data");
+    json_t *root = text ? json_loads(text, 0, NULL) : NULL;
+    const bool fine = !text || read_provenance(root, data);
+    json_decref(root);
+    if (!text) *data = (d9_provenance){.rule = unrecorded};
+    if (!fine) return d9_fail(context, D9_DATA, "%s: dawn9.data holds something invalid", path);
+    if (data->rule < 1 || data->rule > D9_SPLIT_RULE)
+        return d9_fail(context, D9_DATA,
+                       "%s: dawn9.data: version %d of the rule that draws the test images, must be 1 to %d", path,
+                       data->rule, D9_SPLIT_RULE);
+    return D9_OK;
+}
+
+d9_status d9_description_read_data(d9_context *context, const char *path, d9_provenance *data) {
+    d9_status status;
+    d9_safetensors *file = NULL;
+    D9_TRY(d9_safetensors_read(context, path, &file));
+    const bool ours = d9_safetensors_metadata(file, "dawn9.config") != NULL;
+    D9_TRY(read_data(context, path, file, ours ? 1 : D9_SPLIT_RULE, data));
+done:
+    d9_safetensors_free(context, file);
+    return status;
+}
+
 /* Copies a metadata row; a missing row becomes "", or an error if `needed`. */
 static d9_status read_text(const reader *reader, const char *key, bool needed, const char **kept) {
     d9_status status = D9_OK;
@@ -199,6 +263,7 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     D9_TRY(read_size(&reader));
     D9_TRY(read_channels(&reader, "dawn9.mean", -INFINITY, reader.made->mean));
     D9_TRY(read_channels(&reader, "dawn9.std", 1e-6, reader.made->std));
+    D9_TRY(read_data(context, path, file, 1, &made->data));
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
     D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
     *description = made;

@@ -5,16 +5,18 @@
  *   dawn9.classes                 JSON list of names; entry i is class i
  *   dawn9.image_size              JSON list, height and width in pixels: the size of the network's input
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
- *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
- *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
- *   format                        optional: "pt", which other tools look for */
+ *   dawn9.data                    optional: which images it was trained with, JSON object (d9_provenance in
+ * data/dataset.h): "split", and for the user's own images "test" and "trained" (16 hexadecimal digits), and with
+ * data.validation "validation", a list of it and the limit dawn9.version, dawn9.commit   optional: of the build that
+ * wrote the file dawn9.graph                   optional: the network, node by node (exchange/network.h) format
+ * optional: "pt", which other tools look for */
 #ifndef D9_EXCHANGE_DESCRIPTION_H
 #define D9_EXCHANGE_DESCRIPTION_H
 
 #include "record/safetensors.h"
 #include "train/session.h"
 
-enum { D9_DESCRIPTION_ROWS = 9 };
+enum { D9_DESCRIPTION_ROWS = 10 };
 
 /* Makes the `count` metadata rows of the session's model; their texts live in `arena`. dawn9.graph can be missing. */
 D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
@@ -26,11 +28,15 @@ typedef struct d9_description {
     int64_t height, width, channels, classes;
     const char *const *class_names; /* (classes) */
     double mean[4], std[4];         /* per channel, in byte units as in d9_dataset */
+    d9_provenance data;             /* version 1 if missing */
     const char *version, *commit;   /* "" if missing */
 } d9_description;
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
+/* Reads dawn9.data alone, also of a file without other metadata, which was trained on none of the user's images here.
+ */
+D9_MUST_USE d9_status d9_description_read_data(d9_context *context, const char *path, d9_provenance *data);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);

@@ -29,6 +29,7 @@ typedef struct d9_result {
     uint64_t seed;
     const d9_config *config;
     char config_hash[65], plan_sha256[65], params_sha256[65], data_digest[17];
+    char test_digest[17]; /* of the user's own test images, in any order; "": of another dataset */
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;

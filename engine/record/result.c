@@ -93,6 +93,7 @@ static bool set_outcome(json_t *root, const d9_result *result) {
            (result->best_epoch == 0 || set(root, "best_epoch", json_integer(result->best_epoch))) &&
            set(root, "params_sha256", json_string(result->params_sha256)) &&
            set(root, "data_digest", json_string(result->data_digest)) &&
+           (!*result->test_digest || set(root, "test_digest", json_string(result->test_digest))) &&
            set(root, "parameters", json_integer(result->parameters)) &&
            set(root, "batch_size", json_integer(result->batch)) && set(root, "steps", json_integer(result->steps)) &&
            set(root, "train_images", json_integer(result->train_images)) &&

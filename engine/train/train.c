@@ -495,6 +495,9 @@ static d9_status finish(d9_context *context, run *self) {
             result->epoch_to_target = result->epochs[i].epoch;
     D9_TRY(d9_session_params_sha256(session, result->params_sha256));
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
+    if (session->dataset->provenance.test)
+        snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
+                 (unsigned long long)session->dataset->provenance.test);
     result->timeline = &session->timeline;
     if (self->options->out) D9_TRY(write_or_save(context, self));
     if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(call_kept(self));

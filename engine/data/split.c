@@ -1,0 +1,250 @@
+/* Draws test and validation images, and identifies images; see split.h. */
+#include "data/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "data/order.h"
+#include "kernels/formulas/philox.h"
+
+enum { TEST_SHARE = 6, NAMED_MOST = 10 };
+
+int d9_split_rule(const d9_dataset_options *options) { return options->known ? options->known->rule : D9_SPLIT_RULE; }
+
+/* ---- draws by name ---- */
+
+static uint64_t fnv1a(uint64_t hash, const char *text) {
+    for (; *text; text++) hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const uint64_t hash = fnv1a(fnv1a(fnv1a(UINT64_C(0xcbf29ce484222325), class_name), "/"), slash ? slash + 1 : path);
+    return d9_philox_pair(d9_philox4x32_10(seed, (uint32_t)hash, (uint32_t)(hash >> 32), D9_STREAM_SPLIT, draw));
+}
+
+bool d9_is_test_draw(uint64_t draw) { return draw < UINT64_MAX / TEST_SHARE; }
+
+/* ---- moving images between parts ---- */
+
+static size_t image_bytes(const d9_dataset *dataset) {
+    return (size_t)(dataset->height * dataset->width * dataset->channels);
+}
+
+static d9_status allocate_part(d9_context *context, d9_dataset *dataset, int64_t count, bool named, d9_split *part) {
+    d9_status status;
+    D9_TRY(d9_split_allocate(context, dataset, count, part));
+    if (named) D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count, &part->names));
+done:
+    return status;
+}
+
+static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t i, d9_split *to, int64_t j) {
+    const size_t bytes = image_bytes(dataset);
+    if (from->images + (size_t)i * bytes == to->images + (size_t)j * bytes) return;
+    memcpy(to->images + (size_t)j * bytes, from->images + (size_t)i * bytes, bytes);
+    to->labels[j] = from->labels[i];
+    if (from->names) to->names[j] = from->names[i];
+}
+
+/* Moves the marked training images to a new test set that replaces the old one. Both keep the order of the source, so
+ * that "the first 2,000 training images" stays meaningful. */
+static d9_status hold_out(d9_context *context, const bool *marked, d9_dataset *dataset) {
+    d9_status status;
+    d9_split *train = &dataset->train, test = {0};
+    int64_t count = 0, kept = 0, moved = 0;
+    for (int64_t i = 0; i < train->count; i++) count += marked[i];
+    D9_TRY(allocate_part(context, dataset, count, train->names != NULL, &test));
+    for (int64_t i = 0; i < train->count; i++) {
+        if (marked[i])
+            move_image(dataset, train, i, &test, moved++);
+        else
+            move_image(dataset, train, i, train, kept++);
+    }
+    train->count = kept;
+    dataset->test = test;
+done:
+    return status;
+}
+
+static d9_status hold_out_by_position(d9_context *context, uint64_t seed, uint32_t draw, int64_t count,
+                                      d9_dataset *dataset) {
+    d9_status status;
+    int32_t *order = NULL;
+    bool *marked = NULL;
+    const int64_t all = dataset->train.count;
+    D9_TRY(D9_ALLOCATE(context, all, "a split", &order));
+    D9_TRY(D9_ALLOCATE(context, all, "a split", &marked));
+    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, draw, all, order));
+    for (int64_t i = all - count; i < all; i++) marked[order[i]] = true;
+    D9_TRY(hold_out(context, marked, dataset));
+done:
+    d9_release(context, order);
+    d9_release(context, marked);
+    return status;
+}
+
+d9_status d9_split_off_test(d9_context *context, const d9_dataset_options *options, int64_t count,
+                            d9_dataset *dataset) {
+    dataset->drawn = true;
+    return hold_out_by_position(context, options->seed, D9_DRAW_TEST, count, dataset);
+}
+
+/* ---- validation images ---- */
+
+static int compare_numbers(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Takes the images with the lowest draws. An evaluation takes those up to the limit of the training, so that no other
+ * image changes its part if files were added or removed since. */
+static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status;
+    const d9_split *train = &dataset->train;
+    const d9_provenance *known = options->known;
+    d9_provenance *own = &dataset->provenance;
+    uint64_t *draws = NULL, *sorted = NULL;
+    bool *marked = NULL;
+    D9_TRY(D9_ALLOCATE(context, train->count, "a split", &draws));
+    D9_TRY(D9_ALLOCATE(context, train->count, "a split", &sorted));
+    D9_TRY(D9_ALLOCATE(context, train->count, "a split", &marked));
+    for (int64_t i = 0; i < train->count; i++)
+        draws[i] = sorted[i] = d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION,
+                                            dataset->class_names[train->labels[i]], train->names[i]);
+    qsort(sorted, (size_t)train->count, sizeof *sorted, compare_numbers);
+    own->validation = options->validation;
+    own->validation_limit =
+        known && known->validation == options->validation ? known->validation_limit : sorted[options->validation - 1];
+    for (int64_t i = 0; i < train->count; i++) marked[i] = draws[i] <= own->validation_limit;
+    D9_TRY(hold_out(context, marked, dataset));
+done:
+    d9_release(context, draws);
+    d9_release(context, sorted);
+    d9_release(context, marked);
+    return status;
+}
+
+d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    if (dataset->train.names && d9_split_rule(options) != D9_SPLIT_BY_POSITION)
+        return hold_out_by_name(context, options, dataset);
+    return hold_out_by_position(context, options->seed, D9_DRAW_VALIDATION, options->validation, dataset);
+}
+
+/* ---- identifying images ---- */
+
+typedef struct identity {
+    uint64_t digest; /* of the pixels */
+    const char *name;
+    int32_t label;
+    bool test;
+} identity;
+
+static int compare_identities(const void *a, const void *b) {
+    const identity *x = a, *y = b;
+    if (x->digest != y->digest) return (x->digest > y->digest) - (x->digest < y->digest);
+    if (x->test != y->test) return x->test - y->test;
+    return x->name ? strcmp(x->name, y->name) : x->label - y->label;
+}
+
+static void identify_part(const d9_dataset *dataset, const d9_split *split, bool test, identity *all) {
+    const size_t bytes = image_bytes(dataset);
+    for (int64_t i = 0; i < split->count; i++)
+        all[i] = (identity){.digest = d9_digest_bytes(1, split->images + (size_t)i * bytes, bytes),
+                            .name = split->names ? split->names[i] : NULL,
+                            .label = split->labels[i],
+                            .test = test};
+}
+
+/* Fills the record from images sorted by digest. */
+static void fill_provenance(const identity *all, int64_t count, d9_provenance *own) {
+    for (int64_t i = 0; i < count; i++) {
+        if (all[i].test)
+            own->test += d9_digest_bytes(all[i].digest, &all[i].label, sizeof all[i].label);
+        else if (own->trained_count < D9_TRAINED_MAX &&
+                 (own->trained_count == 0 || own->trained[own->trained_count - 1] != all[i].digest))
+            own->trained[own->trained_count++] = all[i].digest;
+    }
+}
+
+/* Warns of equal images in both parts or in two classes: the first NAMED_MOST by name if they have names, and the
+ * number of the others. `one_part`: images of both parts are used alike. */
+static void warn_twice(d9_context *context, const identity *all, int64_t count, bool one_part) {
+    int64_t found = 0, unnamed = 0;
+    for (int64_t i = 1; i < count; i++) {
+        const identity *a = &all[i - 1], *b = &all[i];
+        const bool parts = !one_part && a->test != b->test;
+        if (a->digest != b->digest || (!parts && a->label == b->label)) continue;
+        if (a->name && found++ < NAMED_MOST)
+            d9_log(context, D9_LOG_WARNING, "%s and %s are the same picture, %s", a->name, b->name,
+                   parts ? "one to train on, one to test" : "in two classes");
+        else
+            unnamed++;
+    }
+    if (unnamed > 0)
+        d9_log(context, D9_LOG_WARNING, "%lld %spicture%s in both parts or in two classes", (long long)unnamed,
+               found > 0 ? "more " : "", unnamed == 1 ? " is" : "s are");
+}
+
+/* Counts the images that the model was trained on, among training and test images. */
+static void count_trained(const identity *all, int64_t count, const d9_provenance *known, int64_t trained[2]) {
+    int k = 0;
+    trained[0] = trained[1] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        while (k < known->trained_count && known->trained[k] < all[i].digest) k++;
+        if (k < known->trained_count && known->trained[k] == all[i].digest) trained[all[i].test]++;
+    }
+}
+
+/* Makes all images the test set. */
+static d9_status join_parts(d9_context *context, d9_dataset *dataset) {
+    d9_status status;
+    d9_split whole = {0};
+    const d9_split *parts[] = {&dataset->train, &dataset->test};
+    int64_t count = 0;
+    D9_TRY(allocate_part(context, dataset, parts[0]->count + parts[1]->count, parts[0]->names != NULL, &whole));
+    for (int p = 0; p < 2; p++)
+        for (int64_t i = 0; i < parts[p]->count; i++) move_image(dataset, parts[p], i, &whole, count++);
+    dataset->test = whole;
+done:
+    return status;
+}
+
+/* Compares the images with those of the model's training. `trained`: see count_trained. */
+static void warn_changed(d9_context *context, const d9_provenance *known, const int64_t trained[2],
+                         const d9_dataset *dataset) {
+    if (known->rule == D9_SPLIT_BY_POSITION && dataset->drawn)
+        d9_log(context, D9_LOG_WARNING,
+               "the model does not record its images: if any were added, removed or renamed since its training, or if "
+               "these are others, it was trained on some of the test images");
+    else if (known->rule != D9_SPLIT_BY_POSITION && known->test != dataset->provenance.test)
+        d9_log(context, D9_LOG_WARNING,
+               "the test images differ from those of the training: of %d training images that the model records, %lld "
+               "are now test images",
+               known->trained_count, (long long)trained[1]);
+}
+
+d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status;
+    const d9_provenance *known = options->known;
+    const int64_t count = dataset->train.count + dataset->test.count;
+    int64_t trained[2];
+    identity *all = NULL;
+    D9_TRY(D9_ALLOCATE(context, count, "digests of images", &all));
+    identify_part(dataset, &dataset->train, false, all);
+    identify_part(dataset, &dataset->test, true, all + dataset->train.count);
+    qsort(all, (size_t)count, sizeof *all, compare_identities);
+    fill_provenance(all, count, &dataset->provenance);
+    if (known) {
+        count_trained(all, count, known, trained);
+        dataset->unseen = known->rule != D9_SPLIT_BY_POSITION && trained[0] + trained[1] == 0;
+    }
+    warn_twice(context, all, count, dataset->unseen);
+    if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));
+    if (known && !dataset->unseen) warn_changed(context, known, trained, dataset);
+done:
+    d9_release(context, all);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* Which of the user's own images are test and validation images, and whether a model was trained on them.
+ *
+ * Version 2 of the rule draws by name: an image of a folder is in the test part if draw(seed, class, file name) is
+ * below a sixth of 2^64; a class without such an image gives the one with its lowest draw. The draw is Philox at
+ * counter = FNV-1a of "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 (0.3.0) drew by
+ * the position in the sorted list of names. Arrays have no names: by their position, in both versions. */
+#ifndef D9_DATA_SPLIT_H
+#define D9_DATA_SPLIT_H
+
+#include "data/source.h"
+
+enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2 };
+
+/* draws of the stream D9_STREAM_SPLIT */
+enum {
+    D9_DRAW_VALIDATION = 0,
+    D9_DRAW_CLASS_TEST = 1, /* version 1, a folder */
+    D9_DRAW_SHUFFLE = 2,    /* order of a folder's training images */
+    D9_DRAW_TEST = 3,       /* arrays */
+    D9_DRAW_NAME_TEST = 4,
+    D9_DRAW_NAME_VALIDATION = 5
+};
+
+/* Version of the rule that the options ask for: the model's, or the current one. */
+int d9_split_rule(const d9_dataset_options *options);
+
+/* The draw of the file at `path` by its name, uniform in 64 bits. */
+uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *path);
+/* True for a sixth of all draws. */
+bool d9_is_test_draw(uint64_t draw);
+
+/* Fills dataset->provenance. With options->known, sets dataset->unseen if the model was trained on none of the images;
+ * a test part that was drawn then becomes all images. Warns of an image that is in both parts or in two classes, and if
+ * the test images are not those of the model's training. Call it before validation images are set aside. */
+D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
+
+/* Moves validation images to a new test set that replaces the old one. */
+D9_MUST_USE d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options *options,
+                                              d9_dataset *dataset);
+/* Moves `count` images, drawn by position, from train to test. */
+D9_MUST_USE d9_status d9_split_off_test(d9_context *context, const d9_dataset_options *options, int64_t count,
+                                        d9_dataset *dataset);
+
+#endif
