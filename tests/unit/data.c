@@ -162,13 +162,14 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
     }
 }
 
-TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up, run_folder_tear_down) {
-    fill_classes(folder, "", 12);
-    run_write(folder, "bee/notes.txt", "x", 1);
-    d9_dataset *a = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *b = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *c = load(folder, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
-    assert_ints(a->train.count, 30, a->test.count, 6);
+TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
+    fill_classes(f, "", 12);
+    write_file(f, "bee/notes.txt", "x", 1);
+    d9_dataset *a = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *b = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *c = load(f, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
+    const int64_t count = a->train.count;
+    assert_int_equal(count + a->test.count, 36);
     assert_string_equal(a->class_names[1], "bee");
     assert_int_equal(c->width, 8);
     bool seen[256] = {false};
@@ -183,21 +184,112 @@ TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_
             if (part) tests_of_class[split->labels[i]]++;
         }
     }
-    for (int class = 0; class < 3; class ++) assert_int_equal(tests_of_class[class], 2);
-    assert_memory_equal(a->train.images, b->train.images, 30 * PIXELS * 3);
-    for (int i = 0; i < 6; i++) seeds_differ |= a->test.images[i * PIXELS * 3] != c->test.images[i * 64 * 3];
+    for (int class = 0; class < 3; class ++) assert_in_range(tests_of_class[class], 1, 6);
+    assert_memory_equal(a->train.images, b->train.images, (size_t)count * PIXELS * 3);
+    for (int i = 0; i < 3; i++) seeds_differ |= a->test.images[i * PIXELS * 3] != c->test.images[i * 64 * 3];
     assert_true(seeds_differ && a->std[0] > 50 && a->mean[0] > 60 && a->mean[0] < 110);
     double sum = 0, squares = 0;
-    for (int i = 0; i < 30 * PIXELS; i++) sum += a->train.images[3 * i];
-    for (int i = 0; i < 30 * PIXELS; i++) squares += pow(a->train.images[3 * i] - sum / (30 * PIXELS), 2);
-    assert_true(fabs(a->mean[0] - sum / (30 * PIXELS)) < 1e-9);
-    assert_true(fabs(a->std[0] - sqrt(squares / (30 * PIXELS))) < 1e-9);
+    for (int i = 0; i < count * PIXELS; i++) sum += a->train.images[3 * i];
+    for (int i = 0; i < count * PIXELS; i++) squares += pow(a->train.images[3 * i] - sum / (double)(count * PIXELS), 2);
+    assert_true(fabs(a->mean[0] - sum / (double)(count * PIXELS)) < 1e-9);
+    assert_true(fabs(a->std[0] - sqrt(squares / (double)(count * PIXELS))) < 1e-9);
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
-TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up, run_folder_tear_down) {
-    fill_classes(folder, "", 2);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
+/* 0: the file is in neither part; 1: training; 2: test. */
+static int part_of(const d9_dataset *dataset, const char *name) {
+    for (int part = 0; part < 2; part++) {
+        const d9_split *split = part ? &dataset->test : &dataset->train;
+        for (int64_t i = 0; i < split->count; i++)
+            if (!strcmp(split->names[i], name)) return part + 1;
+    }
+    return 0;
+}
+
+/* Loads the folder again; the files that both have must be in the parts in which they were. Returns their number. */
+static int check_parts(fixture *f, d9_dataset_options options, const d9_dataset *before) {
+    int shared = 0;
+    d9_dataset *after = load(f, options);
+    for (int part = 0; part < 2; part++) {
+        const d9_split *split = part ? &before->test : &before->train;
+        for (int64_t i = 0; i < split->count; i++) {
+            const int now = part_of(after, split->names[i]);
+            if (now) assert_int_equal(now, part + 1);
+            shared += now > 0;
+        }
+    }
+    d9_dataset_free(&context, after);
+    return shared;
+}
+
+/* Validation images too: an evaluation takes those up to the limit of the model's training. */
+TEST_WITH(fixture *f, a_file_that_comes_or_goes_moves_no_other, set_up, tear_down) {
+    char from[PATH_SIZE], to[PATH_SIZE];
+    fill_classes(f, "", 30);
+    for (int validation = 0; validation < 20; validation += 10) {
+        d9_dataset_options options = {.name = "folder", .validation = validation};
+        d9_dataset *before = load(f, options);
+        if (validation) assert_int_equal(before->test.count, validation);
+        const d9_provenance known = before->provenance;
+        if (validation) options.known = &known;
+        for (int i = 0; i < 20; i++) {
+            snprintf(to, sizeof to, "%s/!%d.png", i % 2 ? "ant" : "cow", i + validation);
+            write_picture(f, to, 9, 9, (uint8_t)(241 + i / 2));
+            snprintf(from, sizeof from, "%s/bee/%02d.PNG", f->folder, i + validation / 2);
+            if (i % 4 == 0) remove(from);
+        }
+        snprintf(from, sizeof from, "%s/cow/%02d.PNG", f->folder, validation);
+        snprintf(to, sizeof to, "%s/cow/zebra%d.png", f->folder, validation);
+        assert_int_equal(rename(from, to), 0);
+        assert_in_range(check_parts(f, options, before), before->train.count - 6, 90);
+        d9_dataset_free(&context, before);
+    }
+}
+
+/* A model's own folder is split as in its training, by the version of its rule; another folder is evaluated whole. */
+TEST_WITH(fixture *f, a_folder_that_was_not_trained_on_is_whole, set_up, tear_down) {
+    fill_classes(f, "", 12);
+    d9_dataset_options options = {.name = "folder", .validation = 4};
+    d9_dataset *trained = load(f, options), *own, *other;
+    const d9_provenance known = trained->provenance, first = {.rule = 1}, cifar = {.rule = 2};
+    char name[64], folder[PATH_SIZE];
+    options.known = &known;
+    own = load(f, options);
+    assert_int_equal(own->test.count, 4);
+    assert_false(own->unseen);
+    d9_dataset_free(&context, own);
+    options.validation = 0, options.known = &first;
+    own = load(f, options);
+    assert_ints(own->train.count, 30, own->test.count, 6);
+    assert_false(own->unseen);
+    d9_dataset_free(&context, own);
+    for (int class = 0; class < 3; class ++) {
+        snprintf(name, sizeof name, "other/%d", class);
+        make_folder(f, name);
+        for (int i = 0; i < 1 + 4 * class; i++) {
+            snprintf(name, sizeof name, "other/%d/%d.png", class, i);
+            write_picture(f, name, 9, 9, (uint8_t)(240 + class + i));
+        }
+    }
+    snprintf(folder, sizeof folder, "%s/other", f->folder);
+    for (int i = 0; i < 2; i++) {
+        options = (d9_dataset_options){.name = "folder", .path = folder, .validation = 4, .known = i ? &cifar : &known};
+        other = load(f, options);
+        assert_int_equal(other->test.count, 1 + 5 + 9);
+        assert_true(other->unseen);
+        d9_dataset_free(&context, other);
+    }
+    options.known = &cifar, options.path = NULL;
+    d9_folder_remove(&context, folder);
+    own = load(f, options);
+    assert_int_equal(own->test.count, 36);
+    d9_dataset_free(&context, own), d9_dataset_free(&context, trained);
+}
+
+/* Each class has a test image, however small it is. */
+TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
+    fill_classes(f, "", 2);
+    d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &dataset->test : &dataset->train;
