@@ -147,7 +147,8 @@ typedef struct dawn9_evaluation {
     int views;                     /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Computes the accuracy on the test images of the model's configuration, which are loaded. Returns DAWN9_DATA if their
+/* Computes the accuracy on the test images of the model's configuration, which are loaded; on all images of a folder or
+ * of arrays (data.path) that the model was not trained on. Returns DAWN9_DATA if their
  * size or classes are not those of the model. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 

@@ -176,7 +176,7 @@ class Model:
         self._context.check(_lib.dawn9_model_save(self._handle, os.fsencode(path)))
 
     def evaluate(self):
-        """Accuracy on the test images of the model's configuration."""
+        """Accuracy on the test images of the model's configuration; on all of a folder that it was not trained on."""
         found = _Evaluation()
         self._context.check(_lib.dawn9_evaluate(self._handle, c.byref(found)))
         return _plain(found)
@@ -265,7 +265,7 @@ def _run(config, settings, folder, overwrite, progress):
 def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
-    test: (images, labels) to evaluate on; default: a sixth of the images. set: ["train.epochs=3", ...] as --set.
+    test: (images, labels) to evaluate on; default: a sixth of the images, by position. set: ["train.epochs=3", ...] as --set.
     folder: for the record of the run. progress(step, steps, loss, epoch): called after each step, and after each epoch
     with its results; returning a true value stops the run. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)

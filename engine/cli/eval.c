@@ -202,7 +202,8 @@ const d9_command d9_command_eval = {
     .name = "eval",
     .doc = "Evaluate a saved model, with and without its TTA views",
     .about = "`dawn9 eval RUN` and `dawn9 eval MODEL` need only the dataset: from where the run found it, or from\n"
-             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here.",
+             "--data DIR. Records omit absolute paths, so a run with such a path needs --data here. Images of a\n"
+             "folder, or arrays, that the model was not trained on are all evaluated.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(eval_options),

@@ -43,6 +43,11 @@ typedef struct picture_list {
     picture *pictures;
 } picture_list;
 
+typedef struct moved_images { /* images that were moved to a part that a class had left empty */
+    int64_t count;
+    const char *first;
+} moved_images;
+
 /* ---- reading the folders ---- */
 
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry *folder, class_folder *class) {
@@ -182,9 +187,9 @@ done:
 }
 
 /* Splits a class by version 2. A class of at least 2 images gets an image in each part: if the draws leave one empty,
- * its lowest draw is for the test and its highest for training, and *moved is set to that image. */
+ * its lowest draw is for the test and its highest for training, and `moved` counts that image. */
 static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
-                               int64_t label, picture_list *train, picture_list *test, const char **moved) {
+                               int64_t label, picture_list *train, picture_list *test, moved_images *moved) {
     d9_status status;
     int64_t lowest = 0, highest = 0, below = 0;
     uint64_t *draws;
@@ -198,18 +203,17 @@ static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t se
     const int64_t tested = below == 0 ? lowest : -1, trained = below == class->count && below > 1 ? highest : -1;
     for (int64_t j = 0; j < class->count; j++)
         list_add(j == tested || (d9_is_test_draw(draws[j]) && j != trained) ? test : train, class->paths[j], label);
-    if (tested >= 0) *moved = class->paths[tested];
-    if (trained >= 0) *moved = class->paths[trained];
+    const int64_t other = tested >= 0 ? tested : trained;
+    if (other >= 0 && moved->count++ == 0) moved->first = class->paths[other];
 done:
     return status;
 }
 
-/* Draws the test set from all images. Warns, in one line, of the classes in which the draws left a part empty. */
+/* Draws the test set from all images. */
 static d9_status list_drawn_split(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
-                                  const tree *tree, const char *root, picture_list *train, picture_list *test) {
+                                  const tree *tree, const char *root, picture_list *train, picture_list *test,
+                                  moved_images *moved) {
     d9_status status = D9_OK;
-    const char *first = NULL, *moved;
-    int64_t few = 0;
     train->count = test->count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &train->pictures));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->pictures, &test->pictures));
@@ -218,21 +222,21 @@ static d9_status list_drawn_split(d9_context *context, d9_arena *arena, const d9
         if (class->count < CLASS_IMAGES_MIN && !options->known)
             D9_TRY(d9_fail(context, D9_DATA, "%s/%s: 1 image, must be at least %d: one to train, one to test", root,
                            class->name, CLASS_IMAGES_MIN));
-        if (d9_split_rule(options) == D9_SPLIT_BY_POSITION) {
+        if (d9_split_rule(options) == D9_SPLIT_BY_POSITION)
             D9_TRY(split_by_position(context, arena, options->seed, class, i, train, test));
-            continue;
-        }
-        moved = NULL;
-        D9_TRY(split_by_name(context, arena, options->seed, class, i, train, test, &moved));
-        if (moved && few++ == 0) first = moved;
+        else
+            D9_TRY(split_by_name(context, arena, options->seed, class, i, train, test, moved));
     }
-    if (few > 0 && !options->known)
-        d9_log(context, D9_LOG_WARNING,
-               "few images: in %lld of %lld classes the names draw no image for the test set, or all images; one image "
-               "of each is moved (%s%s)",
-               (long long)few, (long long)tree->count, first, few > 1 ? ", ..." : "");
 done:
     return status;
+}
+
+static void warn_moved(d9_context *context, const moved_images *moved, const tree *tree) {
+    if (moved->count == 0) return;
+    d9_log(context, D9_LOG_WARNING,
+           "few images: in %lld of %lld classes the names draw no image for the test set, or all images; one image "
+           "of each is moved (%s%s)",
+           (long long)moved->count, (long long)tree->count, moved->first, moved->count > 1 ? ", ..." : "");
 }
 
 static d9_status shuffle(d9_context *context, d9_arena *arena, uint64_t seed, picture_list *list) {
@@ -391,6 +395,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
     const char *train_root, *test_root;
     tree train_tree, test_tree;
     picture_list train, test;
+    moved_images moved = {0};
     D9_TRY(d9_folder_describe(context, options, dataset));
     if (!options->path && !d9_file_exists(context, folder))
         D9_TRY(
@@ -407,13 +412,14 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(list_given_split(context, &arena, &train_tree, &train_tree, train_root, &train));
         D9_TRY(list_given_split(context, &arena, &train_tree, &test_tree, test_root, &test));
     } else {
-        D9_TRY(list_drawn_split(context, &arena, options, &train_tree, folder, &train, &test));
+        D9_TRY(list_drawn_split(context, &arena, options, &train_tree, folder, &train, &test, &moved));
         dataset->drawn = true;
     }
     D9_TRY(shuffle(context, &arena, options->seed, &train));
 
     D9_TRY(name_classes(context, &train_tree, dataset));
     D9_TRY(decode_both(context, &arena, options, &train_tree, &train, &test, dataset));
+    if (!options->known) warn_moved(context, &moved, &train_tree);
 done:
     d9_arena_free(context, &arena);
     return status;

@@ -2,8 +2,9 @@
  *
  * Version 2 of the rule draws by name: an image of a folder is in the test part if draw(seed, class, file name) is
  * below a sixth of 2^64; a class without such an image gives the one with its lowest draw. The draw is Philox at
- * counter = FNV-1a of "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 (0.3.0) drew by
- * the position in the sorted list of names. Arrays have no names: by their position, in both versions. */
+ * counter = FNV-1a of "CLASS/NAME", so adding, removing or renaming a file moves no other. Version 1 drew by the
+ * position in the sorted list of names; models of that time do not record a version. Arrays have no names: both
+ * versions draw by their position. */
 #ifndef D9_DATA_SPLIT_H
 #define D9_DATA_SPLIT_H
 

@@ -37,6 +37,9 @@ assert features.shape == (90, 8) and features.dtype == np.float32 and np.isfinit
 model.save("model.safetensors")
 again = dawn9.Model("model.safetensors", set=["threads=2"])
 assert (again.predict(images)[1] == probabilities).all() and (again.features(images[:7]) == features[:7]).all()
+os.mkdir("others") # which it was not trained on
+np.save("others/images.npy", 255 - images), np.save("others/labels.npy", labels)
+assert dawn9.Model("model.safetensors", set=["data.path=others"]).evaluate()["images"] == 90
 grey = again.predict(images[:, :, :, 0])[1]
 assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all()
 

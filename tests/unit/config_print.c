@@ -116,6 +116,7 @@ TEST(test_hash_of_changes, enter_source_folder) {
          "backend: cpu\ntrain.epochs: 3\ntricks.celu: on\ntricks.celu.alpha: 0.5\ntricks.ema: on\ntricks.ema.every: "
          "2\n"},
         {"{model: {name: vgg, hidden: 13}, data: {path: d}}", "model.hidden: 13\nmodel.name: vgg\n"},
+        {"data: {dataset: folder}", "data.dataset: folder\ndata.split: 2\n"},
         {"train: {lr: {knots: [0, end], values: [1.0, 2]}}", "train.lr: {knots: [0, end], values: [1, 2]}\n"},
     };
     char hash[65], expected[65];

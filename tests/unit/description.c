@@ -21,6 +21,7 @@ TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear
         assert_true(fabs(description->mean[c] - session.dataset->mean[c]) <= 1e-12 * 255);
         assert_true(fabs(description->std[c] - session.dataset->std[c]) <= 1e-12 * 255);
     }
+    assert_ints(description->data.rule, D9_SPLIT_RULE, description->data.trained_count, 0);
     assert_string_equal(description->version, d9_build_version());
     assert_string_equal(description->commit, d9_build_commit());
     OK(d9_config_parse(&context, path, description->config, NULL, &carried));
@@ -53,6 +54,10 @@ static void check_description(run_bench *b, int row, d9_metadata replaced, const
 }
 
 TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
+    const d9_metadata good[] = {{"dawn9.config", "{}"},         {"dawn9.classes", "[\"a\"]"},
+                                {"dawn9.image_size", "[8, 9]"}, {"dawn9.mean", "[0.5]"},
+                                {"dawn9.std", "[1]"},           {"dawn9.data", "{\"split\": 2, \"trained\": []}"}};
+    enum { GOOD = sizeof good / sizeof *good, OPTIONAL = 5 };
     const struct {
         int row;
         const char *value, *words;
@@ -70,10 +75,23 @@ TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_b
         {3, "{}", "dawn9.mean"},
         {4, "[1, 1]", "dawn9.std"},
         {4, "[0]", "dawn9.std"},
+        {5, "[2]", "dawn9.data"},
+        {5, "{\"split\": 3, \"trained\": []}", "dawn9.data 3 2"},
+        {5, "{\"split\": 2, \"test\": \"0\", \"trained\": [\"0123456789abcdef\"]}", "dawn9.data"},
+        {5, "{\"split\": 2, \"validation\": [0, \"0123456789abcdef\"], \"trained\": []}", "dawn9.data"},
     };
-    check_description(b, 0, good[0], NULL);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        check_description(b, wrong[i].row, (d9_metadata){good[wrong[i].row].key, wrong[i].value}, wrong[i].words);
-    for (int missing = 0; missing < ROWS; missing++)
-        check_description(b, missing, (d9_metadata){"other", good[missing].value}, good[missing].key);
+    OK(d9_directory_make(&context, b->folder));
+    check_description(b, good, GOOD, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        d9_metadata rows[GOOD];
+        memcpy(rows, good, sizeof good);
+        rows[wrong[i].row].value = wrong[i].value;
+        check_description(b, rows, GOOD, wrong[i].words);
+    }
+    for (int missing = 0; missing < GOOD; missing++) {
+        d9_metadata rows[GOOD];
+        memcpy(rows, good, sizeof good);
+        rows[missing].key = "other";
+        check_description(b, rows, GOOD, missing == OPTIONAL ? NULL : good[missing].key);
+    }
 }
