@@ -226,7 +226,7 @@ static int check_parts(fixture *f, d9_dataset_options options, const d9_dataset 
 TEST_WITH(fixture *f, a_file_that_comes_or_goes_moves_no_other, set_up, tear_down) {
     char from[PATH_SIZE], to[PATH_SIZE];
     fill_classes(f, "", 30);
-    for (int validation = 0; validation < 20; validation += 10) {
+    for (int validation = 0; validation < 50; validation += 25) {
         d9_dataset_options options = {.name = "folder", .validation = validation};
         d9_dataset *before = load(f, options);
         if (validation) assert_int_equal(before->test.count, validation);
@@ -235,10 +235,10 @@ TEST_WITH(fixture *f, a_file_that_comes_or_goes_moves_no_other, set_up, tear_dow
         for (int i = 0; i < 20; i++) {
             snprintf(to, sizeof to, "%s/!%d.png", i % 2 ? "ant" : "cow", i + validation);
             write_picture(f, to, 9, 9, (uint8_t)(241 + i / 2));
-            snprintf(from, sizeof from, "%s/bee/%02d.PNG", f->folder, i + validation / 2);
+            snprintf(from, sizeof from, "%s/bee/%02d.PNG", f->folder, i + validation / 10);
             if (i % 4 == 0) remove(from);
         }
-        snprintf(from, sizeof from, "%s/cow/%02d.PNG", f->folder, validation);
+        snprintf(from, sizeof from, "%s/cow/%02d.PNG", f->folder, validation / 10);
         snprintf(to, sizeof to, "%s/cow/zebra%d.png", f->folder, validation);
         assert_int_equal(rename(from, to), 0);
         assert_in_range(check_parts(f, options, before), before->train.count - 6, 90);
