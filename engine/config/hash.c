@@ -89,7 +89,7 @@ static d9_status add_split_rule(settings *all, const d9_config *config) {
     char *rule;
     if (strcmp(config->data.dataset, "folder") != 0) return D9_OK;
     D9_TRY(d9_arena_format(all->context, &all->arena, &rule, "%d", D9_SPLIT_RULE));
-    D9_TRY(add(all, "data.split", rule, false));
+    D9_TRY(add_setting(all, "data.split", rule, false));
 done:
     return status;
 }

@@ -162,12 +162,12 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
     }
 }
 
-TEST_WITH(fixture *f, folder_is_split_by_class_and_seed, set_up, tear_down) {
-    fill_classes(f, "", 12);
-    write_file(f, "bee/notes.txt", "x", 1);
-    d9_dataset *a = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *b = load(f, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *c = load(f, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
+TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up, run_folder_tear_down) {
+    fill_classes(folder, "", 12);
+    run_write(folder, "bee/notes.txt", "x", 1);
+    d9_dataset *a = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *b = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *c = load(folder, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
     const int64_t count = a->train.count;
     assert_int_equal(count + a->test.count, 36);
     assert_string_equal(a->class_names[1], "bee");
@@ -207,9 +207,9 @@ static int part_of(const d9_dataset *dataset, const char *name) {
 }
 
 /* Loads the folder again; the files that both have must be in the parts in which they were. Returns their number. */
-static int check_parts(fixture *f, d9_dataset_options options, const d9_dataset *before) {
+static int check_parts(const char *folder, d9_dataset_options options, const d9_dataset *before) {
     int shared = 0;
-    d9_dataset *after = load(f, options);
+    d9_dataset *after = load(folder, options);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &before->test : &before->train;
         for (int64_t i = 0; i < split->count; i++) {
@@ -223,73 +223,73 @@ static int check_parts(fixture *f, d9_dataset_options options, const d9_dataset 
 }
 
 /* Validation images too: an evaluation takes those up to the limit of the model's training. */
-TEST_WITH(fixture *f, a_file_that_comes_or_goes_moves_no_other, set_up, tear_down) {
-    char from[PATH_SIZE], to[PATH_SIZE];
-    fill_classes(f, "", 30);
+TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_folder_set_up, run_folder_tear_down) {
+    char name[64];
+    fill_classes(folder, "", 30);
     for (int validation = 0; validation < 50; validation += 25) {
         d9_dataset_options options = {.name = "folder", .validation = validation};
-        d9_dataset *before = load(f, options);
+        d9_dataset *before = load(folder, options);
         if (validation) assert_int_equal(before->test.count, validation);
         const d9_provenance known = before->provenance;
         if (validation) options.known = &known;
         for (int i = 0; i < 20; i++) {
-            snprintf(to, sizeof to, "%s/!%d.png", i % 2 ? "ant" : "cow", i + validation);
-            write_picture(f, to, 9, 9, (uint8_t)(241 + i / 2));
-            snprintf(from, sizeof from, "%s/bee/%02d.PNG", f->folder, i + validation / 10);
-            if (i % 4 == 0) remove(from);
+            snprintf(name, sizeof name, "%s/!%d.png", i % 2 ? "ant" : "cow", i + validation);
+            write_picture(folder, name, 9, 9, (uint8_t)(241 + i / 2));
+            snprintf(name, sizeof name, "bee/%02d.PNG", i + validation / 10);
+            if (i % 4 == 0) remove(run_path(folder, name));
         }
-        snprintf(from, sizeof from, "%s/cow/%02d.PNG", f->folder, validation / 10);
-        snprintf(to, sizeof to, "%s/cow/zebra%d.png", f->folder, validation);
-        assert_int_equal(rename(from, to), 0);
-        assert_in_range(check_parts(f, options, before), before->train.count - 6, 90);
+        snprintf(name, sizeof name, "cow/%02d.PNG", validation / 10);
+        const char *old = run_path(folder, name);
+        snprintf(name, sizeof name, "cow/zebra%d.png", validation);
+        assert_int_equal(rename(old, run_path(folder, name)), 0);
+        assert_in_range(check_parts(folder, options, before), before->train.count - 6, 90);
         d9_dataset_free(&context, before);
     }
 }
 
 /* A model's own folder is split as in its training, by the version of its rule; another folder is evaluated whole. */
-TEST_WITH(fixture *f, a_folder_that_was_not_trained_on_is_whole, set_up, tear_down) {
-    fill_classes(f, "", 12);
+TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up, run_folder_tear_down) {
+    fill_classes(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};
-    d9_dataset *trained = load(f, options), *own, *other;
+    d9_dataset *trained = load(folder, options), *own, *other;
     const d9_provenance known = trained->provenance, first = {.rule = 1}, cifar = {.rule = 2};
-    char name[64], folder[PATH_SIZE];
+    char name[64];
     options.known = &known;
-    own = load(f, options);
+    own = load(folder, options);
     assert_int_equal(own->test.count, 4);
     assert_false(own->unseen);
     d9_dataset_free(&context, own);
     options.validation = 0, options.known = &first;
-    own = load(f, options);
+    own = load(folder, options);
     assert_ints(own->train.count, 30, own->test.count, 6);
     assert_false(own->unseen);
     d9_dataset_free(&context, own);
     for (int class = 0; class < 3; class ++) {
         snprintf(name, sizeof name, "other/%d", class);
-        make_folder(f, name);
+        make_folder(folder, name);
         for (int i = 0; i < 1 + 4 * class; i++) {
             snprintf(name, sizeof name, "other/%d/%d.png", class, i);
-            write_picture(f, name, 9, 9, (uint8_t)(240 + class + i));
+            write_picture(folder, name, 9, 9, (uint8_t)(240 + class + i));
         }
     }
-    snprintf(folder, sizeof folder, "%s/other", f->folder);
+    const char *whole = run_path(folder, "other");
     for (int i = 0; i < 2; i++) {
-        options = (d9_dataset_options){.name = "folder", .path = folder, .validation = 4, .known = i ? &cifar : &known};
-        other = load(f, options);
+        options = (d9_dataset_options){.name = "folder", .path = whole, .validation = 4, .known = i ? &cifar : &known};
+        other = load(folder, options);
         assert_int_equal(other->test.count, 1 + 5 + 9);
         assert_true(other->unseen);
         d9_dataset_free(&context, other);
     }
     options.known = &cifar, options.path = NULL;
-    d9_folder_remove(&context, folder);
-    own = load(f, options);
+    run_folder_remove(whole);
+    own = load(folder, options);
     assert_int_equal(own->test.count, 36);
     d9_dataset_free(&context, own), d9_dataset_free(&context, trained);
 }
 
-/* Each class has a test image, however small it is. */
-TEST_WITH(fixture *f, small_classes_are_split_too, set_up, tear_down) {
-    fill_classes(f, "", 2);
-    d9_dataset *dataset = load(f, (d9_dataset_options){.name = "folder"});
+TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up, run_folder_tear_down) {
+    fill_classes(folder, "", 2);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &dataset->test : &dataset->train;

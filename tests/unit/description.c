@@ -31,12 +31,10 @@ TEST_WITH(run_bench *b, model_describes_itself, run_bench_set_up, run_bench_tear
     d9_config_free(&context, carried), d9_description_free(&context, description), d9_session_close(&session);
 }
 
-enum { ROWS = 5 };
-static const d9_metadata good[ROWS] = {{"dawn9.config", "{}"},
-                                       {"dawn9.classes", "[\"a\"]"},
-                                       {"dawn9.image_size", "[8, 9]"},
-                                       {"dawn9.mean", "[0.5]"},
-                                       {"dawn9.std", "[1]"}};
+enum { ROWS = 6, OPTIONAL = 5 };
+static const d9_metadata good[ROWS] = {
+    {"dawn9.config", "{}"},  {"dawn9.classes", "[\"a\"]"}, {"dawn9.image_size", "[8, 9]"},
+    {"dawn9.mean", "[0.5]"}, {"dawn9.std", "[1]"},         {"dawn9.data", "{\"split\": 2, \"trained\": []}"}};
 
 /* Writes the rows of `good`, with one of them replaced, and reads them. `words`: of the error, NULL: there is none. */
 static void check_description(run_bench *b, int row, d9_metadata replaced, const char *words) {
@@ -54,10 +52,6 @@ static void check_description(run_bench *b, int row, d9_metadata replaced, const
 }
 
 TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
-    const d9_metadata good[] = {{"dawn9.config", "{}"},         {"dawn9.classes", "[\"a\"]"},
-                                {"dawn9.image_size", "[8, 9]"}, {"dawn9.mean", "[0.5]"},
-                                {"dawn9.std", "[1]"},           {"dawn9.data", "{\"split\": 2, \"trained\": []}"}};
-    enum { GOOD = sizeof good / sizeof *good, OPTIONAL = 5 };
     const struct {
         int row;
         const char *value, *words;
@@ -80,18 +74,10 @@ TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_b
         {5, "{\"split\": 2, \"test\": \"0\", \"trained\": [\"0123456789abcdef\"]}", "dawn9.data"},
         {5, "{\"split\": 2, \"validation\": [0, \"0123456789abcdef\"], \"trained\": []}", "dawn9.data"},
     };
-    OK(d9_directory_make(&context, b->folder));
-    check_description(b, good, GOOD, NULL);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        d9_metadata rows[GOOD];
-        memcpy(rows, good, sizeof good);
-        rows[wrong[i].row].value = wrong[i].value;
-        check_description(b, rows, GOOD, wrong[i].words);
-    }
-    for (int missing = 0; missing < GOOD; missing++) {
-        d9_metadata rows[GOOD];
-        memcpy(rows, good, sizeof good);
-        rows[missing].key = "other";
-        check_description(b, rows, GOOD, missing == OPTIONAL ? NULL : good[missing].key);
-    }
+    check_description(b, 0, good[0], NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_description(b, wrong[i].row, (d9_metadata){good[wrong[i].row].key, wrong[i].value}, wrong[i].words);
+    for (int missing = 0; missing < ROWS; missing++)
+        check_description(b, missing, (d9_metadata){"other", good[missing].value},
+                          missing == OPTIONAL ? NULL : good[missing].key);
 }
