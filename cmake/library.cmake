@@ -4,6 +4,7 @@
 file(GLOB API_SOURCES CONFIGURE_DEPENDS engine/api/*.c)
 add_library(dawn9_api OBJECT ${API_SOURCES})
 target_link_libraries(dawn9_api PRIVATE dawn9_engine)
+target_compile_options(dawn9_api PRIVATE ${DAWN9_STACK})
 
 add_library(dawn9_shared SHARED $<TARGET_OBJECTS:dawn9_api>)
 target_link_libraries(dawn9_shared PRIVATE dawn9_engine)

@@ -4,10 +4,14 @@
  *                -> dawn9_model_open                 -> (any of these)
  *
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
- * the next call. No function prints, exits, installs a signal handler or keeps global state. A context and what was
- * made with it belong to one thread at a time; different contexts may be used at once. A handle must be freed before
- * its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are unsigned
+ * the next call. No function prints, exits, installs a signal handler or keeps global state. A handle must be freed
+ * before its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are unsigned
  * bytes, with the colour channels red, green, blue.
+ *
+ * Threads may share a context: a call waits for another thread's call with the context or with a handle made with it.
+ * Different contexts are used at once. dawn9_message is that of the last call of all threads; threads that read it need
+ * a context each. A child of fork may use every context except one in which a call was running. Numbers are read and
+ * written with a decimal point in every locale; callbacks run in the caller's.
  *
  * Link with CMake's dawn9::dawn9 or `pkg-config dawn9`; docs/library.md and examples/ show how. While the version
  * begins with 0, another minor version may change this interface; then the soname changes too. */
@@ -99,7 +103,7 @@ typedef struct dawn9_train_options { /* all zero: nothing is written to disk, no
                            stopped leaves a checkpoint there. If the folder already holds a run, and neither `resume`
                            nor `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
     int resume;         /* not 0: continue from the checkpoint in `folder` if there is one */
-    int overwrite;      /* not 0: delete the existing run in `folder` */
+    int overwrite;      /* not 0: delete the existing run in `folder`. Either without a folder: DAWN9_USAGE */
     dawn9_progress_callback *progress; /* NULL: none */
     void *user;                        /* passed to the callback */
 } dawn9_train_options;

@@ -7,6 +7,10 @@ this file, the library and NumPy.
     features = model.features(images)
     model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
 
+A Model may be used by several threads, one call at a time, and by a child of os.fork. model.close() frees it, and so
+does the end of `with dawn9.Model(path) as model:`. OpenMP's threads sleep while they wait, as in the command, if this
+module is imported before any other that loads OpenMP and OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME are unset.
+
 Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels are whole numbers from 0. Without arrays the data set
 of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside this file's
 folder, in the installation that this file is part of, and in the system's library path. Errors raise dawn9.Error with
@@ -19,6 +23,7 @@ import os
 import signal
 import tempfile
 import threading
+import weakref
 
 import numpy as np
 
@@ -36,18 +41,29 @@ class Error(Exception):
 # ---- the library ----
 
 
+def _load(path):
+    """Loads the library, with OpenMP's threads asleep while they wait: OpenMP reads that from the environment once."""
+    if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+        return c.CDLL(path)
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        return c.CDLL(path)
+    finally:
+        del os.environ["OMP_WAIT_POLICY"]  # programs that this one starts choose for themselves
+
+
 def _find():
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     chosen = os.environ.get("DAWN9_LIBRARY")
     if chosen:
         try:
-            return c.CDLL(chosen)
+            return _load(chosen)
         except OSError as error:
             raise ImportError(f"DAWN9_LIBRARY: {error}") from None
     installed = f"{here}/../../lib/libdawn9.so"  # this file in share/dawn9/tools
     for place in (f"{here}/build/libdawn9.so", f"{here}/lib/libdawn9.so", installed, ctypes.util.find_library("dawn9")):
         if place and (os.path.exists(place) or "/" not in place):
-            return c.CDLL(place)
+            return _load(place)
     raise ImportError("libdawn9.so is not there: build dawn9, or set DAWN9_LIBRARY to its path")
 
 
@@ -92,7 +108,7 @@ for _name in ("dawn9_close", "dawn9_config_free", "dawn9_model_free"):
     getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], None
 for _name in ("dawn9_model_height", "dawn9_model_width", "dawn9_model_classes"):
     getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], c.c_int64
-for _name in ("dawn9_message", "dawn9_model_config"):
+for _name in ("dawn9_message", "dawn9_config_text", "dawn9_model_config"):
     getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], c.c_char_p
 _lib.dawn9_model_class_name.argtypes, _lib.dawn9_model_class_name.restype = [c.c_void_p, c.c_int64], c.c_char_p
 _lib.dawn9_version.restype = c.c_char_p
@@ -105,6 +121,7 @@ def version():
 class _Context:
     def __init__(self):
         self.handle = c.c_void_p()
+        self.lock = threading.RLock()  # from a call until its message has been read
         if _lib.dawn9_open(c.byref(self.handle)) != 0:
             raise MemoryError("no memory for a dawn9 context")
 
@@ -112,13 +129,26 @@ class _Context:
         if status != 0:
             raise Error(_lib.dawn9_message(self.handle).decode(), status)
 
-    def __del__(self):
-        _lib.dawn9_close(self.handle)
+    def close(self):
+        handle, self.handle = self.handle, None
+        _lib.dawn9_close(handle)
+
+    __del__ = close
+
+
+def _c_string(text):
+    if b"\0" in text:
+        raise ValueError(f"embedded null character: {text!r}")
+    return text
+
+
+def _path(path):
+    return _c_string(os.fsencode(path))
 
 
 def _texts(texts):
     texts = [texts] if isinstance(texts, str) else list(texts)
-    return (c.c_char_p * (len(texts) + 1))(*(text.encode() for text in texts), None)
+    return (c.c_char_p * (len(texts) + 1))(*(_c_string(text.encode()) for text in texts), None)
 
 
 def _plain(structure):
@@ -148,54 +178,94 @@ def _pixels(images, height, width):
 # ---- models ----
 
 
+_models = weakref.WeakSet()
+
+
+def _after_fork():
+    """In a child of fork: a model that another thread was using is lost, because that thread does not exist here."""
+    for model in _models:
+        if model._context.lock.acquire(blocking=False):
+            model._context.lock.release()
+        else:
+            model._context.lock, model._handle = threading.RLock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class Model:
     """A trained network, from a model.safetensors or returned by train."""
 
     def __init__(self, path, set=()):
-        self._context = _Context()
-        self._handle = c.c_void_p()
-        self._context.check(_lib.dawn9_model_open(self._context.handle, os.fsencode(path), _texts(set), c.byref(self._handle)))
+        context, handle = _Context(), c.c_void_p()
+        context.check(_lib.dawn9_model_open(context.handle, _path(path), _texts(set), c.byref(handle)))
+        self._own(context, handle)
 
-    def __del__(self):
-        if getattr(self, "_handle", None):
-            _lib.dawn9_model_free(self._handle)
+    def _own(self, context, handle):
+        self._context, self._handle = context, handle
+        _models.add(self)
+
+    def _get(self, function, *arguments):
+        with self._context.lock:
+            if not self._handle:
+                raise ValueError("the model is closed, or this process was forked while another thread used it")
+            return function(self._handle, *arguments)
+
+    def _call(self, function, *arguments):
+        with self._context.lock:
+            self._context.check(self._get(function, *arguments))
+
+    def close(self):
+        """Frees the model, after the calls of other threads. Any later call but close raises ValueError."""
+        if hasattr(self, "_context"):
+            with self._context.lock:
+                handle, self._handle = self._handle, None
+                _lib.dawn9_model_free(handle)
+
+    __del__ = close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     @property
     def shape(self):
-        return _lib.dawn9_model_height(self._handle), _lib.dawn9_model_width(self._handle), 3
+        return self._get(_lib.dawn9_model_height), self._get(_lib.dawn9_model_width), 3
 
     @property
     def classes(self):
-        return [_lib.dawn9_model_class_name(self._handle, i).decode() for i in range(_lib.dawn9_model_classes(self._handle))]
+        return [self._get(_lib.dawn9_model_class_name, i).decode() for i in range(self._get(_lib.dawn9_model_classes))]
 
     @property
     def config(self):
-        return _lib.dawn9_model_config(self._handle).decode()
+        return self._get(_lib.dawn9_model_config).decode()
 
     def save(self, path):
-        self._context.check(_lib.dawn9_model_save(self._handle, os.fsencode(path)))
+        self._call(_lib.dawn9_model_save, _path(path))
 
     def evaluate(self):
         """Accuracy on the test images of the model's configuration; on all of a folder that it was not trained on."""
         found = _Evaluation()
-        self._context.check(_lib.dawn9_evaluate(self._handle, c.byref(found)))
+        self._call(_lib.dawn9_evaluate, c.byref(found))
         return _plain(found)
 
     def predict(self, images):
         """labels (N) and probabilities (N, classes)."""
         images = _pixels(images, *self.shape[:2])
         labels = np.empty(len(images), np.int32)
-        probabilities = np.empty((len(images), _lib.dawn9_model_classes(self._handle)), np.float32)
-        self._context.check(_lib.dawn9_predict(self._handle, images.ctypes.data, len(images), labels.ctypes.data, probabilities.ctypes.data))
+        probabilities = np.empty((len(images), self._get(_lib.dawn9_model_classes)), np.float32)
+        self._call(_lib.dawn9_predict, images.ctypes.data, len(images), labels.ctypes.data, probabilities.ctypes.data)
         return labels, probabilities
 
     def features(self, images):
         """The inputs of the classifier, (N, width)."""
         images = _pixels(images, *self.shape[:2])
         width = c.c_int64()
-        self._context.check(_lib.dawn9_features(self._handle, None, len(images), c.byref(width), None))
+        self._call(_lib.dawn9_features, None, len(images), c.byref(width), None)
         features = np.empty((len(images), width.value), np.float32)
-        self._context.check(_lib.dawn9_features(self._handle, images.ctypes.data, len(images), None, features.ctypes.data))
+        self._call(_lib.dawn9_features, images.ctypes.data, len(images), None, features.ctypes.data)
         return features
 
 
@@ -236,10 +306,23 @@ class _Interrupt:
             signal.signal(signal.SIGINT, self.before)
 
 
+def _load_config(context, path, settings):
+    loaded = c.c_void_p()
+    context.check(_lib.dawn9_config_load(context.handle, _path(path), _texts(settings), c.byref(loaded)))
+    return loaded
+
+
+def _effective(path, settings):
+    context = _Context()
+    loaded = _load_config(context, path, settings)
+    text = _lib.dawn9_config_text(loaded).decode()
+    _lib.dawn9_config_free(loaded)
+    return text.splitlines()
+
+
 def _run(config, settings, folder, overwrite, progress):
-    context, model, result, raised = _Context(), Model.__new__(Model), _Result(), []
-    loaded, model._context, model._handle = c.c_void_p(), context, c.c_void_p()
-    context.check(_lib.dawn9_config_load(context.handle, os.fsencode(config), _texts(settings), c.byref(loaded)))
+    context, handle, result, raised = _Context(), c.c_void_p(), _Result(), []
+    loaded = _load_config(context, config, settings)
     with _Interrupt() as interrupt:
 
         def call(_, at):
@@ -251,14 +334,16 @@ def _run(config, settings, folder, overwrite, progress):
                 raised.append(error)
                 return 1
 
-        options = _TrainOptions(folder=os.fsencode(folder) if folder else None, overwrite=int(overwrite), progress=_CALLBACK(call))
-        status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(model._handle))
+        options = _TrainOptions(folder=_path(folder) if folder else None, overwrite=int(overwrite), progress=_CALLBACK(call))
+        status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(handle))
     _lib.dawn9_config_free(loaded)
     if raised:
         raise raised[0]
     if interrupt.came and status:
         raise KeyboardInterrupt
     context.check(status)
+    model = Model.__new__(Model)
+    model._own(context, handle)
     return model, _plain(result)
 
 
@@ -270,6 +355,8 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
     with its results; returning a true value stops the run. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
+        if labels is not None or test is not None:
+            raise ValueError("labels and test= need images; without images the configuration's data set is used")
         return _run(config, settings, folder, overwrite, progress)
     data = tempfile.TemporaryDirectory()
     _save_arrays(data.name, "", images, labels)
@@ -278,6 +365,10 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
             raise ValueError("test must be a pair: (images, labels)")
         _save_arrays(data.name, "test_", *test)
     ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name)}", f"data.image_size={np.shape(images)[1]}"]
+    asked, needed = _effective(config, ours + settings), _effective(config, settings + ours)
+    if asked != needed:
+        other = next(line.strip() for line in asked if line not in needed)
+        raise ValueError(f"set contradicts the arrays: {other}; with arrays, data.dataset, data.path and data.image_size are theirs")
     model, result = _run(config, ours + settings, folder, overwrite, progress)
     model._data = data  # for evaluate; deleted together with the model
     return model, result

@@ -2,31 +2,59 @@
 #include "api/handles.h"
 #include "core/system.h"
 
+#include <omp.h>
+
 const char *dawn9_version(void) { return d9_build_version(); }
 
 const char *dawn9_commit(void) { return d9_build_commit(); }
 
 /* ---- context ---- */
 
+/* OpenMP's threads do not exist in a child of fork, where the team of the thread that forks would wait for them without
+ * end. So that thread's team ends before each fork; both processes start a new one when they next compute. */
+static void end_team(void) { omp_pause_resource_all(omp_pause_soft); }
+__attribute__((constructor)) static void survive_forks(void) { pthread_atfork(end_team, NULL, NULL); }
+
 static void on_log(void *user, d9_log_level level, const char *line) {
-    const dawn9_context *context = user;
-    if (level == D9_LOG_WARNING && context->warn) context->warn(context->warn_user, line);
+    dawn9_context *context = user;
+    if (level != D9_LOG_WARNING || !context->warn) return;
+    d9_api_leave(context);
+    context->warn(context->warn_user, line);
+    d9_api_enter(context);
+}
+
+static bool initialize_lock(pthread_mutex_t *lock) {
+    pthread_mutexattr_t attributes;
+    if (pthread_mutexattr_init(&attributes) != 0) return false;
+    const bool done = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE) == 0 &&
+                      pthread_mutex_init(lock, &attributes) == 0;
+    pthread_mutexattr_destroy(&attributes);
+    return done;
 }
 
 dawn9_status dawn9_open(dawn9_context **context) {
     d9_context first;
     d9_context_init(&first);
-    d9_status status = D9_ALLOCATE(&first, 1, "a context", context);
-    if (status != D9_OK) return d9_api_end(status);
-    d9_context_init(&(*context)->inner);
-    (*context)->inner.log = on_log;
-    (*context)->inner.log_user = *context;
+    dawn9_context *made;
+    *context = NULL;
+    if (D9_ALLOCATE(&first, 1, "a context", &made) != D9_OK) return DAWN9_DEVICE;
+    *made = (dawn9_context){.inner = first, .neutral = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    if (!made->neutral || !initialize_lock(&made->lock)) {
+        if (made->neutral) freelocale(made->neutral);
+        d9_release(&first, made);
+        return DAWN9_DEVICE;
+    }
+    made->inner.log = on_log;
+    made->inner.log_user = made;
+    *context = made;
     return DAWN9_OK;
 }
 
 void dawn9_close(dawn9_context *context) {
     if (!context) return;
     d9_context last = context->inner;
+    pthread_mutex_destroy(&context->lock);
+    freelocale(context->neutral);
     d9_release(&last, context);
 }
 
@@ -39,9 +67,10 @@ void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, 
 
 /* ---- configuration ---- */
 
-d9_status d9_api_config(d9_context *context, const char *name, const char *yaml, const char *const *set,
+d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const char *const *set,
                         dawn9_config **config) {
     d9_status status;
+    d9_context *context = &outer->inner;
     dawn9_config *made = NULL;
     d9_arena arena = {0};
     d9_config_edits edits = {0};
@@ -49,7 +78,7 @@ d9_status d9_api_config(d9_context *context, const char *name, const char *yaml,
     for (; set && *set; set++)
         D9_TRY(d9_config_edits_add(context, &arena, &edits, (d9_config_edit){.kind = D9_EDIT_SET, .text = *set}));
     D9_TRY(D9_ALLOCATE(context, 1, "a configuration", &made));
-    made->context = context;
+    made->outer = outer;
     d9_text_init(context, &made->text);
     if (yaml)
         D9_TRY(d9_config_parse(context, name, yaml, &edits, &made->inner));
@@ -67,20 +96,24 @@ done:
 
 dawn9_status dawn9_config_load(dawn9_context *context, const char *path, const char *const *set,
                                dawn9_config **config) {
-    return d9_api_end(d9_api_config(d9_api_begin(&context->inner), path, NULL, set, config));
+    d9_api_begin(context);
+    return d9_api_end(context, d9_api_config(context, path, NULL, set, config));
 }
 
 dawn9_status dawn9_config_parse(dawn9_context *context, const char *name, const char *yaml, const char *const *set,
                                 dawn9_config **config) {
-    return d9_api_end(d9_api_config(d9_api_begin(&context->inner), name, yaml, set, config));
+    d9_api_begin(context);
+    return d9_api_end(context, d9_api_config(context, name, yaml, set, config));
 }
 
 const char *dawn9_config_text(const dawn9_config *config) { return d9_text_get(&config->text); }
 
 void dawn9_config_free(dawn9_config *config) {
     if (!config) return;
-    d9_context *context = config->context;
-    d9_config_free(context, config->inner);
+    dawn9_context *outer = config->outer;
+    pthread_mutex_lock(&outer->lock);
+    d9_config_free(&outer->inner, config->inner);
     d9_text_free(&config->text);
-    d9_release(context, config);
+    d9_release(&outer->inner, config);
+    pthread_mutex_unlock(&outer->lock);
 }

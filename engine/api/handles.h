@@ -6,20 +6,27 @@
 #include "exchange/predict.h"
 #include "record/safetensors.h"
 
+#include <locale.h>
+#include <pthread.h>
+
 struct dawn9_context {
     d9_context inner;
+    pthread_mutex_t lock; /* held during a call; recursive, because a callback may call */
+    locale_t neutral;     /* the C locale, in which calls read and write numbers */
+    locale_t host;        /* locale of the thread that holds the lock, for its callbacks and after its call */
     dawn9_warning_callback *warn;
     void *warn_user;
 };
 
 struct dawn9_config {
-    d9_context *context;
+    dawn9_context *outer;
     d9_config *inner;
     d9_text text; /* returned by dawn9_config_text */
 };
 
 struct dawn9_model {
-    d9_context *context;
+    dawn9_context *outer;
+    d9_context *context; /* outer->inner */
     dawn9_config *config;
     char *name;     /* path of the file, or title of the configuration that trained it; for messages */
     uint8_t *bytes; /* content of the model.safetensors file */
@@ -29,24 +36,33 @@ struct dawn9_model {
     d9_predictor predictor;      /* opened by the first prediction; predictor.context is NULL before */
 };
 
-/* Clears the error message of the previous call. Every API function that can fail calls it first, except dawn9_open. */
-static inline d9_context *d9_api_begin(d9_context *context) {
-    d9_context_clear(context);
-    return context;
+/* Switch the calling thread to the C locale, whatever the host sets by setlocale, and back to the host's. */
+static inline void d9_api_enter(dawn9_context *outer) { outer->host = uselocale(outer->neutral); }
+static inline void d9_api_leave(dawn9_context *outer) { uselocale(outer->host); }
+
+/* Waits for other threads' calls with this context, and clears the message of the previous call. Every API function
+ * that can fail begins with it, except dawn9_open, and returns through d9_api_end. */
+static inline d9_context *d9_api_begin(dawn9_context *outer) {
+    pthread_mutex_lock(&outer->lock); /* cannot fail: initialized and recursive */
+    d9_api_enter(outer);
+    d9_context_clear(&outer->inner);
+    return &outer->inner;
 }
 
 /* Converts the engine's status: interrupts become DAWN9_STOPPED; all others have equal numbers. */
-static inline dawn9_status d9_api_end(d9_status status) {
+static inline dawn9_status d9_api_end(dawn9_context *outer, d9_status status) {
+    d9_api_leave(outer);
+    pthread_mutex_unlock(&outer->lock);
     return d9_status_is_interrupt(status) ? DAWN9_STOPPED : (dawn9_status)status;
 }
 
 /* Makes a configuration from the YAML text `yaml`, or from the file `name` if `yaml` is NULL. */
-D9_MUST_USE d9_status d9_api_config(d9_context *context, const char *name, const char *yaml, const char *const *set,
+D9_MUST_USE d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const char *const *set,
                                     dawn9_config **config);
 
 /* Makes a model from the content of a file. Takes over `bytes`, even on failure; copies `name`. `yaml`: the
  * configuration; NULL: the configuration stored in the file. */
-D9_MUST_USE d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, size_t size, const char *yaml,
-                                   const char *const *set, dawn9_model **model);
+D9_MUST_USE d9_status d9_api_model(dawn9_context *outer, const char *name, uint8_t *bytes, size_t size,
+                                   const char *yaml, const char *const *set, dawn9_model **model);
 
 #endif

@@ -10,19 +10,20 @@ enum { BATCH_WANTED = 64 }; /* predictions with larger batches are not faster */
 
 /* ---- a model from a file's bytes ---- */
 
-d9_status d9_api_model(d9_context *context, const char *name, uint8_t *bytes, size_t size, const char *yaml,
+d9_status d9_api_model(dawn9_context *outer, const char *name, uint8_t *bytes, size_t size, const char *yaml,
                        const char *const *set, dawn9_model **model) {
     d9_status status;
+    d9_context *context = &outer->inner;
     dawn9_model *made = NULL;
     *model = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "a model", &made));
-    *made = (dawn9_model){.context = context, .bytes = bytes, .size = size};
+    *made = (dawn9_model){.outer = outer, .context = context, .bytes = bytes, .size = size};
     bytes = NULL;
     D9_TRY(D9_ALLOCATE(context, strlen(name) + 1, "a model's name", &made->name));
     memcpy(made->name, name, strlen(name) + 1);
     D9_TRY(d9_safetensors_decode(context, name, made->bytes, size, &made->file));
     D9_TRY(d9_description_decode(context, name, made->file, &made->description));
-    D9_TRY(d9_api_config(context, name, yaml ? yaml : made->description->config, set, &made->config));
+    D9_TRY(d9_api_config(outer, name, yaml ? yaml : made->description->config, set, &made->config));
     *model = made;
     made = NULL;
 done:
@@ -33,23 +34,25 @@ done:
 
 dawn9_status dawn9_model_open(dawn9_context *outer, const char *path, const char *const *set, dawn9_model **model) {
     d9_status status;
-    d9_context *context = d9_api_begin(&outer->inner);
+    d9_context *context = d9_api_begin(outer);
     uint8_t *bytes = NULL;
     size_t size;
     *model = NULL;
     D9_TRY(d9_file_read_limited(context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
-    D9_TRY(d9_api_model(context, path, bytes, size, NULL, set, model));
+    D9_TRY(d9_api_model(outer, path, bytes, size, NULL, set, model));
 done:
-    return d9_api_end(status);
+    return d9_api_end(outer, status);
 }
 
 dawn9_status dawn9_model_save(const dawn9_model *model, const char *path) {
-    return d9_api_end(d9_file_write(d9_api_begin(model->context), path, model->bytes, model->size));
+    return d9_api_end(model->outer, d9_file_write(d9_api_begin(model->outer), path, model->bytes, model->size));
 }
 
 void dawn9_model_free(dawn9_model *model) {
     if (!model) return;
+    dawn9_context *outer = model->outer;
     d9_context *context = model->context;
+    pthread_mutex_lock(&outer->lock);
     if (model->predictor.context) d9_predictor_close(&model->predictor);
     dawn9_config_free(model->config);
     d9_description_free(context, model->description);
@@ -57,6 +60,7 @@ void dawn9_model_free(dawn9_model *model) {
     d9_release(context, model->bytes);
     d9_release(context, model->name);
     d9_release(context, model);
+    pthread_mutex_unlock(&outer->lock);
 }
 
 /* ---- properties ---- */
@@ -77,7 +81,7 @@ const char *dawn9_model_config(const dawn9_model *model) { return dawn9_config_t
 
 dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     d9_status status;
-    d9_context *context = d9_api_begin(model->context);
+    d9_context *context = d9_api_begin(model->outer);
     const d9_config *config = model->config->inner;
     d9_session session = {0};
     d9_evaluation found = {0};
@@ -98,7 +102,7 @@ done:
     d9_evaluation_free(context, &found);
     if (session.context) d9_session_close(&session);
     d9_dataset_free(context, options.dataset);
-    return d9_api_end(status);
+    return d9_api_end(model->outer, status);
 }
 
 /* ---- prediction ---- */
@@ -150,21 +154,21 @@ done:
 dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
                            float *probabilities) {
     d9_status status = D9_OK;
-    d9_context *context = d9_api_begin(model->context);
+    d9_context *context = d9_api_begin(model->outer);
     if (count < 0) D9_TRY(d9_fail(context, D9_USAGE, "%lld images to predict", (long long)count));
     D9_TRY(open_predictor(model, count, false));
     D9_TRY(predict(model, images, count, labels, probabilities, NULL));
 done:
-    return d9_api_end(status);
+    return d9_api_end(model->outer, status);
 }
 
 dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count, int64_t *width, float *features) {
     d9_status status = D9_OK;
-    d9_context *context = d9_api_begin(model->context);
+    d9_context *context = d9_api_begin(model->outer);
     if (count < 0) D9_TRY(d9_fail(context, D9_USAGE, "%lld images to take the features of", (long long)count));
     D9_TRY(open_predictor(model, count, true));
     if (width) *width = model->predictor.features;
     if (features) D9_TRY(predict(model, images, count, NULL, NULL, features));
 done:
-    return d9_api_end(status);
+    return d9_api_end(model->outer, status);
 }

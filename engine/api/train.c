@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 typedef struct run { /* argument of the trainer's callbacks */
+    dawn9_context *outer;
     const dawn9_train_options *options;
     volatile sig_atomic_t stop; /* the trainer's interrupt flag: not 0 to stop */
     uint8_t *bytes;             /* content of a model file with the trained network; NULL: none yet */
@@ -21,7 +22,10 @@ typedef struct run { /* argument of the trainer's callbacks */
 
 static void report(run *self, const d9_program *program, double loss, double seconds, const dawn9_epoch *epoch) {
     const dawn9_progress progress = {self->step, program->steps, loss, seconds, epoch};
-    if (self->options->progress && self->options->progress(self->options->user, &progress) != 0) self->stop = SIGINT;
+    if (!self->options->progress) return;
+    d9_api_leave(self->outer);
+    if (self->options->progress(self->options->user, &progress) != 0) self->stop = SIGINT;
+    d9_api_enter(self->outer);
 }
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
@@ -96,8 +100,8 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
                          dawn9_result *result, dawn9_model **model) {
     static const dawn9_train_options nothing = {0};
     d9_status status;
-    d9_context *context = d9_api_begin(&outer->inner);
-    run self = {.options = options ? options : &nothing, .wants_model = model != NULL};
+    d9_context *context = d9_api_begin(outer);
+    run self = {.outer = outer, .options = options ? options : &nothing, .wants_model = model != NULL};
     d9_result trained = {0};
     const d9_train_options train = {
         .write_model = d9_model_write,
@@ -112,16 +116,18 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
         .kept = on_kept,
     };
     if (model) *model = NULL;
+    if (!train.out && (train.resume || train.overwrite))
+        D9_TRY(d9_fail(context, D9_USAGE, "%s is set, but no folder", train.resume ? "resume" : "overwrite"));
     D9_TRY(d9_train(context, &train, &trained));
     if (result) copy_result(&trained, result);
     if (model) {
         if (!self.bytes) D9_TRY(read_kept(context, &self));
         uint8_t *bytes = self.bytes;
         self.bytes = NULL; /* now owned by the model */
-        D9_TRY(d9_api_model(context, config->inner->title, bytes, self.size, dawn9_config_text(config), NULL, model));
+        D9_TRY(d9_api_model(outer, config->inner->title, bytes, self.size, dawn9_config_text(config), NULL, model));
     }
 done:
     d9_release(context, self.bytes);
     d9_result_free(context, &trained);
-    return d9_api_end(status);
+    return d9_api_end(outer, status);
 }

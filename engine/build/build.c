@@ -28,7 +28,8 @@ static void convert_decoupled(const d9_config *config, d9_group *weights) {
     weights->weight_decay = peak > 0 ? config->train.weight_decay / peak : 0;
 }
 
-static void default_groups(const d9_config *config, d9_groups *groups) {
+static d9_status make_groups(d9_context *context, const d9_config *config, d9_arena *arena, d9_groups *groups) {
+    d9_status status;
     const double m = config->train.bias_lr_multiplier;
     d9_group weights = {.name = "weights",
                         .selects.kinds = 1u << D9_WEIGHT | 1u << D9_NORM_SCALE,
@@ -49,7 +50,12 @@ static void default_groups(const d9_config *config, d9_groups *groups) {
     biases.selects.kinds = 1u << D9_BIAS;
     biases.rate_multiplier *= m;
     biases.decay_multiplier = 1 / m; /* learning rate times decay is the same for both groups */
-    *groups = (d9_groups){2, {weights, biases}};
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, D9_MAX_GROUPS, &groups->group));
+    groups->count = 2;
+    groups->group[0] = weights;
+    groups->group[1] = biases;
+done:
+    return status;
 }
 
 #define HOOK(hook, ...) (trick->hook ? trick->hook(context, options, __VA_ARGS__) : D9_OK)
@@ -121,7 +127,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     program->extent = *extent;
     program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
     program->tail.evaluate = D9_BUFFER_STATE;
-    default_groups(config, &program->groups);
+    D9_TRY(make_groups(context, config, &program->arena, &program->groups));
     d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
     d9_value_id image, logits;
     D9_TRY(d9_graph_image(context, forward, &shape, &image));
@@ -162,6 +168,7 @@ d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d
     D9_TRY(build_forward(b->context, b->config, &extent, b->options, false, &unused, list));
     D9_TRY(set_batch_size(b, images, list));
 done:
+    d9_program_free(b->context, &unused);
     return status;
 }
 
@@ -195,6 +202,7 @@ d9_status d9_build_proxy(const d9_building *b, int64_t images, const d9_graph *l
     D9_TRY(status);
     D9_TRY(set_batch_size(b, images, list));
 done:
+    d9_program_free(b->context, &unused);
     return status;
 }
 
@@ -260,6 +268,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
+    D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     D9_TRY(build_forward(context, config, extent, options, false, program, &forward));
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {

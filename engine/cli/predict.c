@@ -155,13 +155,14 @@ static void report_failure(prediction *self, const d9_cli_picture *picture) {
                                    json_path(self, picture->failure)));
 }
 
-static void draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
+static d9_status draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
     const char *slash = strrchr(path, '/');
     const d9_caption caption = {.label = self->predictor.description->class_names[self->order[0]],
                                 .name = slash ? slash + 1 : path,
                                 .probability = probabilities[self->order[0]]};
-    if (self->thumbnails && self->drawn < SHEET_MAX)
-        d9_contact_put(&self->sheet, self->drawn++, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, &caption);
+    if (!self->thumbnails || self->drawn == SHEET_MAX) return D9_OK;
+    return d9_contact_put(&self->cli->context, &self->sheet, self->drawn++,
+                          self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES, &caption);
 }
 
 static void keep_features(prediction *self, const char *path, int slot) {
@@ -189,7 +190,7 @@ static d9_status predict_batch(prediction *self, int begin, int count) {
             print_json(self, picture->path, probabilities);
         else
             print_text(self, picture->path, probabilities);
-        draw_thumbnail(self, picture->path, i, probabilities);
+        D9_TRY(draw_thumbnail(self, picture->path, i, probabilities));
         if (self->batch_features) keep_features(self, picture->path, i);
     }
 done:

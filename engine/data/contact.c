@@ -1,11 +1,11 @@
 /* Contact sheets; see contact.h. A tile is a thumbnail, a bar for the probability, and two lines of text. */
 #include "data/contact.h"
+#include "core/system.h"
+#include "data/font.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "data/font.h"
 
 enum {
     SIDE = D9_THUMBNAIL_SIDE,
@@ -28,10 +28,11 @@ d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t 
     const int longer = image->width > image->height ? image->width : image->height;
     const int times = longer <= SIDE ? SIDE / longer : 1;
     d9_image fitted = *image;
-    uint8_t small[D9_THUMBNAIL_BYTES];
+    uint8_t *small = NULL;
     if (longer > SIDE) {
         fitted.width = (int)fmax(1, round((double)image->width * SIDE / longer));
         fitted.height = (int)fmax(1, round((double)image->height * SIDE / longer));
+        D9_TRY(D9_ALLOCATE(context, D9_THUMBNAIL_BYTES, "a thumbnail", &small));
         fitted.pixels = small;
         D9_TRY(d9_image_resize(context, "a thumbnail", image, fitted.width, fitted.height, small));
     }
@@ -42,6 +43,7 @@ d9_status d9_thumbnail_make(d9_context *context, const d9_image *image, uint8_t 
             memcpy(thumbnail + ((top + y) * SIDE + left + x) * 3,
                    fitted.pixels + ((int64_t)(y / times) * fitted.width + x / times) * 3, 3);
 done:
+    d9_release(context, small);
     return status;
 }
 
@@ -63,12 +65,15 @@ static void draw_bar(const d9_canvas *tile, double probability) {
             memcpy(tile->pixels + (y * SIDE + x) * 3, x < (int)round(part * SIDE) ? blue : pale, 3);
 }
 
-void d9_contact_put(d9_sheet *sheet, int index, const uint8_t *thumbnail, const d9_caption *caption) {
-    uint8_t pixels[TILE_HEIGHT * SIDE * 3];
-    const d9_canvas tile = {.pixels = pixels, .height = TILE_HEIGHT, .width = SIDE};
+d9_status d9_contact_put(d9_context *context, d9_sheet *sheet, int index, const uint8_t *thumbnail,
+                         const d9_caption *caption) {
+    d9_status status;
+    d9_canvas tile = {.height = TILE_HEIGHT, .width = SIDE};
+    const size_t bytes = (size_t)TILE_HEIGHT * SIDE * 3;
     char text[256], percent[16];
-    memset(pixels, WHITE, sizeof pixels);
-    memcpy(pixels, thumbnail, D9_THUMBNAIL_BYTES);
+    D9_TRY(D9_ALLOCATE(context, bytes, "a tile", &tile.pixels));
+    memset(tile.pixels, WHITE, bytes);
+    memcpy(tile.pixels, thumbnail, D9_THUMBNAIL_BYTES);
     draw_bar(&tile, caption->probability);
 
     snprintf(percent, sizeof percent, "%.1f%%", 100 * caption->probability);
@@ -78,5 +83,8 @@ void d9_contact_put(d9_sheet *sheet, int index, const uint8_t *thumbnail, const 
     d9_font_draw(&tile, 0, LABEL_Y, LABEL_SCALE, black, text);
     d9_font_fit(caption->name, 1, SIDE, text, sizeof text);
     d9_font_draw(&tile, 0, NAME_Y, 1, grey, text);
-    d9_sheet_put_bytes(sheet, index / sheet->columns, index % sheet->columns, pixels);
+    d9_sheet_put_bytes(sheet, index / sheet->columns, index % sheet->columns, tile.pixels);
+done:
+    d9_release(context, tile.pixels);
+    return status;
 }

@@ -2,7 +2,7 @@
  *
  *   d9_contact_make(context, count, &sheet)
  *   d9_thumbnail_make(context, &image, tile)              from any thread
- *   d9_contact_put(&sheet, index, tile, &caption)
+ *   d9_contact_put(context, &sheet, index, tile, &caption)
  *   d9_sheet_write(context, &sheet, "sheet.png"); d9_sheet_free(context, &sheet)      (data/preview.h) */
 #ifndef D9_DATA_CONTACT_H
 #define D9_DATA_CONTACT_H
@@ -23,6 +23,7 @@ typedef struct d9_caption {
 
 /* Makes a white sheet for `count` tiles, up to ten in a row; tiles are numbered row by row. */
 D9_MUST_USE d9_status d9_contact_make(d9_context *context, int count, d9_sheet *sheet);
-void d9_contact_put(d9_sheet *sheet, int index, const uint8_t *thumbnail, const d9_caption *caption);
+D9_MUST_USE d9_status d9_contact_put(d9_context *context, d9_sheet *sheet, int index, const uint8_t *thumbnail,
+                                     const d9_caption *caption);
 
 #endif

@@ -1,4 +1,5 @@
 /* Reads image files: recognises names and rejects oversized images before decoding. */
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -31,9 +32,12 @@ static d9_status check_header(d9_context *context, const char *name, const d9_pi
                        SIDE_MAX);
     const double pixels = (double)width * height, needed = pixels * header->bytes_per_pixel;
     const double most = pixels * TWICE_RGB > DECODING_LEAST ? pixels * TWICE_RGB : DECODING_LEAST;
-    if (pixels > (double)megapixels * MEGA)
-        return d9_fail(context, D9_DATA, "%s: %d x %d are %.1f megapixels, must be at most %lld (data.largest_picture)",
-                       name, width, height, pixels / MEGA, (long long)megapixels);
+    if (pixels > (double)megapixels * MEGA) {
+        const long long tenths = llround(10 * pixels / MEGA); /* %.1f would obey the locale of a worker thread */
+        return d9_fail(context, D9_DATA,
+                       "%s: %d x %d are %lld.%lld megapixels, must be at most %lld (data.largest_picture)", name, width,
+                       height, tenths / 10, tenths % 10, (long long)megapixels);
+    }
     if (needed > most)
         return d9_fail(context, D9_DATA,
                        "%s: a JPEG of this kind and of %d x %d pixels takes %.0f MiB to decode, must be at most %.0f: "

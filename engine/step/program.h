@@ -65,7 +65,7 @@ typedef struct d9_group {
 enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a second network has groups of its own */
 typedef struct d9_groups {
     int count;
-    d9_group group[D9_MAX_GROUPS];
+    d9_group *group; /* (D9_MAX_GROUPS) */
 } d9_groups;
 /* Inserts a group at index `at`, before the groups from there on. Too many groups: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
@@ -178,7 +178,7 @@ typedef struct d9_program {
     d9_graph train, eval;          /* finished node lists */
     d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_has_room), else `train` */
     int phase_count;
-    d9_table table[D9_MAX_TABLES];
+    d9_table *table; /* (D9_MAX_TABLES) */
     int table_count;
     bool keep_all; /* no two scratch values share memory, so all can be read after a step */
     int64_t buffer_bytes[D9_BUFFER_COUNT];

@@ -55,7 +55,7 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     d9_tensorboard_scalar(files, "accuracy/tta", row->accuracy_tta);
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
-        char tag[64];
+        char tag[D9_NAME_SIZE + 16];
         snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
         d9_tensorboard_scalar(files, tag,
                               before < d9_group_until(program, group) ? d9_group_rate(program, group, before) : 0);

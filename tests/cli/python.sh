@@ -1,5 +1,5 @@
 # tools/dawn9.py: trains on arrays and on the data of a configuration, predicts, computes features, stops when asked,
-# and raises the errors of the command.
+# and raises the errors of the command; in threads, after fork and under a decimal comma too.
 . "$(dirname "$0")/lib.sh"
 python=/usr/bin/python3
 "$python" -c 'import numpy' 2>/dev/null || skips numpy "there is no Debian python3-numpy"
@@ -82,10 +82,91 @@ refused(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
 refused(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
 refused(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)
 refused(ValueError, "test must be a pair: (images, labels)", dawn9.train, "arrays.yaml", images, labels, test=images)
+# arguments that would be ignored
+refused(ValueError, "need images", dawn9.train, "tiny.yaml", None, labels)
+refused(ValueError, "need images", dawn9.train, "tiny.yaml", test=(images, labels))
+for setting in "data.dataset=synthetic", "data.path=elsewhere", "data.image_size=8", "data={dataset: synthetic}":
+    refused(ValueError, "data.dataset, data.path and data.image_size", dawn9.train, "arrays.yaml", images, labels, set=setting)
+dawn9.train("arrays.yaml", images, labels, set=["data.dataset=arrays", "train.epochs=1"])
+refused(dawn9.Error, "no folder", dawn9.train, "tiny.yaml", overwrite=True)
+for call in again.save, dawn9.Model, dawn9.train, lambda x: dawn9.train("tiny.yaml", folder=x), lambda x: dawn9.train("tiny.yaml", set=x):
+    refused(ValueError, "null", call, "x\0y")
+assert not os.path.exists("x")
+
+# one model in four threads, with batches of all sizes; closed by one of them, once
+import threading
+def predicts(seed):
+    for count in np.random.default_rng(seed).integers(1, 90, 20):
+        sure.append(np.abs(again.predict(images[:count])[1] - probabilities[:count]).max() <= 1e-6)
+sure, threads = [], [threading.Thread(target=predicts, args=[i]) for i in range(4)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+assert len(sure) == 80 and all(sure)
+with dawn9.Model("model.safetensors") as third:
+    third.predict(images)
+third.close()
+refused(ValueError, "closed", third.predict, images)
+refused(ValueError, "closed", lambda: third.config)
+
+# a child of fork computes with two threads as its parent has, also one forked during a step
+def in_child():
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if (again.predict(images)[1] == probabilities).all() else 1)
+    return os.waitpid(child, 0)[1]
+assert in_child() == 0 and in_child() == 0
+child_status = []
+dawn9.train("arrays.yaml", images, labels, set=["threads=2", "train.epochs=0.2"], progress=lambda *_: child_status.append(in_child()))
+assert child_status and not any(child_status), child_status
+with again._context.lock:  # another thread computes while this process forks: said in the child
+    def forks():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            refused(ValueError, "forked", again.predict, images)
+            os._exit(0)
+        sure.append(os.waitpid(child, 0)[1] == 0)
+    thread = threading.Thread(target=forks)
+    thread.start(), thread.join()
+    assert sure[-1]
+
+# a decimal comma, set before the calls, and changed during one by a callback, which sees what it has set
+import locale
+if sys.argv[2] == "comma":
+    marks = []
+    def changes(step, *_):
+        marks.append(locale.localeconv()["decimal_point"])
+        locale.setlocale(locale.LC_NUMERIC, "C" if step % 2 else "comma")
+    dawn9.train("tiny.yaml", folder="point")
+    locale.setlocale(locale.LC_NUMERIC, "comma")
+    dawn9.train("tiny.yaml", folder="comma_run", progress=changes)[0].save("comma.safetensors")
+    locale.setlocale(locale.LC_NUMERIC, "comma")
+    assert dawn9.Model("comma.safetensors").evaluate()["images"] == 64 and set(marks) == {".", ","}, marks
+    for file in "config.yaml", "model.safetensors":
+        assert open("point/" + file, "rb").read() == open("comma_run/" + file, "rb").read(), file
+    assert "," not in open("comma_run/epochs.tsv").read()
 print("all well")
 PYTHON
-accepts env DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" use.py "$source"
+# Such a locale need not be installed.
+printf '%s\n' 'comment_char %' 'escape_char /' LC_NUMERIC 'decimal_point ","' 'thousands_sep "."' 'grouping 3' 'END LC_NUMERIC' >comma.src
+localedef -c -i ./comma.src ./comma >/dev/null 2>&1
+[ -f comma/LC_NUMERIC ] && locale=comma || locale=none
+accepts env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" use.py "$source" $locale
 says '^all well$'
+
+# OpenMP's threads sleep while they wait, unless the caller has chosen; the environment of other programs stays as it was
+waits() { # POLICY [NAME=VALUE]
+    observe env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=true DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
+import os, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1] + "/tools")
+before = dict(os.environ)
+import dawn9
+assert os.environ == before' "$source"
+    { [ $status = 0 ] && grep -Eq "OMP_WAIT_POLICY *= *'$1'" "$err"; } || fail "status $status, not $1 with '${2-}'"
+}
+waits PASSIVE
+waits ACTIVE OMP_WAIT_POLICY=active
 observe env DAWN9_LIBRARY=/none/libdawn9.so "$python" use.py "$source"
 { [ $status = 1 ] && grep -q '^ImportError: DAWN9_LIBRARY: /none/libdawn9.so: ' "$err"; } || fail "another library than DAWN9_LIBRARY: status $status"
 verdict

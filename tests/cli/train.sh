@@ -40,6 +40,10 @@ says "^report     .*/dawn9 report ./-shares$" '^epoch  train loss  accuracy  wit
 says '^    2  .*  [0-9]\.[0-9][0-9]x$'
 says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9] times that of a large matrix product'
 
+# ---- a small stack, of the main thread and of the others ----
+small_stack() { (ulimit -s 192 && exec "$@"); }
+accepts small_stack "$dawn9" train tiny.yaml --backend cpu --threads 2 --quiet --out small-stack
+
 # ---- eval gives the accuracy of the record, from the record alone ----
 accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
 cp "$out" eval.json

@@ -93,9 +93,10 @@ TEST(bars_are_as_long_as_the_probability) {
     static uint8_t thumbnail[D9_THUMBNAIL_BYTES];
     d9_sheet sheet;
     assert_ints(d9_contact_make(&context, 6, &sheet), D9_OK, sheet.columns, 4, sheet.rows, 2);
-    d9_contact_put(&sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25});
-    d9_contact_put(&sheet, 1, thumbnail, &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5});
-    d9_contact_put(&sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1});
+    OK(d9_contact_put(&context, &sheet, 0, thumbnail, &(d9_caption){"a", "a.png", 0.25}));
+    OK(d9_contact_put(&context, &sheet, 1, thumbnail,
+                      &(d9_caption){"a class with a long name that does not fit", "b.png", 0.5}));
+    OK(d9_contact_put(&context, &sheet, 5, thumbnail, &(d9_caption){"c", "c.png", 1}));
     const int bar = sheet.gap + SIDE + 5, next = bar + sheet.tile_height + sheet.gap;
     assert_ints(count_colour(&sheet, bar, 43, 103, 178), SIDE * 3 / 4, count_colour(&sheet, next, 43, 103, 178), SIDE);
     assert_int_equal(count_colour(&sheet, 0, 255, 255, 255), sheet.width);
