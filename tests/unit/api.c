@@ -3,6 +3,7 @@
 #include "data/dataset.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
+#include <pthread.h>
 
 static const char yaml[] =
     "target: 5\n"
@@ -253,6 +254,32 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     ok(context, dawn9_model_open(context, path, (const char *const[]){"data.image_size=48", NULL}, &model));
     refused(context, dawn9_evaluate(model, &evaluation), DAWN9_DATA, "16x16");
     dawn9_model_free(model);
+}
+
+static void *predict_often(void *model) {
+    static const uint8_t images[TEST * PIXELS];
+    intptr_t failures = 0;
+    for (int i = 0; i < 15; i++) {
+        int32_t labels[TEST];
+        failures +=
+            dawn9_predict(model, images, 1 + 17 * i % TEST, labels, NULL) != DAWN9_OK; /* batches of all sizes */
+    }
+    return (void *)failures;
+}
+
+TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up, tear_down) {
+    enum { THREADS = 4 };
+    dawn9_model *model;
+    pthread_t threads[THREADS];
+    void *failures;
+    dawn9_config *config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
+    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, predict_often, model), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], &failures), 0);
+        assert_null(failures);
+    }
+    dawn9_model_free(model), dawn9_config_free(config);
 }
 
 TEST(each_context_has_its_own_message, set_up, tear_down) {
