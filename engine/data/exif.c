@@ -1,12 +1,21 @@
-/* Reads the orientation from a JPEG's APP1 segment ("Exif", two zeros, a TIFF header, its first directory); applies it.
+/* Reads the orientation from Exif data, which lie in a JPEG's APP1 segment or a WebP's EXIF chunk; applies it.
  *
- * All offsets come from the file, so each is checked against the segment's size before use. */
+ * All offsets come from the file, so each is checked against the size before use. */
 #include "data/exif.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-enum { APP1 = 0xe1, START_OF_SCAN = 0xda, TIFF_HEADER = 8, ENTRY = 12, TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3 };
+enum {
+    APP1 = 0xe1,
+    START_OF_SCAN = 0xda,
+    TIFF_HEADER = 8,
+    RIFF_HEADER = 12,
+    CHUNK_HEADER = 8,
+    ENTRY = 12,
+    TAG_ORIENTATION = 0x0112,
+    TYPE_SHORT = 3
+};
 
 typedef struct tiff {
     const uint8_t *bytes;
@@ -23,7 +32,12 @@ static size_t read_32(const tiff *t, size_t at) {
     return t->big ? first << 16 | second : second << 16 | first;
 }
 
-static int find_orientation(const uint8_t *bytes, size_t size) {
+static bool has_prefix(const uint8_t *bytes, size_t size) { return size >= 6 && memcmp(bytes, "Exif\0", 6) == 0; }
+
+int d9_exif_orientation(const uint8_t *exif, size_t size) {
+    const size_t prefix = has_prefix(exif, size) ? 6 : 0;
+    const uint8_t *bytes = exif + prefix;
+    size -= prefix;
     const tiff t = {bytes, size, size > 0 && bytes[0] == 'M'};
     if (size < TIFF_HEADER || (memcmp(bytes, "II", 2) != 0 && memcmp(bytes, "MM", 2) != 0)) return 1;
     const size_t directory = read_32(&t, 4);
@@ -39,15 +53,28 @@ static int find_orientation(const uint8_t *bytes, size_t size) {
     return 1;
 }
 
-int d9_exif_orientation(const uint8_t *bytes, size_t size) {
+int d9_exif_jpeg_orientation(const uint8_t *bytes, size_t size) {
     if (size < 4 || bytes[0] != 0xff || bytes[1] != 0xd8) return 1;
     for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != START_OF_SCAN;) {
         const size_t length =
             (size_t)(bytes[at + 2] << 8 | bytes[at + 3]); /* includes the two bytes of the length itself */
         if (length < 2 || length > size - at - 2) return 1;
-        if (bytes[at + 1] == APP1 && length >= 8 && memcmp(bytes + at + 4, "Exif\0", 6) == 0)
-            return find_orientation(bytes + at + 10, length - 8);
+        if (bytes[at + 1] == APP1 && has_prefix(bytes + at + 4, length - 2))
+            return d9_exif_orientation(bytes + at + 4, length - 2);
         at += 2 + length;
+    }
+    return 1;
+}
+
+/* A WebP file is a RIFF header and chunks: four letters, a length (little-endian), data, a zero if the length is odd.
+ */
+int d9_exif_webp_orientation(const uint8_t *bytes, size_t size) {
+    const tiff file = {bytes, size, false};
+    for (size_t at = RIFF_HEADER; at + CHUNK_HEADER <= size;) {
+        const size_t length = read_32(&file, at + 4), left = size - at - CHUNK_HEADER;
+        if (length > left) return 1;
+        if (memcmp(bytes + at, "EXIF", 4) == 0) return d9_exif_orientation(bytes + at + CHUNK_HEADER, length);
+        at += CHUNK_HEADER + length + length % 2;
     }
     return 1;
 }

@@ -13,7 +13,7 @@ typedef struct d9_image {
 enum { D9_MEGAPIXELS_DEFAULT = 64, D9_MEGAPIXELS_MAX = 268 };
 
 /* Decodes a file of any kind (grey, palette, alpha, 16 bits) to 8-bit RGB; transparent pixels are blended with white,
- * and JPEGs are turned upright by their Exif orientation. `name` is used in messages. Returns D9_DATA if the file
+ * and the image is turned upright by its Exif orientation. `name` is used in messages. Returns D9_DATA if the file
  * is not a complete PNG (with correct checksums), JPEG or WebP, has a side over 16384 pixels, more than `megapixels`
  * million pixels (0: D9_MEGAPIXELS_DEFAULT), or is a JPEG that needs more than 256 MiB and more than twice its RGB size
  * to decode. The last three are detected from the header. */

@@ -2,6 +2,8 @@
  * stb_image, so that every table that it reads is checked here. */
 #include "data/formats.h"
 
+#include <string.h>
+
 enum {
     FILL = 0xff,
     START = 0xd8,
@@ -16,7 +18,8 @@ enum {
     COMPONENTS_MAX = 4,
     CODES_MAX = 256,
     TABLE_HEAD = 17,
-    TRAILER_BYTES = 65536
+    ADOBE = 0xee,
+    ADOBE_BYTES = 12
 };
 
 typedef struct segment {
@@ -27,18 +30,22 @@ typedef struct segment {
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
-/* Finds the next segment at or after `*at`, which is advanced past it; false if there is none. A truncated last segment
- * ends with the file: stb_image starts to read it, too. If `coded`, the data after a scan header come first: in them,
- * 0xff followed by 0 or a restart marker is data. */
+/* Finds the next segment at or after `*at`, which is advanced past it; false if there is none. The end marker is one,
+ * and the last. A truncated last segment ends with the file: stb_image starts to read it, too. If `coded`, the data
+ * after a scan header come first: in them, 0xff followed by 0 or a restart marker is data. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
         while (i < size && bytes[i] != FILL) i++;
         while (i + 1 < size && bytes[i + 1] == FILL) i++;
-        if (i + 4 > size) return false;
+        if (i + 2 > size) return false;
         const int marker = bytes[i + 1];
         if (!coded || !(marker == 0 || (marker >= RESTART_FIRST && marker <= RESTART_LAST))) break;
     }
+    *found = (segment){.marker = bytes[i + 1]};
+    *at = size;
+    if (found->marker == END) return true;
+    if (i + 4 > size) return false;
     const size_t said = (size_t)(bytes[i + 2] << 8 | bytes[i + 3]), left = size - i - 2;
     const size_t length = said < left ? said : left;
     if (length < 2) return false;
@@ -54,7 +61,7 @@ static bool read_frame(const segment *frame, d9_picture_header *header) {
     double planes = 0;
     const uint8_t *b = frame->bytes;
     const int count = frame->size < 6 ? 0 : b[5];
-    if (count < 1 || count > COMPONENTS_MAX || frame->size != 6 + 3 * (size_t)count) return false;
+    if (count < 1 || count > COMPONENTS_MAX || b[0] != 8 || frame->size != 6 + 3 * (size_t)count) return false;
     for (int c = 0; c < count; c++) {
         const int h = b[7 + 3 * c] >> 4, v = b[7 + 3 * c] & 15;
         if (h < 1 || h > 4 || v < 1 || v > 4) return false;
@@ -91,10 +98,35 @@ static bool tables_are_valid(const segment *tables) {
 
 bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
     segment found = {0};
-    for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found) && found.marker != END;)
+    for (size_t at = 2; next_segment(bytes, size, found.marker == SCAN, &at, &found);)
         if (found.marker == HUFFMAN && !tables_are_valid(&found)) return false;
-    const size_t last = size - 2, first = size > TRAILER_BYTES ? size - TRAILER_BYTES : 2;
-    for (size_t i = last; i >= first; i--)
-        if (bytes[i] == FILL && bytes[i + 1] == END) return true;
-    return false;
+    return found.marker == END;
+}
+
+const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size) {
+    static const struct {
+        int first, last; /* frame markers */
+        const char *name;
+    } kinds[] = {{0xc3, 0xc3, "a lossless JPEG"},          {0xc5, 0xc7, "a hierarchical JPEG"},
+                 {0xc9, 0xca, "an arithmetic-coded JPEG"}, {0xcb, 0xcb, "a lossless JPEG"},
+                 {0xcd, 0xcf, "a hierarchical JPEG"},      {0xf7, 0xf7, "a JPEG-LS image"}};
+    segment found;
+    if (!is_jpeg(bytes, size)) return NULL;
+    for (size_t at = 2; next_segment(bytes, size, false, &at, &found) && found.marker != SCAN;) {
+        const bool decodable = found.marker >= FRAME_FIRST && found.marker <= FRAME_LAST;
+        if (decodable) return found.size > 0 && found.bytes[0] == 12 ? "a 12-bit JPEG" : NULL;
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (found.marker >= kinds[i].first && found.marker <= kinds[i].last) return kinds[i].name;
+    }
+    return NULL;
+}
+
+bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size) {
+    bool four = false;
+    segment found;
+    for (size_t at = 2; next_segment(bytes, size, false, &at, &found) && found.marker != SCAN;) {
+        if (found.marker == ADOBE && found.size >= ADOBE_BYTES && memcmp(found.bytes, "Adobe", 6) == 0) return false;
+        if (found.marker >= FRAME_FIRST && found.marker <= FRAME_LAST) four = found.size > 5 && found.bytes[5] == 4;
+    }
+    return four;
 }

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "core/system.h"
+#include "data/exif.h"
 #include "data/formats.h"
 
 enum { SIDE_MAX = 16384, MEGA = 1000000, MIB = 1 << 20 };
@@ -53,6 +54,44 @@ typedef struct format {
 static const format formats[] = {
     {d9_png_header, d9_png_decode}, {d9_jpeg_header, d9_jpeg_decode}, {d9_webp_header, d9_webp_decode}, {NULL, NULL}};
 
+/* Name of the kind of a file that is neither PNG, WebP nor a JPEG that can be decoded. */
+static const char *name_kind(const uint8_t *bytes, size_t size) {
+    static const struct {
+        size_t at;
+        const char *magic, *name;
+    } kinds[] = {
+        {0, "GIF8", "a GIF image"},         {4, "ftyphei", "a HEIC image"},      {4, "ftyphev", "a HEIC image"},
+        {4, "ftypmif1", "a HEIF image"},    {4, "ftypavif", "an AVIF image"},    {4, "ftypavis", "an AVIF image"},
+        {0, "\xff\x0a", "a JPEG XL image"}, {4, "JXL ", "a JPEG XL image"},      {4, "jP  ", "a JPEG 2000 image"},
+        {0, "BM", "a BMP image"},           {0, "II*", "a TIFF or raw image"},   {0, "MM", "a TIFF image"},
+        {0, "%PDF", "a PDF document"},      {4, "ftyp", "a video or HEIF file"}, {0, "<", "HTML, XML or SVG text"}};
+    const char *jpeg = d9_jpeg_unsupported(bytes, size);
+    for (size_t i = 0; !jpeg && i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t length = strlen(kinds[i].magic);
+        if (size >= kinds[i].at + length && memcmp(bytes + kinds[i].at, kinds[i].magic, length) == 0)
+            return kinds[i].name;
+    }
+    return jpeg ? jpeg : "not an image of a known kind, or a damaged one";
+}
+
+d9_status d9_image_turn(d9_context *context, const char *name, int orientation, const uint8_t *stored,
+                        d9_image *image) {
+    d9_status status = D9_OK;
+    const int width = image->width, height = image->height;
+    D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));
+    d9_exif_orient(orientation, stored, width, height, image->pixels);
+    if (orientation >= 5) *image = (d9_image){height, width, image->pixels};
+done:
+    return status;
+}
+
+d9_status d9_image_take(d9_context *context, const char *name, int orientation, uint8_t **stored, d9_image *image) {
+    if (orientation > 1) return d9_image_turn(context, name, orientation, *stored, image);
+    image->pixels = *stored;
+    *stored = NULL;
+    return D9_OK;
+}
+
 d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, int64_t megapixels,
                           d9_image *image) {
     d9_status status;
@@ -61,8 +100,10 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     const format *format = formats;
     while (format->header && !format->header(bytes, size, &header)) format++;
     if (!format->header && d9_is_webp(bytes, size)) return d9_webp_reject(context, name);
+    if (!format->header && !size) return d9_fail(context, D9_DATA, "%s: the file is empty", name);
     if (!format->header)
-        return d9_fail(context, D9_DATA, size ? "%s: not a PNG, JPEG or WebP image" : "%s: the file is empty", name);
+        return d9_fail(context, D9_DATA, "%s: %s; must be PNG, JPEG (baseline or progressive, 8 bits) or WebP", name,
+                       name_kind(bytes, size));
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));
     image->width = header.width;
     image->height = header.height;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/system.h"
+#include "data/exif.h"
 
 enum { SIGNATURE_BYTES = 8, HEADER_BYTES = 33, RGBA = 4 };
 
@@ -73,8 +74,15 @@ static bool read_rows(reader *self, uint32_t width, uint32_t height) {
         png_get_rowbytes(self->png, self->info) != (size_t)width * RGBA)
         return false;
     png_read_image(self->png, self->rows);
-    png_read_end(self->png, NULL);
+    png_read_end(self->png, self->info); /* an eXIf chunk may follow the pixels */
     return true;
+}
+
+static int find_orientation(const reader *self) {
+    png_bytep exif = NULL;
+    png_uint_32 size = 0;
+    if (!png_get_eXIf_1(self->png, self->info, &size, &exif)) return 1;
+    return d9_exif_orientation(exif, size);
 }
 
 d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
@@ -90,8 +98,7 @@ d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *by
     if (!read_rows(&self, (uint32_t)width, (uint32_t)height))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
     d9_blend_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place */
-    image->pixels = self.pixels;
-    self.pixels = NULL;
+    D9_TRY(d9_image_take(context, name, find_orientation(&self), &self.pixels, image));
 done:
     png_destroy_read_struct(&self.png, &self.info, NULL);
     d9_release(context, self.rows);

@@ -13,6 +13,8 @@
 #include "data/exif.h"
 
 enum { STB_ALIGNMENT = 64 };
+static const uint8_t adobe_cmyk[] = {0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0};
+
 static void *stb_allocate(size_t bytes) {
     const d9_system *system = d9_system_default();
     return system->allocate(system->user, STB_ALIGNMENT, bytes);
@@ -51,14 +53,15 @@ static void stb_release(void *pointer) {
 #include <stb_image_write.h>
 #pragma GCC diagnostic pop
 
-/* Copies the pixels decoded by stb_image, turned upright; stb_image has freed its planes by now. */
-static d9_status turn_upright(d9_context *context, const char *name, int orientation, const uint8_t *stored,
-                              d9_image *image) {
+/* Copies a JPEG and inserts an Adobe segment that says that its four components are CMYK. Without one, stb_image takes
+ * them for Y, Cb, Cr and transparency. */
+static d9_status mark_as_cmyk(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
+                              uint8_t **copy) {
     d9_status status = D9_OK;
-    const int width = image->width, height = image->height;
-    D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));
-    d9_exif_orient(orientation, stored, width, height, image->pixels);
-    if (orientation >= 5) *image = (d9_image){height, width, image->pixels};
+    D9_TRY(D9_ALLOCATE(context, size + sizeof adobe_cmyk, name, copy));
+    memcpy(*copy, bytes, 2);
+    memcpy(*copy + 2, adobe_cmyk, sizeof adobe_cmyk);
+    memcpy(*copy + 2 + sizeof adobe_cmyk, bytes + 2, size - 2);
 done:
     return status;
 }
@@ -66,12 +69,19 @@ done:
 d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
     d9_status status = D9_OK;
     int width = 0, height = 0, channels;
-    uint8_t *rgb = NULL;
+    const int orientation = d9_exif_jpeg_orientation(bytes, size);
+    uint8_t *rgb = NULL, *marked = NULL;
+    if (d9_jpeg_is_unmarked_cmyk(bytes, size)) {
+        D9_TRY(mark_as_cmyk(context, name, bytes, size, &marked));
+        bytes = marked;
+        size += sizeof adobe_cmyk;
+    }
     if (size <= INT32_MAX && d9_jpeg_is_decodable(bytes, size))
         rgb = stbi_load_from_memory(bytes, (int)size, &width, &height, &channels, 3);
+    d9_release(context, marked);
     if (!rgb || width != image->width || height != image->height)
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    D9_TRY(turn_upright(context, name, d9_exif_orientation(bytes, size), rgb, image));
+    D9_TRY(d9_image_turn(context, name, orientation, rgb, image)); /* stb_image has freed its planes by now */
 done:
     stbi_image_free(rgb);
     return status;

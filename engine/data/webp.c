@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/system.h"
+#include "data/exif.h"
 
 bool d9_is_webp(const uint8_t *bytes, size_t size) {
     return size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
@@ -34,8 +35,7 @@ d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *b
     if (!WebPDecodeRGBAInto(bytes, size, rgba, pixels * RGBA, image->width * RGBA))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
     d9_blend_on_white(rgba, (int64_t)pixels, rgba);
-    image->pixels = rgba;
-    rgba = NULL;
+    D9_TRY(d9_image_take(context, name, d9_exif_webp_orientation(bytes, size), &rgba, image));
 done:
     d9_release(context, rgba);
     return status;

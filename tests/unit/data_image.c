@@ -1,4 +1,5 @@
-/* Decoding of each kind of PNG and of JPEG, damaged and too large files, Exif orientation, and resizing. */
+/* Decoding of each kind of PNG, JPEG and WebP, damaged and too large files, Exif orientation, and resizing. */
+#include <sys/mman.h>
 #include "data/exif.h"
 #include "data/formats.h"
 #include "data/image.h"
@@ -8,7 +9,8 @@
 /* The files of tests/fixtures/images. The PNGs have two pixels each: 16-bit grey 0x4099, 0xffff; grey with alpha
  * (100, 255), (0, 51); a palette's second colour and its transparent first; red and half transparent blue; (201, 128,
  * 9) with alpha 100, which is 233.8, 205.2, 158.5 on white, and a transparent pixel. The JPEG has 8 x 8 pixels of (200,
- * 60, 30). */
+ * 60, 30); cmyk has as many of cyan, magenta, yellow, black 240, 120, 60, 200 without an Adobe marker. The WebP has the
+ * pixels (200, 60, 30) and (10, 20, 30); `animated` is an animation of two such pictures. */
 typedef struct picture {
     const char *name;
     uint8_t bytes[1024];
@@ -16,12 +18,16 @@ typedef struct picture {
 } picture;
 static picture grey16 = {.name = "grey16.png"}, grey_alpha = {.name = "grey_alpha.png"},
                palette = {.name = "palette.png"}, rgba = {.name = "rgba.png"}, rounded = {.name = "rounded.png"},
-               jpeg = {.name = "jpeg.jpg"};
+               jpeg = {.name = "jpeg.jpg"}, cmyk = {.name = "cmyk.jpg"}, webp = {.name = "two_pixels.webp"},
+               animated = {.name = "animated.webp"};
+/* A PNG chunk of Exif data: orientation 6. */
+static const uint8_t exif_chunk[] = {0, 0, 0, 26, 101, 88, 73, 102, 73, 73, 42, 0, 8, 0, 0, 0,   1,  0,  18,
+                                     1, 3, 0, 1,  0,   0,  0,  6,   0,  0,  0,  0, 0, 0, 0, 183, 72, 17, 41};
 
 static int read_pictures(void **state) {
-    picture *const all[] = {&grey16, &grey_alpha, &palette, &rgba, &rounded, &jpeg};
+    picture *const all[] = {&grey16, &grey_alpha, &palette, &rgba, &rounded, &jpeg, &cmyk, &webp, &animated};
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         uint8_t *bytes;
         OK(d9_file_read(&context, run_path(D9_SOURCE_DIR "/tests/fixtures/images", all[i]->name), &bytes,
                         &all[i]->size));
@@ -196,10 +202,10 @@ TEST(orientation_is_found_or_upright) {
     uint8_t *file = malloc(jpeg.size + sizeof little);
     assert_non_null(file);
     size_t size = with_exif(little, sizeof little, file);
-    assert_int_equal(d9_exif_orientation(file, size), 6);
+    assert_int_equal(d9_exif_jpeg_orientation(file, size), 6);
     for (size_t i = 0; i < size; i++) { /* truncated anywhere */
         uint8_t *part = exact(file, i);
-        const int orientation = d9_exif_orientation(part, i);
+        const int orientation = d9_exif_jpeg_orientation(part, i);
         assert_true(orientation == 1 || orientation == 6);
         free(part);
     }
@@ -207,16 +213,126 @@ TEST(orientation_is_found_or_upright) {
         const uint8_t before = file[i];
         for (int value = 0; value < 256; value += 15) {
             file[i] = (uint8_t)value;
-            assert_in_range(d9_exif_orientation(file, size), 1, 8);
+            assert_in_range(d9_exif_jpeg_orientation(file, size), 1, 8);
         }
         file[i] = before;
     }
     size = with_exif(big, sizeof big, file);
-    assert_ints(d9_exif_orientation(file, size), 8, d9_exif_orientation(jpeg.bytes, jpeg.size), 1);
-    assert_int_equal(d9_exif_orientation(rgba.bytes, rgba.size), 1);
+    assert_ints(d9_exif_jpeg_orientation(file, size), 8, d9_exif_jpeg_orientation(jpeg.bytes, jpeg.size), 1);
+    assert_int_equal(d9_exif_jpeg_orientation(rgba.bytes, rgba.size), 1);
     d9_image image;
     assert_ints(d9_image_decode(&context, "turned", file, size, 0, &image), D9_OK, image.width * image.height, 64);
     d9_image_free(&context, &image), free(file);
+}
+
+/* The segment at `at` of the JPEG is followed by `size` bytes of `tables`. */
+static bool tables_pass(const uint8_t *tables, size_t size) {
+    uint8_t file[sizeof jpeg.bytes + 1024];
+    const size_t at = marker(196);
+    memcpy(file, jpeg.bytes, at);
+    memcpy(file + at, tables, size);
+    memcpy(file + at + size, jpeg.bytes + at, jpeg.size - at);
+    return d9_jpeg_is_decodable(file, jpeg.size + size);
+}
+
+TEST(a_huffman_table_has_at_most_256_codes) {
+    uint8_t table[4 + 17 + 257] = {255, 196, (2 + 17 + 256) >> 8, (2 + 17 + 256) & 255, 0, 128, 128};
+    assert_true(tables_pass(table, sizeof table - 1));
+    table[3]++, table[7] = 1;
+    assert_false(tables_pass(table, sizeof table));
+}
+
+TEST(cmyk_needs_no_adobe_marker) {
+    d9_image image;
+    const int expected[3] = {240 * 200 / 255, 120 * 200 / 255, 60 * 200 / 255};
+    OK(d9_image_decode(&context, "print", cmyk.bytes, cmyk.size, 0, &image));
+    for (int i = 0; i < 64 * 3; i++) assert_true(abs(image.pixels[i] - expected[i % 3]) <= 6);
+    d9_image_free(&context, &image);
+}
+
+/* A video behind the photograph changes nothing; an end marker inside a preview is not the photograph's. */
+TEST(a_jpeg_ends_at_its_end_marker) {
+    static const uint8_t preview[] = {255, 225, 0, 4, 255, 217};
+    static uint8_t film[sizeof jpeg.bytes + 100000];
+    d9_image photo, still;
+    uint8_t part[sizeof jpeg.bytes + sizeof preview];
+    memcpy(film, jpeg.bytes, jpeg.size);
+    OK(d9_image_decode(&context, "photo", jpeg.bytes, jpeg.size, 0, &photo));
+    OK(d9_image_decode(&context, "film", film, sizeof film, 0, &still));
+    assert_memory_equal(still.pixels, photo.pixels, 64 * 3);
+    d9_image_free(&context, &photo), d9_image_free(&context, &still);
+    const size_t size = with_exif(preview, sizeof preview, part);
+    assert_true(d9_jpeg_is_decodable(part, size));
+    refused(part, size - 2, 0, "");
+}
+
+TEST(a_picture_of_another_kind_is_named) {
+    static const struct {
+        const char *begin, *word;
+    } others[] = {{"GIF89a", "GIF"},           {"\1\1\1\30ftypheic", "HEIC"}, {"\1\1\1\30ftypavif", "AVIF"},
+                  {"<!DOCTYPE html>", "HTML"}, {"II*\1\1\1", "TIFF"},         {"\xff\x0a\1", "XL"}};
+    static const struct {
+        int frame, bits;
+        const char *word;
+    } jpegs[] = {{0xc9, 8, "arithmetic-coded"}, {0xca, 8, "arithmetic-coded"}, {0xc3, 8, "lossless"},
+                 {0xc1, 12, "12-bit"},          {0xf7, 8, "JPEG-LS"},          {0xc5, 8, "hierarchical"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        refused((const uint8_t *)others[i].begin, strlen(others[i].begin), 0, others[i].word);
+    for (size_t i = 0; i < sizeof jpegs / sizeof *jpegs; i++) {
+        uint8_t file[sizeof jpeg.bytes];
+        memcpy(file, jpeg.bytes, jpeg.size);
+        file[marker(0xc0) + 4] = (uint8_t)jpegs[i].bits;
+        file[marker(0xc0) + 1] = (uint8_t)jpegs[i].frame;
+        refused(file, jpeg.size, 0, jpegs[i].word);
+    }
+    d9_picture_header header;
+    if (d9_webp_header(webp.bytes, webp.size, &header)) refused(animated.bytes, animated.size, 0, "animated");
+}
+
+/* Decoded upright, the picture is 1 wide and 2 high: orientation 6. */
+static void check_upright(const uint8_t *bytes, size_t size, const uint8_t first[3]) {
+    d9_image image;
+    OK(d9_image_decode(&context, "turned", bytes, size, 0, &image));
+    assert_ints(image.width, 1, image.height, 2);
+    assert_memory_equal(image.pixels, first, 3);
+    d9_image_free(&context, &image);
+}
+
+TEST(png_and_webp_are_turned_upright) {
+    enum { EXIF = 26 };
+    const size_t places[] = {33, rgba.size - 12}; /* before the pixels and before the end */
+    for (int i = 0; i < 2; i++) {
+        uint8_t file[sizeof rgba.bytes + sizeof exif_chunk];
+        memcpy(file, rgba.bytes, places[i]);
+        memcpy(file + places[i], exif_chunk, sizeof exif_chunk);
+        memcpy(file + places[i] + sizeof exif_chunk, rgba.bytes + places[i], rgba.size - places[i]);
+        check_upright(file, rgba.size + sizeof exif_chunk, (const uint8_t[]){255, 0, 0});
+    }
+    static const uint8_t extended[] = {'R', 'I', 'F', 'F', 84, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8',
+                                       'X', 10,  0,   0,   0,  8, 0, 0, 0,   1,   0,   0,   0,   0,   0};
+    uint8_t file[sizeof extended + sizeof webp.bytes + EXIF], *at = file;
+    d9_picture_header header;
+    memcpy(at, extended, sizeof extended), at += sizeof extended;
+    memcpy(at, webp.bytes + 12, webp.size - 12), at += webp.size - 12;
+    memcpy(at, (const uint8_t[]){'E', 'X', 'I', 'F', EXIF, 0, 0, 0}, 8), at += 8;
+    memcpy(at, exif_chunk + 8, EXIF), at += EXIF;
+    assert_int_equal(file[4], at - file - 8);
+    if (!d9_webp_header(webp.bytes, webp.size, &header)) return; /* a build without libwebp */
+    check_upright(file, (size_t)(at - file), (const uint8_t[]){200, 60, 30});
+}
+
+/* The directory begins at the last byte, or far behind it: nothing behind the last byte may be read, here from a page
+ * that allows it to nobody. */
+TEST(an_exif_directory_lies_inside_its_data) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+    uint8_t *exif = pages + page - 12;
+    memcpy(exif, "II*\0\x0b\0\0\0\0\0\0\1", 12);
+    assert_int_equal(d9_exif_orientation(exif, 12), 1);
+    exif[4] = exif[5] = exif[6] = exif[7] = 255;
+    assert_int_equal(d9_exif_orientation(exif, 12), 1);
+    munmap(pages, 2 * page);
 }
 
 TEST(resizing_averages) {
