@@ -123,6 +123,10 @@ void d9_cli_name_folder(char *title, const char *allowed);
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
+/* D9_USAGE if `output` (may be NULL) has an extension other than `ending`, in upper or lower case. `format`: the format
+ * that is written, for the message. */
+D9_MUST_USE d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const char *option, const char *ending,
+                                          const char *format);
 /* Loads the configuration with these edits. `seed` (may be NULL) replaces the file's seed and --seed. */
 D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
                                     d9_config **config);

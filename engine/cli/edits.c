@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 const d9_flag d9_cli_edit_flags[] = {
     {"set", D9_FLAG_LIST, offsetof(d9_cli_edits, set), "K=V",
@@ -65,6 +66,15 @@ d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *optio
                       system->stat(system->user, input, &read) == 0 && d9_same_file(&written, &read);
     if (!same) return D9_OK;
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
+}
+
+d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const char *option, const char *ending,
+                              const char *format) {
+    const char *slash = output ? strrchr(output, '/') : NULL;
+    const char *dot = output ? strrchr(slash ? slash : output, '.') : NULL;
+    if (!dot || strcasecmp(dot, ending) == 0) return D9_OK;
+    return d9_fail(&cli->context, D9_USAGE, "%s: %s: it is written as %s: give a name that ends in %s", option, output,
+                   format, ending);
 }
 
 /* ---- edits ---- */

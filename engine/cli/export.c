@@ -10,7 +10,7 @@ typedef struct export_options {
 static const d9_flag flags[] = {
     {"MODEL", D9_FLAG_ARGUMENT, offsetof(export_options, model),
      .doc = "model.safetensors of a run, or the run's folder"},
-    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out), .doc = "the ONNX file to write"},
+    {"OUT", D9_FLAG_ARGUMENT, offsetof(export_options, out), .doc = "the ONNX file to write, OUT.onnx"},
     {.type = D9_FLAG_END},
 };
 
@@ -20,6 +20,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     const char *model;
     D9_TRY(d9_cli_model(cli, chosen->model, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", model));
+    D9_TRY(d9_cli_check_ending(cli, chosen->out, "OUT", ".onnx", "ONNX"));
     D9_TRY(d9_onnx_write(&cli->context, model, chosen->out));
     d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
 done:

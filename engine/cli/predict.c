@@ -283,7 +283,7 @@ static d9_status open_model(prediction *self) {
     }
     D9_TRY(d9_file_check_writable(&self->cli->context, options->sheet));
     D9_TRY(d9_file_check_writable(&self->cli->context, options->features));
-    D9_TRY(d9_sheet_check_name(&self->cli->context, "--sheet", options->sheet));
+    D9_TRY(d9_cli_check_ending(self->cli, options->sheet, "--sheet", ".png", "PNG"));
     D9_TRY(read_config(self, &yaml));
     if (options->config) open.config = d9_text_get(&yaml);
     D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));

@@ -124,8 +124,8 @@ static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     D9_TRY(d9_cli_check_output(cli, options->out, "--out", options->what));
     D9_TRY(d9_cli_check_output(cli, options->filters, "--filters", options->what));
-    D9_TRY(d9_sheet_check_name(&cli->context, "--out", options->out));
-    D9_TRY(d9_sheet_check_name(&cli->context, "--filters", options->filters));
+    D9_TRY(d9_cli_check_ending(cli, options->out, "--out", ".png", "PNG"));
+    D9_TRY(d9_cli_check_ending(cli, options->filters, "--filters", ".png", "PNG"));
 done:
     return status;
 }

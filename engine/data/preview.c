@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/system.h"
 #include "data/dataset.h"
@@ -76,12 +75,6 @@ void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *fil
         const double value[] = {127.5 + full * filter[0], 127.5 + full * filter[1], 127.5 + full * filter[2]};
         put_value(sheet, row, column, i, value);
     }
-}
-
-d9_status d9_sheet_check_name(d9_context *context, const char *option, const char *path) {
-    const char *slash = path ? strrchr(path, '/') : NULL, *dot = path ? strrchr(slash ? slash : path, '.') : NULL;
-    if (!dot || strcasecmp(dot, ".png") == 0) return D9_OK;
-    return d9_fail(context, D9_USAGE, "%s: %s: a sheet is a PNG: give a name that ends in .png", option, path);
 }
 
 d9_status d9_sheet_write(d9_context *context, const d9_sheet *sheet, const char *path) {

@@ -36,9 +36,6 @@ void d9_sheet_put_reals(d9_sheet *sheet, int row, int column, const float *tile,
  * mid-grey and the largest magnitude 0 or 255. Values that are not finite are drawn in magenta. */
 void d9_sheet_put_filter(d9_sheet *sheet, int row, int column, const double *filter);
 
-/* Returns D9_USAGE, with a message that begins with `option`, if `path` has another ending than .png. NULL and a name
- * without an ending are accepted. */
-D9_MUST_USE d9_status d9_sheet_check_name(d9_context *context, const char *option, const char *path);
 D9_MUST_USE d9_status d9_sheet_write(d9_context *context, const d9_sheet *sheet, const char *path); /* as a PNG */
 void d9_sheet_free(d9_context *context, d9_sheet *sheet);
 

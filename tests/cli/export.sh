@@ -96,4 +96,6 @@ refuses 3 'nothing.safetensors' "$dawn9" export nothing.safetensors x.onnx
 refuses 3 'dawn9.config' "$dawn9" export run/predictions.safetensors x.onnx
 refuses 6 'nowhere/x.onnx' "$dawn9" export run/model.safetensors nowhere/x.onnx
 refuses 2 'OUT' "$dawn9" export run/model.safetensors
+refuses 2 'OUT m.pt ONNX .onnx' "$dawn9" export run/model.safetensors m.pt
+[ ! -e m.pt ] || fail "ONNX is in m.pt"
 verdict

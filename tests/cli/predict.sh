@@ -74,6 +74,11 @@ grep -q '^dawn9: warning: nothing: no .png, .jpg, .jpeg or .webp in it$' "$err" 
 refuses 3 'odd/00a.png' "$dawn9" predict run odd/00a.png
 refuses 3 'gone.png' "$dawn9" predict run gone.png --sheet sheet2.png
 
+# ---- a link to a folder above: the pictures are predicted, the link is named ----
+mkdir -p loop/in && cp odd/00.png loop/in && ln -s .. loop/in/again
+runs "$dawn9" predict run loop/in/00.png loop/in/again
+[ "$(wc -l <"$out")" = 2 ] && grep -q '^dawn9: warning: loop/in/again/in/again: ' "$err" || fail "a folder in itself: $(cat "$out" "$err")"
+
 # ---- invalid models ----
 refuses 3 'drawn/model.safetensors' "$dawn9" predict drawn odd/00.png
 refuses 3 'run/predictions.safetensors dawn9.config' "$dawn9" predict run/predictions.safetensors odd/00.png
