@@ -8,6 +8,8 @@ static const d9_flag flags[] = {
     {"ACTION", D9_FLAG_ARGUMENT, offsetof(d9_data_options, action), .choices = "check|fetch|preview", .doc = "action"},
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(d9_data_options, what),
      .doc = "check, fetch: a dataset, default " D9_DATASET_DEFAULT "; preview: the configuration"},
+    {"from", D9_FLAG_TEXT, offsetof(d9_data_options, from), "ARCHIVE",
+     .doc = "fetch: a downloaded cifar-10-binary.tar.gz or cifar-10-python.tar.gz, instead of downloading it"},
     {"out", D9_FLAG_TEXT, offsetof(d9_data_options, out), "FILE",
      .doc = "preview: the PNG file, eight images in eight successive epochs"},
     {"filters", D9_FLAG_TEXT, offsetof(d9_data_options, filters), "FILE",
@@ -65,9 +67,10 @@ static d9_status reject_preview_options(d9_cli *cli, const d9_data_options *opti
     others.data = NULL;
     others.no_check = false;
     D9_TRY(d9_cli_edits_collect(cli, &others, NULL, &all));
-    if (all.count || options->out || options->filters)
-        status = d9_fail(&cli->context, D9_USAGE, "data %s accepts only --data and --json (dawn9 data --help)",
-                         options->action);
+    const bool fetches = strcmp(options->action, "fetch") == 0;
+    if (all.count || options->out || options->filters || (options->from && !fetches))
+        status = d9_fail(&cli->context, D9_USAGE, "data %s accepts only --data%s and --json (dawn9 data --help)",
+                         options->action, fetches ? ", --from" : "");
 done:
     return status;
 }
@@ -83,7 +86,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         fetch_log log = {cli, chosen->json, cli->context.log, cli->context.log_user};
         cli->context.log = on_log;
         cli->context.log_user = &log;
-        status = d9_data_fetch(&cli->context, name, chosen->edits.data, &report);
+        status = d9_data_fetch(&cli->context, name, chosen->edits.data, chosen->from, &report);
         cli->context.log = log.warn;
         cli->context.log_user = log.warn_user;
         if (status != D9_OK) return status;

@@ -7,6 +7,7 @@
 typedef struct d9_data_options {
     const char *action, *what; /* what: dataset for check and fetch, configuration for preview */
     d9_cli_edits edits;
+    const char *from;          /* archive for fetch */
     const char *out, *filters; /* PNG files that preview writes */
     bool json;
 } d9_data_options;

@@ -123,12 +123,16 @@ static d9_status not_found(d9_cli *cli, d9_installed_kind kind, const char *word
 }
 
 static d9_status reject_folder(d9_cli *cli, const char *folder) {
+    d9_status status;
     char *inside;
-    const d9_status status = d9_arena_format(&cli->context, &cli->arena, &inside, "%s/config.yaml", folder);
-    if (status != D9_OK) return status;
-    return d9_file_exists(&cli->context, inside)
-               ? d9_fail(&cli->context, D9_USAGE, "%s: is the folder of a run; its configuration is %s", folder, inside)
-               : d9_fail(&cli->context, D9_USAGE, "%s: is a folder, not a file", folder);
+    bool held;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &inside, "%s/config.yaml", folder));
+    D9_TRY(d9_file_find(&cli->context, D9_USAGE, inside, &held));
+    status =
+        held ? d9_fail(&cli->context, D9_USAGE, "%s: is the folder of a run; its configuration is %s", folder, inside)
+             : d9_fail(&cli->context, D9_USAGE, "%s: is a folder, not a file", folder);
+done:
+    return status;
 }
 
 d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, const char *word, char found[D9_INSTALLED_BYTES]) {

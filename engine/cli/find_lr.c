@@ -235,9 +235,11 @@ static d9_status reject_run_folder(d9_cli *cli, const char *out) {
     static const char *const files[] = {"config.yaml", "result.json", "experiment.json", "lock"};
     d9_status status = D9_OK;
     char *path;
+    bool held;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/%s", out, files[i]));
-        if (d9_file_exists(&cli->context, path))
+        D9_TRY(d9_file_find(&cli->context, D9_OUTPUT, path, &held));
+        if (held)
             D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds a run or an experiment (%s); give another --out", out,
                            files[i]));
     }

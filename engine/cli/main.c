@@ -93,7 +93,10 @@ static d9_status unknown_command(d9_cli *cli, const char *name) {
     if (name[0] == '-')
         return d9_fail(&cli->context, D9_USAGE, "unknown option \"%s\": the command must come first (dawn9 --help)",
                        name);
-    if (d9_file_exists(&cli->context, name))
+    bool found;
+    const d9_status status = d9_file_find(&cli->context, D9_USAGE, name, &found);
+    if (status != D9_OK) return status;
+    if (found)
         return d9_fail(&cli->context, D9_USAGE, "\"%s\" is a file: give a command first, like dawn9 train %s", name,
                        name);
     return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\" (dawn9 --help lists them)", name);

@@ -120,7 +120,8 @@ static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
         return d9_fail(&cli->context, D9_USAGE, "data preview needs a configuration (dawn9 data --help)");
     if (!options->out && !options->filters)
         return d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png");
-    if (options->json) return d9_fail(&cli->context, D9_USAGE, "data preview has no --json");
+    if (options->json || options->from)
+        return d9_fail(&cli->context, D9_USAGE, "data preview has no --json and no --from");
     d9_status status;
     D9_TRY(d9_cli_check_output(cli, options->out, "--out", options->what));
     D9_TRY(d9_cli_check_output(cli, options->filters, "--filters", options->what));

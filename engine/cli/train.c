@@ -179,7 +179,7 @@ static d9_status has_seed_runs(d9_cli *cli, const char *out, bool *holds) {
         const d9_entry *entry = &listing.entries[i];
         if (!entry->folder || strncmp(entry->name, "seed", 4) != 0) continue;
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &config, "%s/config.yaml", entry->path));
-        *holds = d9_file_exists(&cli->context, config);
+        D9_TRY(d9_file_find(&cli->context, D9_OUTPUT, config, holds));
     }
 done:
     return status;
@@ -189,12 +189,13 @@ done:
 static d9_status check_folder(d9_cli *cli, const char *out, bool several) {
     d9_status status = D9_OK;
     char *experiment, *config;
-    bool seeds = false;
+    bool held, seeds = false;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &experiment, "%s/experiment.json", out));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &config, "%s/config.yaml", out));
-    if (d9_file_exists(&cli->context, experiment))
-        D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds an experiment; give another --out", out));
-    if (several && d9_file_exists(&cli->context, config))
+    D9_TRY(d9_file_find(&cli->context, D9_OUTPUT, experiment, &held));
+    if (held) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: holds an experiment; give another --out", out));
+    D9_TRY(d9_file_find(&cli->context, D9_OUTPUT, config, &held));
+    if (several && held)
         D9_TRY(d9_fail(&cli->context, D9_USAGE,
                        "%s: holds a single run, but --runs needs a folder per seed; give "
                        "another --out",

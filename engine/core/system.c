@@ -335,6 +335,13 @@ bool d9_file_exists(d9_context *context, const char *path) {
     return context->system->stat(context->system->user, path, &state) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+d9_status d9_file_find(d9_context *context, d9_status failure, const char *path, bool *found) {
+    struct stat state;
+    *found = context->system->stat(context->system->user, path, &state) == 0;
+    if (*found || errno == ENOENT || errno == ENOTDIR) return D9_OK;
+    return d9_fail(context, failure, "%s: %s", path, strerror(errno));
+}
+
 bool d9_folder_exists(d9_context *context, const char *path) {
     struct stat state;
     return context->system->stat(context->system->user, path, &state) == 0 && S_ISDIR(state.st_mode);
@@ -408,7 +415,8 @@ int64_t d9_lock_holder(d9_context *context, const char *path) {
 
 bool d9_lock_is_held(d9_context *context, const char *path) {
     const d9_system *system = context->system;
-    int file = open_file(system, path, O_RDWR | O_NOFOLLOW);
+    int file = open_file(system, path, O_RDWR | O_NOFOLLOW); /* NFS locks only a file that is open for writing */
+    if (file < 0) file = open_file(system, path, O_RDONLY | O_NOFOLLOW);
     if (file < 0) return false;
     bool held = system->lock(system->user, file, path) != 0 && errno == EWOULDBLOCK;
     system->close(system->user, file);
@@ -418,7 +426,9 @@ bool d9_lock_is_held(d9_context *context, const char *path) {
 /* ---- folders ---- */
 
 d9_status d9_directory_check(d9_context *context, const char *path) {
-    if (!d9_file_exists(context, path) || d9_folder_exists(context, path)) return D9_OK;
+    bool found;
+    const d9_status status = d9_file_find(context, D9_OUTPUT, path, &found);
+    if (status != D9_OK || !found || d9_folder_exists(context, path)) return status;
     return d9_fail(context, D9_OUTPUT, "%s: cannot make this folder: there is a file of that name", path);
 }
 

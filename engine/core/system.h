@@ -82,6 +82,9 @@ bool d9_lock_is_held(d9_context *context, const char *path);
 
 /* True if `path` exists, and if stat fails for another reason than a missing path: opening it reports the reason. */
 bool d9_file_exists(d9_context *context, const char *path);
+/* Sets *found if `path` exists. Returns `failure`, with the reason, if that cannot be known, for example without the
+ * permission to search a folder: for callers that say that a file is there, or is not, and do not open it. */
+D9_MUST_USE d9_status d9_file_find(d9_context *context, d9_status failure, const char *path, bool *found);
 bool d9_folder_exists(d9_context *context, const char *path); /* true for a folder or a link to one */
 /* True if both results of stat describe the same file. */
 bool d9_same_file(const struct stat *a, const struct stat *b);
@@ -91,7 +94,7 @@ double d9_clock_now(void);
 /* Seconds since 1970: for time stamps, never for durations. */
 double d9_clock_wall(void);
 
-/* Returns D9_OUTPUT if `path` exists and is not a folder. Creates nothing. */
+/* Returns D9_OUTPUT if `path` exists and is not a folder, or cannot be looked at. Creates nothing. */
 D9_MUST_USE d9_status d9_directory_check(d9_context *context, const char *path);
 /* Creates a folder and its missing parents, as mkdir -p. Returns D9_OUTPUT on failure. */
 D9_MUST_USE d9_status d9_directory_make(d9_context *context, const char *path);

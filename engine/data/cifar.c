@@ -2,12 +2,16 @@
  *
  * A file has 10,000 (CIFAR-100's train.bin: 50,000) records of fixed size: one label byte (CIFAR-100: the coarse, then
  * the fine label; the fine one is the class), then 3072 bytes of pixels, three planes R, G, B of 32 rows of 32. The
- * planes are interleaved to (H, W, C) here. Source: https://www.cs.toronto.edu/~kriz/cifar.html */
+ * planes are interleaved to (H, W, C) here. The Python version is converted to this layout first (cifar_python.c).
+ * Source: https://www.cs.toronto.edu/~kriz/cifar.html */
 #include "data/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/system.h"
+#include "core/text.h"
+#include "data/cifar.h"
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, CHANNELS = 3, BATCH_BYTES = 10000 * 3073 };
 
@@ -47,7 +51,7 @@ static const d9_dataset_file cifar100_files[] = {
 };
 
 typedef struct label_byte {
-    const char *name;
+    const char *name, *key; /* `key`: of the list in the Python version */
     int classes;
 } label_byte;
 
@@ -62,8 +66,22 @@ typedef struct cifar {
 } cifar;
 
 static const cifar table[] = {
-    {"cifar10", cifar10_files, 6, {{"label", 10}}, 1, cifar10_classes, {125.31, 122.95, 113.87}, {62.99, 62.09, 66.70}},
-    {"cifar100", cifar100_files, 2, {{"coarse label", 20}, {"label", 100}}, 2, cifar100_classes, {0}, {0}},
+    {"cifar10",
+     cifar10_files,
+     6,
+     {{"label", "labels", 10}},
+     1,
+     cifar10_classes,
+     {125.31, 122.95, 113.87},
+     {62.99, 62.09, 66.70}},
+    {"cifar100",
+     cifar100_files,
+     2,
+     {{"coarse label", "coarse_labels", 20}, {"label", "fine_labels", 100}},
+     2,
+     cifar100_classes,
+     {0},
+     {0}},
 };
 
 static const cifar *find_set(const char *name) {
@@ -77,6 +95,45 @@ const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
     *count = set ? set->file_count : 0;
     return set ? set->files : NULL;
 }
+
+/* ---- reading a file ---- */
+
+static const char binary_ending[] = ".bin";
+
+d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file, char path[D9_CIFAR_PATH],
+                        bool *found) {
+    d9_status status = D9_OK;
+    const int stem = (int)(strlen(file->name) - strlen(binary_ending));
+    snprintf(path, D9_CIFAR_PATH, "%s/%.*s", folder, stem, file->name);
+    D9_TRY(d9_file_find(context, D9_DATA, path, found));
+    const bool python = *found;
+    snprintf(path, D9_CIFAR_PATH, "%s/%s", folder, file->name);
+    D9_TRY(d9_file_find(context, D9_DATA, path, found));
+    if (*found || !python) goto done;
+    snprintf(path, D9_CIFAR_PATH, "%s/%.*s", folder, stem, file->name);
+    *found = true;
+done:
+    return status;
+}
+
+d9_status d9_cifar_read(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
+                        uint8_t **bytes, size_t *size) {
+    d9_status status = D9_OK;
+    const cifar *set = find_set(name);
+    const char *const keys[2] = {set->label[0].key, set->label[1].key};
+    const int64_t record = set->label_bytes + CHANNELS * PIXELS;
+    uint8_t *binary = NULL;
+    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, bytes, size));
+    if (d9_text_ends_in(path, binary_ending)) goto done;
+    status = d9_cifar_convert(context, path, keys, file->size / record, *bytes, *size, &binary);
+    d9_release(context, *bytes);
+    *bytes = binary;
+    *size = (size_t)file->size;
+done:
+    return status;
+}
+
+/* ---- checking and converting it ---- */
 
 static d9_status check_size(d9_context *context, const cifar *set, const d9_dataset_file *file, const char *path,
                             size_t size) {
@@ -112,14 +169,14 @@ static void interleave(const uint8_t *restrict planes, uint8_t *restrict pixels)
 static d9_status load_file(d9_context *context, const d9_dataset_options *options, const d9_dataset_file *file,
                            const char *folder, int64_t first, d9_dataset *dataset, d9_split *split) {
     d9_status status = D9_OK;
-    d9_arena arena = {0};
     uint8_t *bytes = NULL;
     size_t size;
-    char *path;
+    char path[D9_CIFAR_PATH];
+    bool found;
     const cifar *set = find_set(options->name);
     const int64_t record = set->label_bytes + CHANNELS * PIXELS, count = file->size / record;
-    D9_TRY(d9_arena_format(context, &arena, &path, "%s/%s", folder, file->name));
-    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
+    D9_TRY(d9_cifar_find(context, folder, file, path, &found));
+    D9_TRY(d9_cifar_read(context, options->name, file, path, &bytes, &size));
     D9_TRY(check_size(context, set, file, path, size));
     for (int64_t i = 0; i < count; i++) {
         const uint8_t *from = bytes + i * record;
@@ -132,7 +189,6 @@ static d9_status load_file(d9_context *context, const d9_dataset_options *option
     D9_TRY(d9_check_add(context, dataset, file, path, handed, size));
 done:
     d9_release(context, bytes);
-    d9_arena_free(context, &arena);
     return status;
 }
 

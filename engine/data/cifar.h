@@ -1,0 +1,26 @@
+/* Files of CIFAR-10 and CIFAR-100: in the official binary layout, or in the version for Python, which is converted. */
+#ifndef D9_DATA_CIFAR_H
+#define D9_DATA_CIFAR_H
+
+#include "data/source.h"
+
+enum { D9_CIFAR_PATH = D9_FOLDER_SIZE + 64 };
+
+/* Finds the file in `folder`: the binary ("data_batch_1.bin") or, without it, the Python version ("data_batch_1").
+ * `path` receives its path, or that of the binary. Returns D9_DATA if neither is found and the reason is another than
+ * absence. */
+D9_MUST_USE d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file,
+                                    char path[D9_CIFAR_PATH], bool *found);
+
+/* Reads the file `path`, found by d9_cifar_find, of dataset `name`; a Python version is converted to the binary layout.
+ */
+D9_MUST_USE d9_status d9_cifar_read(d9_context *context, const char *name, const d9_dataset_file *file,
+                                    const char *path, uint8_t **bytes, size_t *size);
+
+/* Converts a file of the Python version to the binary layout of `records` records. `labels`: the keys of the labels, in
+ * the order of the binary layout; NULL ends them. Returns D9_DATA, with the offset, for a pickle that Python 2 would
+ * not have written of such a dictionary. Executes nothing. */
+D9_MUST_USE d9_status d9_cifar_convert(d9_context *context, const char *path, const char *const labels[2],
+                                       int64_t records, const uint8_t *pickle, size_t size, uint8_t **binary);
+
+#endif
