@@ -483,6 +483,70 @@ TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_
     refused(folder, array_options, D9_DATA, "images.npy");
 }
 
+/* Writes images.npy of format `version` with a header of `length` bytes. */
+static void write_headed(const char *folder, int version, size_t length, const uint8_t *images) {
+    static uint8_t bytes[8192];
+    const size_t start = version > 1 ? 12 : 10;
+    memset(bytes, ' ', sizeof bytes);
+    memcpy(bytes, "\x93NUMPY", 6);
+    memcpy(bytes + 6, (const uint8_t[]){(uint8_t)version, 0, (uint8_t)length, (uint8_t)(length >> 8), 0, 0}, 6);
+    memcpy(bytes + start, NPY("|u1", "12, 5, 5, 3"), strlen(NPY("|u1", "12, 5, 5, 3")));
+    memcpy(bytes + start + length, images, ARRAY_IMAGES * 75);
+    run_write(folder, "images.npy", bytes, start + length + ARRAY_IMAGES * 75);
+}
+
+TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up, run_folder_tear_down) {
+    uint8_t images[ARRAY_IMAGES * 75];
+    int32_t labels[ARRAY_IMAGES] = {0, 1, 65535};
+    write_arrays(folder, "", images);
+    for (int version = 1; version <= 2; version++) {
+        write_headed(folder, version, 4095, images);
+        d9_dataset *dataset = load(folder, array_options);
+        assert_int_equal(dataset->train.count + dataset->test.count, ARRAY_IMAGES);
+        assert_int_equal(dataset->train.images[0], images[0]);
+        d9_dataset_free(&context, dataset);
+        write_headed(folder, version, 4096, images);
+        refused(folder, array_options, D9_DATA, "images.npy header");
+    }
+    write_arrays(folder, "", images);
+    write_npy(folder, "labels.npy", NPY("<i4", "12,"), labels, sizeof labels);
+    refused(folder, array_options, D9_DATA, "labels.npy gap 65535");
+    labels[2] = 65536;
+    write_npy(folder, "labels.npy", NPY("<i4", "12,"), labels, sizeof labels);
+    refused(folder, array_options, D9_DATA, "labels.npy 2 65536 0 65535");
+}
+
+/* Of the 300 training pixels none, 1 or 4 differ: variances of 0, 0.003 and 0.013. */
+TEST_WITH(const char *folder, a_nearly_constant_channel_is_not_amplified, run_folder_set_up, run_folder_tear_down) {
+    uint8_t images[ARRAY_IMAGES * 75];
+    write_arrays(folder, "test_", images), write_arrays(folder, "", images);
+    memset(images, 7, sizeof images);
+    images[1] = images[2] = images[5] = images[8] = images[11] = 8;
+    write_npy(folder, "images.npy", NPY("|u1", "12, 5, 5, 3"), images, sizeof images);
+    d9_dataset *dataset = load(folder, array_options);
+    assert_true(dataset->std[0] == 1 && dataset->std[1] == 1);
+    assert_true(fabs(dataset->std[2] - sqrt(4.0 / 300 - 16.0 / 90000)) < 1e-9);
+    d9_dataset_free(&context, dataset);
+}
+
+static void count_uneven(void *user, d9_log_level level, const char *line) {
+    *(int *)user += level == D9_LOG_WARNING && strstr(line, "uneven") != NULL;
+}
+
+TEST(three_times_the_images_are_uneven) {
+    int32_t labels[] = {0, 0, 1, 0};
+    int warned = 0;
+    const char *const names[] = {"cat", "dog"};
+    d9_dataset dataset = {
+        .name = "arrays", .classes = 2, .class_names = names, .train = {.count = 3, .labels = labels}};
+    context.log = count_uneven, context.log_user = &warned;
+    OK(d9_dataset_warn(&context, &dataset));
+    assert_int_equal(warned, 0);
+    dataset.train.count = 4;
+    OK(d9_dataset_warn(&context, &dataset));
+    assert_int_equal(warned, 1);
+}
+
 /* Class 2 has one image. For some seeds it is drawn as a test image, which is an error; otherwise it is trained on. */
 TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};

@@ -1,13 +1,14 @@
 /* Downloading without a network: curl and npm are scripts on $PATH. Wrong files are rejected and nothing is left
- * behind. */
+ * behind. The Python version of the files. */
 #include <sys/stat.h>
 #include "core/system.h"
 #include "core/text.h"
+#include "data/cifar.h"
 #include "data/fetch.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073 };
+enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073, RECORD = 3073 };
 
 static char path_before[8192]; /* $PATH before the test */
 static const char *target;     /* the folder to download into */
@@ -167,6 +168,64 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     assert_false(run_has(folder, "called"));
     d9_context_clear(&context);
     assert_int_equal(d9_data_check(&context, "synthetic", NULL, &report), D9_USAGE);
+}
+
+/* A batch of two records as Python 2 pickled it, in one string without its two rows of 3072 bytes, 1 and 2. */
+#define PICKLE(labels)                                                                                                 \
+    "\x80\2}q\1(U\x0b"                                                                                                 \
+    "batch_labelq\2U\5batchq\3U\6labelsq\4]q\5(" labels "eU\4dataq\6cnumpy.core.multiarray\n_reconstruct\nq\7"         \
+    "cnumpy\nndarray\nq\x08K\0\x85q\x09U\1bq\x0a\x87q\x0bRq\x0c(K\1K\2M\0\x0c\x86q\x0d"                                \
+    "cnumpy\ndtype\nq\x0eU\2u1q\x0fK\0K\1\x87q\x10Rq\x11(K\3U\1|q\x12NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tq\x13"   \
+    "b\x89T\0\x18\0\0"
+#define PICKLE_END                                                                                                     \
+    "r\0\1\0\0tq\x15"                                                                                                  \
+    "bU\x09"                                                                                                           \
+    "filenamesq\x16]q\x17(U\1xq\x18U\1yq\x19"                                                                          \
+    "eu."
+enum { ROW = 3 * PIXELS };
+
+static size_t make_pickle(const char *head, size_t head_size, uint8_t *pickle) {
+    memcpy(pickle, head, head_size);
+    memset(pickle + head_size, 1, ROW), memset(pickle + head_size + ROW, 2, ROW);
+    memcpy(pickle + head_size + (size_t)2 * ROW, PICKLE_END, sizeof PICKLE_END - 1);
+    return head_size + (size_t)2 * ROW + sizeof PICKLE_END - 1;
+}
+
+TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, set_up, tear_down) {
+    static const char good[] = PICKLE("K\6K\x09"), few[] = PICKLE("K\6"), more[] = PICKLE("K\6K\x09K\1"),
+                      word[] = PICKLE("K\6M\1\1"), call[] = PICKLE("cposix\nsystem\nU\1a\x85R"),
+                      names[] = PICKLE("U\1aU\1b");
+    static const struct {
+        const char *head;
+        size_t size;
+    } wrong[] = {
+        {few, sizeof few}, {more, sizeof more}, {word, sizeof word}, {call, sizeof call}, {names, sizeof names}};
+    const d9_dataset_file file = {"batch.bin", (int64_t)2 * RECORD, NULL};
+    uint8_t pickle[2 * ROW + 512], *bytes;
+    char path[D9_CIFAR_PATH], chosen[1024];
+    size_t size = make_pickle(good, sizeof good - 1, pickle), read;
+    bool found;
+    run_write(folder, "batch", pickle, size);
+    OK(d9_cifar_find(&context, folder, &file, path, &found));
+    assert_true(found);
+    OK(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read));
+    assert_ints(read, 2 * RECORD, bytes[0], 6, bytes[RECORD], 9, bytes[RECORD - 1], 1);
+    assert_ints(bytes[1], 1, bytes[RECORD + 1], 2, bytes[2 * RECORD - 1], 2);
+    d9_release(&context, bytes);
+    for (size_t cut = 0; cut < size; cut += cut < 300 || cut > size - 100 ? 1 : 512) {
+        run_write(folder, "batch", pickle, cut);
+        assert_int_equal(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA);
+        d9_context_clear(&context);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        run_write(folder, "batch", pickle, make_pickle(wrong[i].head, wrong[i].size - 1, pickle));
+        assert_refusal(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte Python");
+    }
+    setenv("DAWN9_DATA", folder, 1); /* the loader looks for this version, too */
+    make_folder(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
+    d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);
+    assert_string_equal(chosen, run_path(folder, "cifar10"));
+    unsetenv("DAWN9_DATA");
 }
 
 int main(void) {
