@@ -291,16 +291,16 @@ static d9_status check_read_only(d9_context *context, const char *name, d9_data_
 static d9_status obtain_files(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     const bool was_there = d9_file_exists(context, fetch->folder);
-    if (find_verified(context, fetch->name, path, report)) goto done;
+    if (!fetch->archive && find_verified(context, fetch->name, path, report)) goto done;
     if (!path) D9_TRY(check_read_only(context, fetch->name, report));
     D9_TRY(d9_directory_make(context, fetch->folder));
-    if (path && find_verified(context, fetch->name, NULL, report)) {
+    if (fetch->archive) {
+        D9_TRY(try_source(context, fetch, &given_archive, report));
+    } else if (path && find_verified(context, fetch->name, NULL, report)) {
         d9_log(context, D9_LOG_INFO, "%s: copied from %s", fetch->name, report->folder);
         D9_TRY(copy_files(context, fetch->name, report, fetch->folder));
         check_folder(context, fetch->name, fetch->folder, report);
         D9_TRY(report_mismatch(context, D9_OUTPUT, report));
-    } else if (fetch->archive) {
-        D9_TRY(try_source(context, fetch, &given_archive, report));
     } else {
         D9_TRY(try_sources(context, fetch, report));
     }

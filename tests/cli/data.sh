@@ -21,6 +21,17 @@ json "$out" '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "m
 refuses 2 'synthetic' "$dawn9" data check synthetic
 refuses 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 
+# ---- a file that cannot be looked at is neither missing nor there: here a link that leads to itself ----
+ln -s loop loop
+refuses 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
+refuses 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop
+grep -q fetch "$err" && fail "fetching is no remedy: $(cat "$err")"
+for command in 'train tiny.yaml' 'train tiny.yaml --runs 2' 'train tiny.yaml --find-lr'; do
+    refuses 6 'loop symbolic' "$dawn9" $command --out loop/run
+done
+printf 'config: tiny.yaml\nseeds: [1]\n' >arms.yaml
+refuses 3 'loop symbolic' "$dawn9" experiment arms.yaml --out loop/run
+
 # ---- a folder of class folders ----
 mkdir -p pictures/cat pictures/dog
 refuses 3 'pictures' "$dawn9" train folder.yaml --data pictures

