@@ -100,6 +100,8 @@ static d9_status run(d9_cli *cli, const void *options) {
 static const d9_example examples[] = {
     {"check that the data set is present and unchanged", "dawn9 data check"},
     {"download it", "dawn9 data fetch " D9_DATASET_DEFAULT},
+    {"take it from an archive that was downloaded before",
+     "dawn9 data fetch " D9_DATASET_DEFAULT " --from cifar-10-python.tar.gz"},
     {"augmented images: eight images in eight epochs",
      "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
     {0},

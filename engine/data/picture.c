@@ -102,7 +102,7 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     if (!format->header && d9_is_webp(bytes, size)) return d9_webp_reject(context, name);
     if (!format->header && !size) return d9_fail(context, D9_DATA, "%s: the file is empty", name);
     if (!format->header)
-        return d9_fail(context, D9_DATA, "%s: %s; must be PNG, JPEG (baseline or progressive, 8 bits) or WebP", name,
+        return d9_fail(context, D9_DATA, "%s: %s; must be PNG, WebP or JPEG (lossy, Huffman-coded, 8 bits)", name,
                        name_kind(bytes, size));
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));
     image->width = header.width;
