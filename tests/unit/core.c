@@ -396,6 +396,24 @@ TEST_WITH(bench *bench, what_may_not_be_looked_at_is_not_missing, open_bench, cl
     assert_refusal(d9_directory_make(&context, "closed"), D9_OUTPUT, "closed Permission");
 }
 
+static int open_to_read(void *user, const char *path, int flags, int mode) {
+    (void)user;
+    errno = EACCES;
+    return (flags & O_ACCMODE) == O_RDONLY ? open(path, flags, mode) : -1;
+}
+
+/* Another user, who may only read the folder, sees that a run goes on. */
+TEST_WITH(bench *bench, a_lock_is_seen_without_the_permission_to_write, open_bench, close_bench) {
+    const char *path = in(bench, "lock");
+    int lock;
+    OK(d9_lock_take(&context, path, &lock));
+    int (*const usual)(void *, const char *, int, int) = bench->system.open;
+    bench->system.open = open_to_read;
+    assert_true(d9_lock_is_held(&context, path));
+    bench->system.open = usual;
+    d9_lock_free(&context, path, lock);
+}
+
 TEST_WITH(bench *bench, test_locks, open_bench, close_bench) {
     const char *path = in(bench, "lock");
     int lock, second;

@@ -255,6 +255,11 @@ TEST_WITH(const char *folder, the_python_version_is_converted_and_runs_nothing, 
         run_write(folder, "batch", pickle, make_pickle(wrong[i].head, wrong[i].size - 1, pickle));
         assert_refusal(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte Python");
     }
+    run_write(folder, "batch",
+              "\x80\2}(U\6labels](K\6K\x09"
+              "eu.",
+              21); /* no pixels */
+    assert_refusal(d9_cifar_read(&context, "cifar10", &file, path, &bytes, &read), D9_DATA, "byte 20");
     setenv("DAWN9_DATA", folder, 1); /* the loader looks for this version, too */
     make_folder(folder, "cifar10"), run_write(folder, "cifar10/data_batch_1", "x", 1);
     d9_dataset_folder("cifar10", NULL, chosen, sizeof chosen);
