@@ -1,14 +1,17 @@
 /* Runs programs with posix_spawn, waits for them while handling signals, and reads the last line of their output for
- * error messages. Also limits the number of threads. */
+ * error messages. Also counts the processors and threads that this process may use. */
 #define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np: glibc 2.29, musl 1.1.24 */
 #include "core/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,4 +125,68 @@ int d9_threads_limit(d9_context *context, int64_t wanted) {
            "threads: %lld are too many for the %d processor%s that this process may use: using %d", (long long)wanted,
            processors, processors == 1 ? "" : "s", processors);
     return processors;
+}
+
+/* ---- threads ---- */
+
+/* Number of threads of this process; 0: unknown. */
+static int count_threads(void) {
+    struct stat tasks;
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2 ? (int)tasks.st_nlink - 2 : 0;
+}
+
+static void *pass_gate(void *gate) {
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* Starts `count` threads that exist at the same time, and ends them. Returns the error of the first that could not be
+ * started, or 0; *started: number of threads started. */
+static int try_threads(int count, pthread_t *threads, int *started) {
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int error = 0;
+    pthread_mutex_lock(&gate);
+    for (*started = 0; *started < count; ++*started) {
+        error = pthread_create(&threads[*started], NULL, pass_gate, &gate);
+        if (error) break;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < *started; i++) pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&gate);
+    return error;
+}
+
+/* D9_DEVICE if the process cannot have `wanted` threads. */
+static d9_status check_threads(d9_context *context, int wanted) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const int before = count_threads();
+    pthread_t *threads = NULL;
+    int started;
+    d9_status status = D9_ALLOCATE(context, wanted, "threads", &threads);
+    if (status != D9_OK) return status;
+    const int error = try_threads(wanted - 1, threads, &started);
+    d9_release(context, threads);
+    /* A thread that was joined counts against the limit for another moment. */
+    for (int i = 0; i < 100 && count_threads() > before; i++) nanosleep(&pause, NULL);
+    if (!error || before >= wanted) return D9_OK; /* OpenMP keeps the threads of earlier regions */
+    return d9_fail(context, D9_DEVICE,
+                   "threads: the system starts %d of %d: %s (ulimit -u, or pids.max of the cgroup); give --threads %d",
+                   started + 1, wanted, strerror(error), started + 1);
+}
+
+d9_status d9_threads_ask(d9_context *context, int wanted, int *given) {
+    d9_status status = D9_OK;
+    int team = 1;
+    omp_set_dynamic(0);
+    if (wanted > omp_get_thread_limit()) wanted = omp_get_thread_limit();
+    if (wanted > 1) D9_TRY(check_threads(context, wanted));
+#pragma omp parallel num_threads(wanted)
+    {
+#pragma omp single
+        team = omp_get_num_threads();
+    }
+    *given = team;
+done:
+    return status;
 }

@@ -27,5 +27,9 @@ enum { D9_PROCESSORS_MAX = 16384 };
 int d9_processors(bool *allowed);
 /* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. */
 int d9_threads_limit(d9_context *context, int64_t wanted);
+/* Sets *given to the number of threads, at most `wanted`, of the calling thread's OpenMP regions: OMP_THREAD_LIMIT and
+ * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, with which the number would change from region to
+ * region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process. */
+D9_MUST_USE d9_status d9_threads_ask(d9_context *context, int wanted, int *given);
 
 #endif

@@ -16,6 +16,7 @@
 #include "core/system.h"
 #include "data/image.h"
 #include "core/listing.h"
+#include "core/process.h"
 #include "data/order.h"
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
@@ -331,7 +332,8 @@ static d9_status decode_all(d9_context *context, d9_arena *arena, const d9_datas
     d9_status status = D9_OK;
     const int side = (int)dataset->height;
     d9_context failure = {0};
-    const int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
+    int threads = options->threads > 0 ? options->threads : omp_get_max_threads();
+    D9_TRY(d9_threads_ask(context, threads, &threads));
     D9_TRY(d9_split_allocate(context, dataset, list->count, split));
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, faults));
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, list->count, &split->names));

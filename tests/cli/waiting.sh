@@ -32,6 +32,17 @@ done
 trains both OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=7
 waits both "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=7')"
 
+# ---- a run is planned for the threads that OpenMP gives: with fewer, oneDNN would wait for ever ----
+sed 's/^backend: .*/backend: cpu/; /^threads:/d' long.yaml >cpu.yaml
+for limit in OMP_THREAD_LIMIT=1 OMP_MAX_ACTIVE_LEVELS=0 OMP_DYNAMIC=true; do
+    accepts env $limit timeout -s KILL 100 "$dawn9" train cpu.yaml --epochs 2 --out limited --overwrite --quiet
+    [ $limit = OMP_DYNAMIC=true ] || json limited/result.json 'd["threads"] == 1'
+done
+if [ "$(nproc)" -gt 1 ]; then # a stack of 127 TiB cannot be had: the system refuses the thread, as under ulimit -u
+    refused() { (ulimit -s 140000000000 && exec "$dawn9" train cpu.yaml --out refused --threads 2); }
+    refuses 4 'threads 1 2 ulimit --threads' refused
+fi
+
 # ---- the process clock counts from the first start, not from the second ----
 began=$(date +%s%N)
 accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json

@@ -1,9 +1,21 @@
 /* A device: the program's buffers, in host memory or allocated by the backend, and the backend's data. */
 #include "backends/host/device.h"
+#include "core/process.h"
 #include "core/system.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* Sets *given to the number of threads that OpenMP gives: oneDNN's barriers would wait for ever for a missing one.
+ * Warns only of fewer than the user asked for: `wanted` 0 means the default. */
+static d9_status ask_threads(d9_context *context, int wanted, int *given) {
+    const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : d9_host_default_threads(), given);
+    if (status == D9_OK && *given < wanted)
+        d9_log(context, D9_LOG_WARNING,
+               "threads: OpenMP gives %d of %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS): using %d", *given, wanted,
+               *given);
+    return status;
+}
 
 d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_backend_options *options,
                        d9_device **device) {
@@ -14,7 +26,7 @@ d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_b
     made->kind = kind;
     made->options = *options;
     made->options.force_plan = NULL;
-    made->threads = options->threads > 0 ? options->threads : d9_host_default_threads();
+    D9_TRY(ask_threads(context, options->threads, &made->threads));
     made->options.threads = made->threads;
     if (options->force_plan) {
         size_t size = strlen(options->force_plan) + 1;

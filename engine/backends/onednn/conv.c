@@ -153,6 +153,13 @@ void d9_onednn_conv_destroy(d9_onednn_conv *c) {
     memset(c, 0, sizeof *c);
 }
 
+/* oneDNN uses the calling thread's OpenMP settings, when building and when running; its barriers need the whole team.
+ */
+static void set_threads(const d9_site *site) {
+    omp_set_dynamic(0);
+    omp_set_num_threads(site->threads);
+}
+
 d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d9_onednn_algorithm *algorithm,
                                d9_onednn_conv *c, bool *built) {
     d9_status status;
@@ -163,7 +170,7 @@ d9_status d9_onednn_conv_build(d9_context *context, const d9_site *site, const d
     *built = false;
     c->strip[D9_CONV_IMAGE] = (d9_cpu_strip){g.x.d[0], g.x.d[1], g.x.d[2], g.x.d[3], algorithm->across, g.pad};
     c->strip[D9_CONV_OUTPUT] = (d9_cpu_strip){g.y.d[0], g.y.d[1], g.y.d[2], g.y.d[3], algorithm->across, g.pad};
-    omp_set_num_threads(site->threads); /* oneDNN uses OpenMP's setting, when building and when running */
+    set_threads(site);
     D9_TRY(describe(context, site, c, D9_CONV_FORWARD, NULL, &forward));
     if (forward && g.pass != D9_CONV_FORWARD) D9_TRY(describe(context, site, c, g.pass, forward, &backward));
     const_dnnl_primitive_desc_t description = g.pass == D9_CONV_FORWARD ? forward : backward;
@@ -231,7 +238,7 @@ done:
 d9_status d9_onednn_conv_run(d9_context *context, const d9_site *site, const d9_onednn_conv *c) {
     d9_status status;
     const int out = written[c->g.pass];
-    omp_set_num_threads(site->threads);
+    set_threads(site);
     for (int a = 0; a < ARGUMENTS; a++) {
         DNNL_TRY(dnnl_memory_set_data_handle(c->memory[a], argument_data(site, c, a)));
         if (a != out) D9_TRY(stage(context, site, c, a));
