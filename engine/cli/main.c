@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
+static struct timespec interrupt_time;      /* when it came; CLOCK_MONOTONIC */
 static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
 static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
@@ -42,16 +44,25 @@ static void print_lost_steps(void) {
     print_to_terminal(at, (size_t)(end - at));
 }
 
-/* The first signal requests a clean stop; a later SIGINT (Ctrl-C) ends the process at once, unless a worker's parent
- * queued it. Other later signals are ignored, because closing a terminal or stopping a service sends several. */
+static bool a_second_later(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const time_t seconds = now.tv_sec - interrupt_time.tv_sec;
+    return seconds > 1 || (seconds == 1 && now.tv_nsec >= interrupt_time.tv_nsec);
+}
+
+/* The first signal requests a clean stop; a SIGINT (Ctrl-C) at least a second later ends the process at once, unless a
+ * worker's parent queued it. An earlier one is a copy: `timeout`, for example, signals the process and its group. Other
+ * later signals are ignored, because closing a terminal or stopping a service sends several. */
 static void on_signal(int number, siginfo_t *about, void *unused) {
-    static const char heard[] = "\nstopping after the current batch; Ctrl-C again stops at once\n";
+    static const char heard[] = "\nstopping after the current batch; Ctrl-C again after one second stops at once\n";
     const int error = errno;
     (void)unused;
     if (!interrupt_signal) {
+        clock_gettime(CLOCK_MONOTONIC, &interrupt_time);
         interrupt_signal = number;
         if (number == SIGINT) print_to_terminal(heard, sizeof heard - 1);
-    } else if (number == SIGINT && about->si_code != SI_QUEUE) {
+    } else if (number == SIGINT && about->si_code != SI_QUEUE && a_second_later()) {
         print_lost_steps();
         _exit(128 + number);
     }
@@ -62,7 +73,7 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
 static void catch_signals(void) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO}, hangup;
     main_process = getpid();
-    sigemptyset(&action.sa_mask);
+    sigfillset(&action.sa_mask); /* one signal at a time, so that the first has stored its time */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);

@@ -163,6 +163,13 @@ ends 143 '--resume' several
 for folder in hung several; do
     [ -f $folder/checkpoint.safetensors ] || fail "$folder: no checkpoint was left"
 done
+# A terminal and `timeout` send a SIGINT each, within milliseconds: the second is no wish to stop at once.
+sed 's/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' long.yaml >slow.yaml # about 0.06 s per step
+begin copies "$dawn9" train slow.yaml --out copies --quiet
+kill -INT $child
+sleep 0.01
+kill -INT $child
+ends 130 '--resume' finish
 (trap '' HUP && exec "$dawn9" train long.yaml --out held --quiet) >"$out" 2>"$err" &
 child=$!
 until_written held/events.jsonl $child

@@ -6,7 +6,7 @@
 tiny | slower | sed 's/\[4, 4, 8, 8\]/[32, 32, 64, 64]/' >slow.yaml # seconds a step
 
 # on_terminal COLUMNS KEYS COMMAND...: on a pseudo-terminal of that width. KEYS: how many times Ctrl-C is pressed, the first
-# once $after has been shown, the second as soon as the first was answered. What was shown goes to $out as it came,
+# once $after has been shown, the second a second after the first was answered. What was shown goes to $out as it came,
 # to $screen as lines without codes, one for each time the cursor went back to the left; the exit status to $status.
 screen=$scratch/screen
 export after='[\r\n]    1 +[0-9]' # the first epoch's row
@@ -28,6 +28,7 @@ while time.monotonic() < until:
             break
         seen += piece
     if pressed < keys and re.search(os.environ["after"].encode(), seen) and (pressed == 0 or b"Ctrl-C again" in seen):
+        time.sleep(1.1 * pressed)  # within a second it would be a copy of the first
         os.write(terminal, b"\x03")
         pressed += 1
 else:
@@ -110,9 +111,9 @@ minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # for 5000 epoc
 on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
 hides '^about 1 minutes'
 after='1/2 \[' # the first step is done, the second begins
-on_terminal 80 2 "$dawn9" train slow.yaml --out twice
+on_terminal 80 2 "$dawn9" train slow.yaml --set 'model.channels=[128, 128, 256, 256]' --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
-shows 'stopping after the current batch; Ctrl-C again stops at once$'
+shows 'stopping after the current batch; Ctrl-C again after one second stops at once$'
 shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
 hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
