@@ -109,7 +109,7 @@ typedef struct dawn9_train_options { /* all zero: nothing is written to disk, no
 } dawn9_train_options;
 
 typedef struct dawn9_result {
-    double accuracy, accuracy_tta; /* percent, at the end of the run */
+    double accuracy, accuracy_tta; /* percent, of the trained model: the last, or with `keep: best` the best */
     int64_t epoch_to_target;       /* first epoch whose accuracy_tta reached the configuration's target; 0: none */
     int64_t best_epoch;            /* with `keep: best`, the epoch that the model comes from; otherwise 0 */
     int64_t epochs, steps, train_images, test_images, parameters;

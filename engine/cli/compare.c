@@ -233,7 +233,9 @@ static d9_status put_run(table *table, int run) {
     static const char *const versions[] = {"dawn9", "compiler", "backend"};
     d9_status status;
     const json_t *result = table->results[run], *epochs = json_object_get(result, "epochs");
-    const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
+    json_t *best = json_object_get(result, "best_epoch"); /* NULL: the model is that of the last epoch */
+    const size_t epoch = best ? (size_t)json_integer_value(best) : json_array_size(epochs);
+    const json_t *row = json_array_get(epochs, epoch - 1);
     char key[32];
     D9_TRY(put_flat(table, run, "", json_object_get(result, "config")));
     if (table->configs_only) goto done;
@@ -247,7 +249,8 @@ static d9_status put_run(table *table, int run) {
     }
     for (size_t i = 0; i < sizeof outcome / sizeof *outcome; i++)
         D9_TRY(put_member(table, PART_OUTCOME, run, outcome[i]));
-    D9_TRY(put_cell(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(last, "train_loss"))));
+    if (best) D9_TRY(put_member(table, PART_OUTCOME, run, "best_epoch"));
+    D9_TRY(put_cell(table, PART_OUTCOME, run, "train_loss", json_incref(json_object_get(row, "train_loss"))));
     for (int i = 0; d9_clock_at(i); i++) D9_TRY(put_member(table, PART_OUTCOME, run, d9_clock_at(i)->name));
     D9_TRY(put_member(table, PART_OUTCOME, run, "params_sha256"));
     D9_TRY(put_rules(table, run));

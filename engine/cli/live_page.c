@@ -35,9 +35,14 @@ static void widen(const d9_live_page *page, figure figure, double *low, double *
     }
 }
 
+/* Epochs on the horizontal axis: the configured ones or, when the run has finished, those that were trained. */
+static double epochs_of(const d9_live_page *page) {
+    return page->finished ? fmin(page->count, page->config->train.epochs) : page->config->train.epochs;
+}
+
 /* x coordinate of the end of a row's epoch; the last epoch may be a fraction. */
 static double x_of(const d9_live_page *page, int row) {
-    const double epochs = page->config->train.epochs;
+    const double epochs = epochs_of(page);
     return LEFT + (WIDTH - LEFT - RIGHT) * fmin((double)page->rows[row].epoch, epochs) / epochs;
 }
 
@@ -77,8 +82,7 @@ static void put_curve(const d9_live_page *page, const char *title, figure first,
         d9_text_add(text, "<text x=%d y=%d dy=.32em text-anchor=end>%.*f</text>\n", LEFT - 6,
                     bottom - tick * (bottom - TOP) / 2, digits, low + tick * (high - low) / 2);
     }
-    d9_text_add(text, "<text x=%d y=%d text-anchor=end>epoch %g</text>\n", right, HEIGHT - 6,
-                page->config->train.epochs);
+    d9_text_add(text, "<text x=%d y=%d text-anchor=end>epoch %g</text>\n", right, HEIGHT - 6, epochs_of(page));
     put_line(page, first, "first", low, high, text);
     if (second) put_line(page, second, "second", low, high, text);
     d9_text_add(text, "</svg>\n");
@@ -219,6 +223,7 @@ void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row) {
 }
 
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state) {
+    page->finished = finished;
     if (finished) page->steps = page->all_steps;
     write_page(page, state);
     d9_arena_free(&page->context, &page->arena);

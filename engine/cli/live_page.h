@@ -20,7 +20,7 @@ typedef struct d9_live_page {
     int64_t steps;           /* completed */
     double loss, rate, left; /* loss: of the epoch so far; rate: images/s; left: seconds */
     double written;          /* time of the last write, CLOCK_MONOTONIC */
-    bool warned;
+    bool warned, finished;   /* finished: the run has ended successfully */
 } d9_live_page;
 
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
@@ -30,7 +30,7 @@ void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row 
 /* Call it only if the page has a path. `steps`: completed; `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
-/* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: all steps are done. */
+/* Writes the page for the last time, without reload. `state`: how the run ended. `finished`: successfully. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);
 
 #endif

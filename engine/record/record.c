@@ -16,11 +16,13 @@
 
 static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
 
-/* Files of a run. d9_record_open removes the first LEFTOVERS, but no model if it resumes with `keep: best`. */
-enum { LEFTOVERS = 5 };
+/* Files of a run. d9_record_open removes the first LEFTOVERS; if it resumes with keep: best, not the last KEPT of them,
+ * which may be of an epoch before the checkpoint. */
+enum { LEFTOVERS = 5, KEPT = 2 };
 static const char *const files[] = {
-    "result.json",  "submission.json", "predictions.safetensors", "live.html",    "model.safetensors", "config.yaml",
-    "events.jsonl", "epochs.tsv",      "checkpoint.safetensors",  "failure.json", "report.html"};
+    "result.json", "submission.json", "live.html",  "predictions.safetensors", "model.safetensors",
+    "config.yaml", "events.jsonl",    "epochs.tsv", "checkpoint.safetensors",  "failure.json",
+    "report.html"};
 
 enum { PATH_BYTES = 1024 };
 static void path_in(const d9_record *record, const char *name, char path[PATH_BYTES]) {
@@ -171,10 +173,8 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
     D9_TRY(d9_record_check(context, folder, config, mode));
-    const bool best =
-        mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST; /* the kept model may be of an earlier epoch */
-    for (int i = 0; i < LEFTOVERS; i++)
-        if (!best || strcmp(files[i], "model.safetensors") != 0) D9_TRY(remove_file(record, files[i]));
+    const bool best = mode == D9_RECORD_RESUME && config->keep == D9_KEEP_BEST;
+    for (int i = 0; i < LEFTOVERS - best * KEPT; i++) D9_TRY(remove_file(record, files[i]));
     if (mode == D9_RECORD_OVERWRITE) D9_TRY(remove_file(record, "checkpoint.safetensors"));
     D9_TRY(d9_effective_yaml(config, &text));
     D9_TRY(d9_record_write(record, "config.yaml", &text));
@@ -275,7 +275,7 @@ done:
 }
 
 d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence, const int32_t *labels,
-                                int64_t count) {
+                                int64_t count, const char *params_sha256) {
     char path[PATH_BYTES];
     const d9_shape shape = {.rank = 1, .d = {count}};
     const size_t bytes = (size_t)count * 4;
@@ -285,5 +285,6 @@ d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const fl
         {.name = "label", .type = D9_TENSOR_I32, .shape = shape, .bytes = labels, .size = bytes},
     };
     path_in(record, "predictions.safetensors", path);
-    return d9_safetensors_write(record->context, path, tensors, 3, NULL, 0);
+    const d9_metadata model = {"params_sha256", params_sha256};
+    return d9_safetensors_write(record->context, path, tensors, 3, &model, 1);
 }

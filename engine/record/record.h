@@ -37,7 +37,7 @@ typedef struct d9_result {
     double train_operations, evaluation_operations; /* flops of matrix products: of all steps; of one evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
-    double accuracy, accuracy_tta; /* final, percent */
+    double accuracy, accuracy_tta; /* percent, of the model in the last epoch or in best_epoch */
     int64_t best_epoch;            /* epoch kept by `keep: best`; 0: another `keep` */
     int64_t epoch_to_target;       /* first epoch whose accuracy, with `views`, reached the target; 0: none did */
     bool resumed;
@@ -79,9 +79,10 @@ struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
 D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
 /* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with accuracy_tta (`views`) or accuracy. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
-/* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images. */
+/* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
+ * the hash of the parameters that made them. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
-                                            const int32_t *labels, int64_t count);
+                                            const int32_t *labels, int64_t count, const char *params_sha256);
 /* Writes the file `name` of the folder, atomically. */
 D9_MUST_USE d9_status d9_record_write(d9_record *record, const char *name, const d9_text *text);
 /* Writes submission.json, then result.json. */

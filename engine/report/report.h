@@ -35,6 +35,7 @@ typedef struct d9_report_arm {
     const char *config_hash;          /* NULL: not recorded */
     int baseline;                     /* index; -1: none */
     double epochs;                    /* configured epochs; NAN: no finished run */
+    double trained; /* mean of the trained epochs, fewer if runs stopped early; NAN: no finished run */
     double published_accuracy, published_seconds, published_epochs; /* NAN: not published */
     const char *published_hardware, *published_source;              /* NULL: not given */
     int asked;                                                      /* planned runs */

@@ -26,7 +26,7 @@ double d9_report_mean_of(const d9_report_arm *arm, int which) {
 static d9_status collect_runs(d9_context *context, d9_report *report, int index) {
     d9_status status = D9_OK;
     d9_report_arm *arm = &report->arms[index];
-    double *seconds;
+    double *seconds, trained = 0;
     int timed = 0;
     const size_t most = (size_t)arm->asked + 1;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->accuracy));
@@ -45,8 +45,10 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         arm->accuracy[at] = run->accuracy;
         if (!isnan(run->train_seconds)) seconds[timed++] = run->train_seconds;
         arm->epochs = d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
+        trained += d9_report_epochs(report, index, (double)json_array_size(json_object_get(run->result, "epochs")));
         arm->met += run->accuracy >= report->target;
     }
+    arm->trained = arm->count > 0 ? trained / arm->count : NAN;
     d9_sample_describe(seconds, timed, &arm->seconds);
 done:
     return status;

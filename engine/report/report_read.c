@@ -421,6 +421,22 @@ static d9_status note_validation(d9_context *context, d9_report *report) {
                               validated, report->finished - validated);
 }
 
+/* Notes the epoch of each model that keep: best kept: accuracies and predictions are of that model. */
+static d9_status note_best(d9_context *context, d9_report *report) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < report->run_count; i++) {
+        const d9_report_run *run = &report->runs[i];
+        const json_int_t epoch = json_integer_value(json_object_get(run->result, "best_epoch"));
+        if (epoch == 0) continue;
+        D9_TRY(d9_report_add_line(context, report, &report->notes,
+                                  "The model%s%s is of epoch %lld, the best of %zu trained (keep: best).",
+                                  report->run_count > 1 ? " of " : "", report->run_count > 1 ? run->folder : "",
+                                  (long long)epoch, json_array_size(json_object_get(run->result, "epochs"))));
+    }
+done:
+    return status;
+}
+
 d9_status d9_report_gather(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     char path[PATH_BYTES];
@@ -432,6 +448,7 @@ d9_status d9_report_gather(d9_context *context, d9_report *report) {
     D9_TRY(drop_copies(context, report));
     D9_TRY(compare_data(context, report));
     D9_TRY(note_validation(context, report));
+    D9_TRY(note_best(context, report));
     if (!report->title) report->title = "Runs";
     if (report->finished == 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: no run has finished (%d begun or asked for)", report->folder,

@@ -32,7 +32,7 @@ static const d9_column arm_columns[] = {
     {"chance", "share", "share of the runs that reached the target", 2, false},
     {"chance_low", "share 95% low", "lower end of the exact 95% interval (Clopper and Pearson)", 2, false},
     {"chance_high", "share 95% high", "upper end of that interval", 2, false},
-    {"epochs", "Epochs", NULL, D9_COLUMN_PLAIN, false},
+    {"epochs", "Epochs", "epochs trained, mean over the runs", D9_COLUMN_PLAIN, false},
     {"seconds", "Train s", "mean of train_seconds, Page's timer", 2, false},
     {"published_seconds", "published s", "on the author's machine", 2, false},
     {"published_hardware", "published on", NULL, TEXT, false},
@@ -52,7 +52,7 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
                        d9_real_cell(arm->sample.minimum), d9_real_cell(arm->sample.maximum), d9_real_cell(arm->count),
                        d9_real_cell(arm->asked), d9_real_cell(arm->published_accuracy),
                        d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->chance.share),
-                       d9_real_cell(arm->chance.low), d9_real_cell(arm->chance.high), d9_real_cell(arm->epochs),
+                       d9_real_cell(arm->chance.low), d9_real_cell(arm->chance.high), d9_real_cell(arm->trained),
                        d9_real_cell(arm->seconds.mean), d9_real_cell(arm->published_seconds),
                        d9_text_cell(arm->published_hardware), d9_text_cell(arm->edits));
     }

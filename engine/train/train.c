@@ -1,6 +1,7 @@
 /* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
 #include "core/hash.h"
 #include "core/system.h"
+#include "record/safetensors.h"
 #include "train/tensorboard_run.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
@@ -149,6 +150,38 @@ static bool has_checkpoint(d9_context *context, const run *self) {
     return self->options->resume && self->checkpoint[0] && d9_file_exists(context, self->checkpoint);
 }
 
+static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
+
+/* Index of the first row with the best accuracy so far, with TTA; -1 if no epoch was evaluated. */
+static int64_t best_row(const d9_result *result) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < result->epoch_count; i++) {
+        const double accuracy = result->epochs[i].accuracy_tta;
+        if (!isnan(accuracy) && (best < 0 || accuracy > result->epochs[best].accuracy_tta)) best = i;
+    }
+    return best;
+}
+
+/* Reads the hash of the kept model's parameters, which is recorded beside the model's predictions. */
+static d9_status read_kept(d9_context *context, run *self) {
+    d9_status status = D9_OK;
+    d9_safetensors *file = NULL;
+    char path[600];
+    if (!keeps_best(self) || best_row(self->result) < 0) goto done;
+    snprintf(path, sizeof path, "%s/predictions.safetensors", self->options->out);
+    if (d9_file_exists(context, path)) D9_TRY(d9_safetensors_read(context, path, &file));
+    const char *hash = file ? d9_safetensors_metadata(file, "params_sha256") : NULL;
+    if (!hash)
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "%s: the model of the best epoch so far, %lld, was not kept; resume with another `keep`, or "
+                       "--overwrite trains the run again",
+                       self->options->out, (long long)self->result->epochs[best_row(self->result)].epoch));
+    snprintf(self->result->params_sha256, sizeof self->result->params_sha256, "%s", hash);
+done:
+    d9_safetensors_free(context, file);
+    return status;
+}
+
 static d9_status resume(d9_context *context, run *self) {
     d9_status status;
     const d9_program *program = &self->session.program;
@@ -163,6 +196,7 @@ static d9_status resume(d9_context *context, run *self) {
     } else if (progress.epoch_count > 0) { /* its evaluation may have been interrupted */
         self->unreported = isnan(progress.epochs[progress.epoch_count - 1].accuracy);
     }
+    D9_TRY(read_kept(context, self));
 done:
     return status;
 }
@@ -282,16 +316,6 @@ done:
     return status;
 }
 
-/* Index of the first row with the best accuracy so far, with TTA; -1 if no epoch was evaluated. */
-static int64_t best_row(const d9_result *result) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < result->epoch_count; i++) {
-        const double accuracy = result->epochs[i].accuracy_tta;
-        if (!isnan(accuracy) && (best < 0 || accuracy > result->epochs[best].accuracy_tta)) best = i;
-    }
-    return best;
-}
-
 /* Have eval.patience epochs passed without a better accuracy? Such a configuration evaluates after each epoch. */
 static bool out_of_patience(const run *self) {
     const int64_t patience = self->options->config->eval.patience, best = best_row(self->result);
@@ -308,6 +332,25 @@ static d9_status call_kept(run *self) {
     return self->options->kept ? self->options->kept(self->options->observer.user, &self->session) : D9_OK;
 }
 
+static d9_status write_predictions(run *self) {
+    d9_session *session = &self->session;
+    return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
+                                                      session->dataset->test.labels,
+                                                      session->program.extent.eval_images, self->result->params_sha256)
+                              : D9_OK;
+}
+
+/* Keeps the model of the epoch that was just evaluated, and what the record says of it. */
+static d9_status keep_epoch(run *self) {
+    d9_status status;
+    D9_TRY(d9_session_params_sha256(&self->session, self->result->params_sha256));
+    D9_TRY(write_model(self));
+    D9_TRY(write_predictions(self));
+    D9_TRY(call_kept(self));
+done:
+    return status;
+}
+
 /* Evaluates the finished epoch if that is due, and records its row; after an interrupt the resumed run repeats it. */
 static d9_status report_epoch(run *self) {
     d9_status status;
@@ -321,10 +364,7 @@ static d9_status report_epoch(run *self) {
         row->accuracy_tta = self->latest.accuracy_tta;
     }
     self->unreported = false;
-    if (self->options->config->keep == D9_KEEP_BEST && best_row(self->result) == self->result->epoch_count - 1) {
-        D9_TRY(write_model(self));
-        D9_TRY(call_kept(self));
-    }
+    if (keeps_best(self) && best_row(self->result) == self->result->epoch_count - 1) D9_TRY(keep_epoch(self));
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->views.count > 1));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, row);
@@ -442,16 +482,13 @@ static d9_status train(run *self) {
 
 /* ---- the end ---- */
 
-/* Writes predictions, model and checkpoint as configured, and result.json last. */
+/* Writes predictions, model and checkpoint as configured, and result.json last. keep: best has written its own. */
 static d9_status write_record(d9_context *context, run *self) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_config *config = self->options->config;
-    const bool last =
-        config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL; /* keep: best has written its model */
-    D9_TRY(d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
-                                 session->dataset->test.labels, session->program.extent.eval_images));
-    if (last) D9_TRY(write_model(self));
+    if (!keeps_best(self)) D9_TRY(write_predictions(self));
+    if (config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL) D9_TRY(write_model(self));
     if (config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self, 0));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
     D9_TRY(d9_record_result(&self->record, self->result));
@@ -480,27 +517,42 @@ static void end_early(run *self) {
     result->steps = self->step;
 }
 
-static d9_status finish(d9_context *context, run *self) {
-    d9_status status;
-    d9_session *session = &self->session;
+/* Sets the accuracies and the hash of the trained model: the last one or, with keep: best, that of the best epoch. */
+static d9_status describe_model(run *self) {
+    d9_status status = D9_OK;
     d9_result *result = self->result;
+    if (keeps_best(self)) { /* keep_epoch or read_kept has set the hash */
+        const d9_epoch_row *best = &result->epochs[best_row(result)];
+        result->best_epoch = best->epoch;
+        result->accuracy = best->accuracy;
+        result->accuracy_tta = best->accuracy_tta;
+        goto done;
+    }
     if (!self->evaluated) /* resumed after the last step, whose evaluation the timeline already has */
         D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->accuracy = self->latest.accuracy;
     result->accuracy_tta = self->latest.accuracy_tta;
+    D9_TRY(d9_session_params_sha256(&self->session, result->params_sha256));
+done:
+    return status;
+}
+
+static d9_status finish(d9_context *context, run *self) {
+    d9_status status;
+    d9_session *session = &self->session;
+    d9_result *result = self->result;
+    D9_TRY(describe_model(self));
     if (self->step < session->program.steps) end_early(self);
-    if (self->options->config->keep == D9_KEEP_BEST) result->best_epoch = result->epochs[best_row(result)].epoch;
     for (int64_t i = result->epoch_count; i-- > 0;)
         if (result->epochs[i].accuracy_tta >= self->options->config->target)
             result->epoch_to_target = result->epochs[i].epoch;
-    D9_TRY(d9_session_params_sha256(session, result->params_sha256));
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     if (session->dataset->provenance.test)
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
                  (unsigned long long)session->dataset->provenance.test);
     result->timeline = &session->timeline;
     if (self->options->out) D9_TRY(write_or_save(context, self));
-    if (self->options->config->keep != D9_KEEP_BEST) D9_TRY(call_kept(self));
+    if (!keeps_best(self)) D9_TRY(call_kept(self));
 done:
     return status;
 }

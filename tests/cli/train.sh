@@ -197,8 +197,12 @@ says '^model      of epoch [1-6], best validation accuracy: '
 cp "$out" best.txt
 json best/result.json 'd["best_epoch"] == max(d["epochs"], key=lambda e: (e["accuracy_tta"], -e["epoch"]))["epoch"]'
 accepts "$dawn9" eval best/model.safetensors --json
-json "$out" 'abs(d["accuracy_tta"] - max(e["accuracy_tta"] for e in json.load(open("best/result.json"))["epochs"])) < 1e-9'
+json "$out" 'abs(d["accuracy_tta"] - json.load(open("best/result.json"))["accuracy_tta"]) < 1e-9'
+json best/result.json 'd["accuracy"] == d["epochs"][d["best_epoch"] - 1]["accuracy"] and d["best_epoch"] < len(d["epochs"])' \
+    'd["accuracy_tta"] == max(e["accuracy_tta"] for e in d["epochs"]) > d["epochs"][-1]["accuracy_tta"]'
 grep -q '^ended ' "$out" && fail "a run of all its epochs is said to have ended early"
+accepts "$dawn9" report best --json
+json "$out" 'abs(sum(c["images"] * c["accuracy"] for c in d["classes"]) / 64 - json.load(open("best/result.json"))["accuracy_tta"]) < 1e-6'
 accepts "$dawn9" eval best
 says ', on 64 validation images$'
 accepts "$dawn9" eval best --set data.validation=0
@@ -212,6 +216,10 @@ accepts "$dawn9" train tiny.yaml $tired --set keep=best --html --out tired-page
 says '^ended      after epoch 3 of 9: 2 epochs without improvement$'
 grep -Eq '<p>finished: accuracy [0-9.]+%; ended after epoch 3 of 9: 2 epochs without .*; model of epoch 1, .*: [0-9.]+%</p>' \
     tired-page/live.html || fail "the page does not say how it ended early: $(grep '^<p>' tired-page/live.html)"
+grep -q '>epoch 3</text>' tired-page/live.html || fail "the axis of the page is of the epochs that were asked for"
+accepts "$dawn9" report tired-page --json
+json "$out" '[a["epochs"] for a in d["arms"]] == [3]'
+grep -q 'The model is of epoch 1, the best of 3 trained' tired-page/report.html || fail "the report does not name the model's epoch"
 grep -Eq '^<progress max=([0-9]+) value=\1>' tired-page/live.html || fail "the bar of a finished run is not full"
 accepts "$dawn9" train tiny.yaml --set eval.patience=2 --set data.validation=64 --set train.epochs=9 --lr 1e-9 --without flip_tta --out tired
 json tired/result.json 'len(d["epochs"]) == 3 and d["steps"] == 3 * (d["train_images"] // d["batch_size"])'

@@ -202,23 +202,25 @@ TEST_WITH(dawn9_context *context, stops_and_resumes, set_up, tear_down) {
 /* With keep: best, the model is that of the best epoch, without a folder and after stopping in a later epoch. */
 TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     watched seen = {.stop_at = 22}; /* of 24 steps, 3 per epoch */
-    dawn9_result result;
+    dawn9_result result, again;
     dawn9_evaluation best, resumed;
     dawn9_model *model;
     dawn9_config *config = parse(context, (const char *const[]){"keep=best", "data.validation=24", "train.epochs=8",
                                                                 "train.lr={knots: [0, end], values: [0.4, 2]}", NULL});
     ok(context, dawn9_train(context, config, NULL, &result, &model));
     ok(context, dawn9_evaluate(model, &best));
-    assert_true(best.accuracy_tta > result.accuracy_tta && 0 < result.best_epoch && result.best_epoch < result.epochs);
+    assert_true(0 < result.best_epoch && result.best_epoch < result.epochs);
+    assert_true(best.accuracy == result.accuracy && best.accuracy_tta == result.accuracy_tta);
     const char *saved = run_path(folder, "saved.safetensors");
     ok(context, dawn9_model_save(model, saved));
     dawn9_model_free(model);
     dawn9_train_options options = {.folder = folder, .progress = watch, .user = &seen};
-    refused(context, dawn9_train(context, config, &options, &result, &model), DAWN9_STOPPED, "23 24");
+    refused(context, dawn9_train(context, config, &options, NULL, &model), DAWN9_STOPPED, "23 24");
     options = (dawn9_train_options){.folder = folder, .resume = 1};
-    ok(context, dawn9_train(context, config, &options, &result, &model));
+    ok(context, dawn9_train(context, config, &options, &again, &model));
     ok(context, dawn9_evaluate(model, &resumed));
-    assert_true(resumed.accuracy_tta == best.accuracy_tta);
+    assert_true(resumed.accuracy_tta == best.accuracy_tta && again.accuracy_tta == best.accuracy_tta);
+    assert_string_equal(again.params_sha256, result.params_sha256);
     dawn9_model_free(model);
     d9_context inner;
     uint8_t *bytes, *others;
