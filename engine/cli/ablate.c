@@ -47,7 +47,8 @@ done:
 static const d9_example examples[] = {
     {"effect of two tricks, over three seeds",
      "dawn9 ablate configs/synthetic.yaml --only crop,pool_before_activation --seeds 3 --out runs/ablation"},
-    {"time to ablate all tricks of a recipe", "dawn9 ablate configs/dawn94.yaml --seeds 10 --dry-run"},
+    {"work of an ablation of all tricks of a recipe: runs, steps, operations",
+     "dawn9 ablate configs/dawn94.yaml --seeds 10 --dry-run"},
     {0},
 };
 

@@ -17,7 +17,12 @@ const d9_flag d9_runs_flags[] = {
     {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N", .doc = "train only every Nth run, from the Ith"},
     {"status", D9_FLAG_SWITCH, offsetof(d9_runs_options, status),
      .doc = "show finished, running and failed runs; train nothing"},
-    {"dry-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, dry_run), .doc = "list the runs; train nothing"},
+    {"dry-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, dry_run),
+     .doc =
+         "list the runs, count their steps and operations; with --slurm or --commands print what would be submitted; "
+         "train and write nothing"},
+    {"time", D9_FLAG_SWITCH, offsetof(d9_runs_options, time),
+     .doc = "with --dry-run: estimate the time on this machine from some training steps, up to a minute"},
     {"retry", D9_FLAG_SWITCH, offsetof(d9_runs_options, retry), .doc = "train failed runs again"},
     {"slurm", D9_FLAG_SWITCH, offsetof(d9_runs_options, slurm),
      .doc = "submit an array job with a task per remaining run"},
@@ -117,13 +122,14 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices already sets their number"));
     if (options->devices) D9_TRY(split_devices(cli, options->devices, &runs->work));
     const bool slurm = options->slurm, tasks = slurm || options->commands;
-    const char *alone = options->sbatch.count && !slurm  ? "--sbatch: only with --slurm"
-                        : options->tasks.given && !slurm ? "--tasks: only with --slurm"
-                        : options->requeue && !slurm     ? "--requeue: only with --slurm"
-                        : options->pack.given && !tasks && !options->shard
-                            ? "--pack: only with --slurm, --commands or --shard"
-                        : tasks && options->shard ? "--shard: the tasks are shards already"
-                                                  : NULL;
+    const char *alone =
+        options->sbatch.count && !slurm                 ? "--sbatch: only with --slurm"
+        : options->tasks.given && !slurm                ? "--tasks: only with --slurm"
+        : options->requeue && !slurm                    ? "--requeue: only with --slurm"
+        : options->time && (!options->dry_run || tasks) ? "--time: only with --dry-run, without --slurm or --commands"
+        : options->pack.given && !tasks && !options->shard ? "--pack: only with --slurm, --commands or --shard"
+        : tasks && options->shard                          ? "--shard: the tasks are shards already"
+                                                           : NULL;
     if (alone) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s", alone));
 done:
     return status;
@@ -162,10 +168,11 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     d9_runs runs;
     bool worker = false;
     D9_TRY(open_runs(cli, experiment, options, &runs));
-    if (options->dry_run) return d9_runs_show_plan(&runs);
+    D9_TRY(d9_runs_check_tasks(&runs));
+    if (options->dry_run && !options->slurm && !options->commands) return d9_runs_show_plan(&runs);
     if (options->status) return d9_runs_show_status(&runs);
-    D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
-    if (options->retry) D9_TRY(forget_failures(&runs));
+    if (!options->dry_run) D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
+    if (options->retry && !options->dry_run) D9_TRY(forget_failures(&runs));
     if (options->slurm) return d9_runs_submit(&runs);
     if (options->commands) return d9_runs_print_commands(&runs);
     d9_runs_show_start(&runs);

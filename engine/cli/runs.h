@@ -11,7 +11,7 @@ typedef struct d9_runs_options {
     d9_flag_integer seeds, workers, pack, tasks;
     const char *out, *shard, *devices;
     d9_flag_list sbatch;
-    bool status, slurm, requeue, commands, retry, dry_run, quiet, json;
+    bool status, slurm, requeue, commands, retry, dry_run, time, quiet, json;
 } d9_runs_options;
 extern const d9_flag d9_runs_flags[];
 
@@ -46,8 +46,9 @@ typedef struct d9_runs {
     bool *open;             /* per run: this command trains it, and it is neither done nor failed */
 } d9_runs;
 
-/* runs_time.c: prints the predicted time of the remaining runs on this machine. */
-D9_MUST_USE d9_status d9_runs_show_time(const d9_runs *runs);
+/* runs_time.c: prints the number of remaining runs, their steps and operations and, with --time, how long they take on
+ * this machine. */
+D9_MUST_USE d9_status d9_runs_show_work(const d9_runs *runs);
 
 /* runs_show.c */
 D9_MUST_USE d9_status d9_runs_show_plan(const d9_runs *runs);
@@ -57,7 +58,9 @@ d9_work_observer d9_runs_observer(d9_runs *runs); /* prints a line per ended run
 /* Prints the summary. If runs have failed, fails with the status of the first. */
 D9_MUST_USE d9_status d9_runs_show_end(const d9_runs *runs);
 
-/* runs_slurm.c: submits an array job with a task per --shard that has remaining runs. */
+/* runs_slurm.c: checks, before anything is written, that --slurm and --commands can express the tasks. */
+D9_MUST_USE d9_status d9_runs_check_tasks(const d9_runs *runs);
+/* Submits an array job with a task per --shard that has remaining runs; with --dry-run prints it. */
 D9_MUST_USE d9_status d9_runs_submit(const d9_runs *runs);
 /* Prints the commands of these tasks, one per line, for any launcher. */
 D9_MUST_USE d9_status d9_runs_print_commands(const d9_runs *runs);

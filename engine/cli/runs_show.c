@@ -149,7 +149,7 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
     d9_cli_print(runs->cli, "seeds");
     for (int i = 0; i < experiment->seed_count; i++) d9_cli_print(runs->cli, " %lld", (long long)experiment->seeds[i]);
     d9_cli_print(runs->cli, "\n");
-    D9_TRY(d9_runs_show_time(runs));
+    D9_TRY(d9_runs_show_work(runs));
 done:
     return status;
 }

@@ -21,7 +21,7 @@ static int64_t task_count(const d9_runs *runs) { return pack_count(runs) < TASKS
 
 /* Adds this command without options that only the submission needs. `shard`: I of --shard I/N, may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
-    static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands"};
+    static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands", "--dry-run"};
     static const char *const valued[] = {"--sbatch", "--tasks"};
     char program[4096];
     char *const *words = runs->cli->words;
@@ -45,7 +45,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
     return d9_text_status(text);
 }
 
-/* Sets `wanted` if a run of the task has neither finished nor failed. */
+/* Sets `wanted` if a run of the task has neither finished nor, without --retry, failed. */
 static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     d9_status status = D9_OK;
     d9_work_options work = runs->work;
@@ -56,7 +56,7 @@ static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
         d9_run_state state;
         if (!d9_work_has(&work, i) || !d9_experiment_trains(runs->experiment, i)) continue;
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        *wanted = state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
+        *wanted = state.kind != D9_RUN_DONE && (state.kind != D9_RUN_FAILED || runs->options->retry);
     }
 done:
     return status;
@@ -98,6 +98,27 @@ static d9_status add_script(const d9_runs *runs, d9_text *text) {
                 (int)D9_SIGUSR1);
     status = d9_text_status(text);
 done:
+    return status;
+}
+
+d9_status d9_runs_check_tasks(const d9_runs *runs) {
+    d9_status status = D9_OK;
+    d9_context *context = &runs->cli->context;
+    d9_text text;
+    d9_text_init(context, &text);
+    if (runs->options->slurm && strchr(runs->out, '\\')) /* Slurm would replace nothing in a pattern */
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "--out %s: with --slurm the name must not contain a backslash, which turns off the patterns in "
+                       "the names of Slurm's output files",
+                       runs->out));
+    if (!runs->options->commands) goto done;
+    D9_TRY(add_command(runs, "1", &text));
+    if (strchr(d9_text_get(&text), '\n'))
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "--commands: each command must fit on a line, but an argument or the path of dawn9 contains a "
+                       "newline"));
+done:
+    d9_text_free(&text);
     return status;
 }
 
@@ -146,7 +167,24 @@ static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answe
     return status;
 }
 
-static d9_status submit(const d9_runs *runs, const char *tasks, const char *command, char answer[128]) {
+/* Makes the option --output, whose value is a pattern: a percent sign is doubled. */
+static d9_status make_pattern(const d9_runs *runs, char **option) {
+    d9_status status;
+    d9_context *context = &runs->cli->context;
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_text_add(&text, "--output=");
+    for (const char *c = runs->out; *c; c++) d9_text_add(&text, *c == '%' ? "%%%%" : "%c", *c);
+    d9_text_add(&text, "/slurm/%%A_%%a.txt");
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_arena_copy(context, &runs->cli->arena, d9_text_get(&text), option));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+/* Makes the words of the sbatch command, after which a NULL follows. */
+static d9_status make_words(const d9_runs *runs, const char *tasks, const char *command, char ***made) {
     d9_status status;
     d9_context *context = &runs->cli->context;
     d9_arena *arena = &runs->cli->arena;
@@ -165,19 +203,30 @@ static d9_status submit(const d9_runs *runs, const char *tasks, const char *comm
         words[count++] = "--requeue";
         words[count++] = "--signal=B:USR1@120";
     }
-    D9_TRY(d9_arena_format(context, arena, &words[count++], "--output=%s/slurm/%%A_%%a.txt", runs->out));
+    D9_TRY(make_pattern(runs, &words[count++]));
     for (int i = 0; i < runs->options->sbatch.count; i++)
         D9_TRY(d9_arena_copy(context, arena, runs->options->sbatch.items[i], &words[count++]));
-    D9_TRY(d9_arena_format(context, arena, &words[count++], "--wrap=%s", command)); /* the last word; NULL follows */
-    status = call_sbatch(runs, words, answer);
+    D9_TRY(d9_arena_format(context, arena, &words[count++], "--wrap=%s", command));
+    *made = words;
 done:
     return status;
+}
+
+static d9_status print_words(const d9_runs *runs, char *const *words) {
+    d9_text text;
+    d9_text_init(&runs->cli->context, &text);
+    for (int i = 0; words[i]; i++) {
+        d9_text_add(&text, "%s", i ? " " : "");
+        d9_text_add_shell_word(&text, words[i]);
+    }
+    d9_text_add(&text, "\n");
+    return d9_cli_print_text(runs->cli, &text);
 }
 
 d9_status d9_runs_submit(const d9_runs *runs) {
     d9_status status;
     int64_t count;
-    char answer[128], *folder;
+    char answer[128], *folder, **words;
     d9_text tasks, command;
     d9_cli *cli = runs->cli;
     d9_text_init(&cli->context, &tasks);
@@ -188,9 +237,14 @@ d9_status d9_runs_submit(const d9_runs *runs) {
         goto done;
     }
     D9_TRY(add_script(runs, &command));
+    D9_TRY(make_words(runs, d9_text_get(&tasks), d9_text_get(&command), &words));
+    if (runs->options->dry_run) {
+        status = print_words(runs, words);
+        goto done;
+    }
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &folder, "%s/slurm", runs->out));
     D9_TRY(d9_directory_make(&cli->context, folder));
-    D9_TRY(submit(runs, d9_text_get(&tasks), d9_text_get(&command), answer));
+    D9_TRY(call_sbatch(runs, words, answer));
     d9_cli_print(cli, "submitted  job %s, %lld task%s (%s)\noutput     %s\nstatus     the same command with --status\n",
                  answer, (long long)count, count == 1 ? "" : "s", d9_text_get(&tasks), folder);
 done:

@@ -1,4 +1,5 @@
-/* Predicts the time of an experiment: three timed steps of its first arm, and the operations of the other arms. */
+/* The work of an experiment: counted from its configurations and, with --time, timed by some steps of its first arm and
+ * the operations of the other arms. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include "graph/passes.h"
@@ -10,16 +11,23 @@
 
 enum { STEPS = 3 };
 
-/* Operations of one run with its evaluations. NAN: its program cannot be built. */
-static double operations(d9_context *context, const d9_config *config) {
+typedef struct work {
+    int64_t runs, steps;
+    double operations; /* with evaluations */
+    bool counted; /* false: steps are unknown, because the images of a folder are not counted; operations relative */
+} work;
+
+/* Work of one run. Its operations are NAN if its program cannot be built. */
+static work work_of(d9_context *context, const d9_config *config) {
     d9_program program = {0};
     d9_extent extent;
-    bool counted;
-    double found = NAN;
-    if (d9_config_extent(context, config, &extent, &counted) == D9_OK &&
+    work found = {.runs = 1, .operations = NAN};
+    if (d9_config_extent(context, config, &extent, &found.counted) == D9_OK &&
         d9_program_build(context, config, &extent, d9_precision_find("f32"), &(d9_program_options){.seed = 1},
-                         &program) == D9_OK)
-        found = d9_operations_left(&program, config, 0);
+                         &program) == D9_OK) {
+        found.operations = d9_operations_left(&program, config, 0);
+        found.steps = program.steps;
+    }
     d9_program_free(context, &program);
     return found;
 }
@@ -59,41 +67,39 @@ done:
     return status;
 }
 
-/* Number of runs to be trained for an arm (NULL: for all arms): those not done, failed ones included. */
+/* Number of runs to be trained for an arm: those not done, failed ones included. */
 static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
     int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
-        if (arm && d9_experiment_arm(runs->experiment, i) != arm) continue;
-        if (!d9_experiment_trains(runs->experiment, i)) continue;
+        if (d9_experiment_arm(runs->experiment, i) != arm || !d9_experiment_trains(runs->experiment, i)) continue;
         left += d9_run_read_state(quiet, runs->experiment, runs->out, i, &state) != D9_OK || state.kind != D9_RUN_DONE;
     }
     return left;
 }
 
-/* Work of all runs to be trained, as a number of runs of the first arm. */
-static double runs_left(const d9_runs *runs, d9_context *quiet) {
+/* Work of all runs to be trained. An arm whose operations are unknown counts as many as the first arm. */
+static work work_left(const d9_runs *runs, d9_context *quiet, const work *first) {
     const d9_experiment *experiment = runs->experiment;
-    const double first = operations(quiet, experiment->arms[0].config);
-    double all = 0;
+    work all = {.counted = true};
     for (int a = 0; a < experiment->arm_count; a++) {
         const int64_t left = count_left(runs, quiet, &experiment->arms[a]);
-        const double own = left > 0 ? operations(quiet, experiment->arms[a].config) : 0;
-        all += (double)left * (own > 0 && first > 0 ? own / first : 1);
+        if (left == 0) continue;
+        const work own = work_of(quiet, experiment->arms[a].config);
+        all.runs += left;
+        all.steps += left * own.steps;
+        all.operations += (double)left * (own.operations > 0 ? own.operations : first->operations);
+        all.counted = all.counted && own.counted && own.operations > 0;
     }
     return all;
 }
 
-d9_status d9_runs_show_time(const d9_runs *runs) {
-    char one[32], all[32];
+/* Prints the predicted time of `all`, of which `first` is a run of the first arm. */
+static d9_status show_time(const d9_runs *runs, const work *first, const work *all) {
+    char one_text[32], all_text[32];
     double seconds = NAN;
     d9_context quiet = runs->cli->context; /* if the time cannot be measured, the plan is still shown */
     d9_config config = *d9_experiment_arm(runs->experiment, 0)->config;
-    if (count_left(runs, &quiet, NULL) == 0) {
-        d9_cli_print(runs->cli, "time       no runs are left: %lld of %lld done\n", (long long)runs->count,
-                     (long long)runs->count);
-        return D9_OK;
-    }
     if (runs->options->edits.data) config.data.path = runs->options->edits.data;
     if (runs->options->edits.threads.given) config.threads = runs->options->edits.threads.value;
     const d9_status status = predict_run(&quiet, runs, &config, &seconds);
@@ -102,10 +108,23 @@ d9_status d9_runs_show_time(const d9_runs *runs) {
         d9_cli_print(runs->cli, "time       unknown: %s\n", quiet.message);
         return D9_OK;
     }
-    d9_duration_format(seconds, one, sizeof one);
-    d9_duration_format(seconds * runs_left(runs, &quiet), all, sizeof all);
+    const double ratio = first->operations > 0 ? all->operations / first->operations : (double)all->runs;
+    d9_duration_format(seconds, one_text, sizeof one_text);
+    d9_duration_format(seconds * ratio, all_text, sizeof all_text);
     d9_cli_print(runs->cli,
                  "time       about %s for all remaining runs, one at a time; %s for one of %s, by its first steps\n",
-                 all, one, d9_experiment_arm(runs->experiment, 0)->name);
+                 all_text, one_text, d9_experiment_arm(runs->experiment, 0)->name);
     return D9_OK;
+}
+
+d9_status d9_runs_show_work(const d9_runs *runs) {
+    d9_context quiet = runs->cli->context;
+    const work first = work_of(&quiet, runs->experiment->arms[0].config), all = work_left(runs, &quiet, &first);
+    d9_cli_print(runs->cli, "work       %lld of %lld runs left", (long long)all.runs, (long long)runs->count);
+    if (all.runs > 0 && all.counted)
+        d9_cli_print(runs->cli, all.operations < 1e13 ? ", %lld steps, %.2g TFLOP" : ", %lld steps, %.0f TFLOP",
+                     (long long)all.steps, 1e-12 * all.operations);
+    d9_cli_print(runs->cli, "%s\n",
+                 all.runs > 0 && !runs->options->time ? "; --time estimates how long they take" : "");
+    return all.runs > 0 && runs->options->time ? show_time(runs, &first, &all) : D9_OK;
 }

@@ -32,14 +32,25 @@ before=$(listing)
 accepts "$dawn9" experiment short.yaml --dry-run
 says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$' '^Does the mirror help\?$'
 says '^one  .* --without flip  \(against both\)$'
+says '^work       4 of 4 runs left, 8 steps, [0-9.e-]+ TFLOP; --time '
+grep -q '^time ' "$out" && fail "a dry run without --time is timed"
+accepts "$dawn9" experiment short.yaml --dry-run --time
 says '^time       about [0-9]+:[0-9]{2} for all remaining runs, one at a time; [0-9]+:[0-9]{2} for one of both'
+refuses 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
+accepts env PATH=/nowhere "$dawn9" experiment short.yaml --out "50% it's" --dry-run --slurm --pack 2 --tasks 1 --sbatch=--time=5
+sbatch() { printf '%s\n' "$@"; }
+eval "$(cat "$out")" >words
+[ "$(head -n 5 words | tr '\n' ' ')" = "--parsable --job-name=short --array=1-2%1 --output=50%% it's/slurm/%A_%a.txt --time=5 " ] ||
+    fail "sbatch gets: $(cat words)"
+grep -q "^--wrap=exec .* --out '50% it'.''s' --pack 2 --shard \"\$SLURM_ARRAY_TASK_ID\"/2\$" words || fail "a task is: $(cat words)"
+refuses 2 '--out back.slash backslash' "$dawn9" experiment short.yaml --out 'back\slash' --slurm --dry-run
 accepts "$dawn9" experiment short.yaml --status
 says '^runs       0 of 4 done, 4 waiting$'
 [ "$before" = "$(listing)" ] || fail "looking left files: $(listing)"
 tiny | slower | sed 's|\[4, 4, 8, 8\]|[96, 96, 192, 192]|' >slow.yaml # a second a step at least
 sed 's/tiny/slow/' short.yaml >short-slow.yaml
 left_early() {
-    "$dawn9" experiment short-slow.yaml --dry-run &
+    "$dawn9" experiment short-slow.yaml --dry-run --time &
     child=$!
     sleep 1
     kill -s INT $child
@@ -62,7 +73,7 @@ json runs/short/experiment.json 'all(json.load(open("runs/short/runs/" + a["name
 grep -q '^seed: 2$' runs/short/runs/one/seed2/config.yaml || fail "config.yaml has another seed"
 cp -rp runs/short held
 accepts "$dawn9" experiment short.yaml --dry-run
-says '^time       no runs are left: 4 of 4 done$'
+says '^work       0 of 4 runs left$'
 accepts "$dawn9" experiment short.yaml
 says '^short: .* = 4 runs, 4 done before$'
 diff -r runs/short held >/dev/null || fail "a second pass changed the folder"
@@ -117,6 +128,8 @@ accepts sh -e first.sh
 accepts sh -e commands.sh
 accepts "$dawn9" experiment short.yaml --out listed --commands --pack 2
 [ ! -s "$out" ] || fail "commands for what is done: $(cat "$out")"
+refuses 2 '--commands newline' "$dawn9" experiment short.yaml --out 'two
+lines' --commands
 refuses 2 '--pack --slurm --commands --shard' "$dawn9" experiment short.yaml --out listed --pack 2
 refuses 2 '--requeue --slurm' "$dawn9" experiment short.yaml --out listed --requeue
 

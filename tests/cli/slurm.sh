@@ -72,16 +72,16 @@ wait_for_jobs() {
 tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/' >tiny.yaml
 printf 'title: array\nconfig: tiny.yaml\nseeds: 2\narms: {both: {}, one: {without: [flip]}}\n' >array.yaml
 accepts "$dawn9" experiment array.yaml --out calm --quiet
-accepts "$dawn9" experiment array.yaml --out "it's out" --slurm --sbatch --comment=hello
+accepts "$dawn9" experiment array.yaml --out "it's 5% out" --slurm --sbatch --comment=hello
 says '^submitted  job [0-9]+, 4 tasks \(1-4\)$'
 wait_for_jobs
-accepts "$dawn9" experiment array.yaml --out "it's out" --status
+accepts "$dawn9" experiment array.yaml --out "it's 5% out" --status
 says '^runs       4 of 4 done$'
 hashes() { (cd "$1" && grep -H params_sha256 runs/*/*/result.json); }
-[ "$(hashes calm)" = "$(hashes "it's out")" ] || fail "other numbers: $(hashes "it's out")"
+[ "$(hashes calm)" = "$(hashes "it's 5% out")" ] || fail "other numbers: $(hashes "it's 5% out")"
 [ "$(ls "it's out/slurm" | wc -l)" = 4 ] || fail "not an output for each task: $(ls "it's out/slurm")"
-accepts "$dawn9" experiment array.yaml --out "it's out" --slurm
-says "^no runs are left in it's out\$"
+accepts "$dawn9" experiment array.yaml --out "it's 5% out" --slurm
+says "^no runs are left in it's 5% out\$"
 
 # ---- a worker is killed: the same command submits only its run ----
 tiny | slower | sed 's/epochs: 2/epochs: 400/' >long.yaml
