@@ -78,6 +78,8 @@ typedef struct d9_backend {
     void (*plan_free)(d9_context *context, d9_plan *plan);
     /* One line per rule: "RULE<TAB>ROLE<TAB>CHOICE". Valid as long as the plan. */
     const char *(*plan_text)(const d9_plan *plan);
+    /* True if an algorithm of this plan text computes other bits with another number of threads. NULL: none does. */
+    bool (*threads_matter)(const char *plan_text);
 
     /* Runs one step. Nodes whose `when` is not active are skipped. */
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);

@@ -12,9 +12,10 @@
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: outside the epochs
  *     timeline/SEGMENT/seconds     f64 (segments of this kind)
  *
- * The metadata holds the format, the properties that must agree with the run that reads it, the step, the version and
- * commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors, in the types and shapes
- * of the run, with finite numbers, except for the accuracy of an epoch that was not evaluated. */
+ * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
+ * threads, the version and commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors,
+ * in the types and shapes of the run, with finite numbers, except for the accuracy of an epoch that was not evaluated.
+ */
 #include "core/system.h"
 #include "core/text.h"
 #include "record/safetensors.h"
@@ -164,7 +165,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     d9_status status;
     snapshot all = {0};
     identity mine;
-    char step[32], seal[D9_SEAL_DIGITS + 1] = "";
+    char step[32], threads[32], seal[D9_SEAL_DIGITS + 1] = "";
     uint8_t *bytes = NULL;
     size_t size;
     D9_TRY(add_tensors(session, progress->epoch_count, &all));
@@ -179,6 +180,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
                              "precision, may help"));
     fill_identity(session, &mine);
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
+    snprintf(threads, sizeof threads, "%d", session->info.threads);
     memset(seal, '0', D9_SEAL_DIGITS);
     const d9_metadata metadata[] = {{"format", format},
                                     mine.rows[0],
@@ -187,6 +189,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
                                     mine.rows[3],
                                     mine.rows[4],
                                     {"step", step},
+                                    {"threads", threads},
                                     {"dawn9.version", d9_build_version()},
                                     {"dawn9.commit", d9_build_commit()},
                                     {D9_SEAL_KEY, seal}};
@@ -233,8 +236,11 @@ static d9_status check_identity(d9_session *session, const char *path, const d9_
     return D9_OK;
 }
 
-static d9_status read_step(d9_session *session, const char *path, const d9_safetensors *file, int64_t *step) {
-    const char *said = d9_safetensors_metadata(file, "step");
+static d9_status read_step(d9_session *session, const char *path, const d9_safetensors *file,
+                           d9_progress_state *progress) {
+    const char *said = d9_safetensors_metadata(file, "step"), *threads = d9_safetensors_metadata(file, "threads");
+    int64_t *step = &progress->step;
+    if (!threads || !d9_text_to_integer(threads, &progress->threads)) progress->threads = 0;
     if (said && d9_text_to_integer(said, step) && *step >= 0 && *step <= session->program.steps) return D9_OK;
     return d9_fail(session->context, D9_DATA, "%s: step %.40s is outside this run's 0 to %lld", path,
                    said ? said : "(none)", (long long)session->program.steps);
@@ -339,7 +345,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     if (!d9_safetensors_is_sealed(bytes, size))
         D9_TRY(d9_fail(session->context, D9_DATA, "%s: damaged: its checksum is not that of its contents", path));
     D9_TRY(check_identity(session, path, file));
-    D9_TRY(read_step(session, path, file, &progress->step));
+    D9_TRY(read_step(session, path, file, progress));
     progress->epoch_count = finished_epochs(&session->program, progress->step);
     if (progress->epoch_count > capacity)
         D9_TRY(d9_fail(session->context, D9_DATA, "%s: has %lld epochs, this run at most %lld", path,

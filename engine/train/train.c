@@ -182,12 +182,25 @@ done:
     return status;
 }
 
+/* Warns if the checkpoint comes from another number of threads and the plan's bits depend on it. */
+static void compare_threads(d9_context *context, const run *self, int64_t before) {
+    const d9_backend *backend = self->session.backend;
+    const int now = self->session.info.threads;
+    if (before == 0 || before == now || !backend->threads_matter) return;
+    if (!backend->threads_matter(self->result->plan_text)) return;
+    d9_log(context, D9_LOG_WARNING,
+           "%s: written with %lld thread%s, resumed with %d: this run's kernels split their sums by the number of "
+           "threads, so its parameters differ from those of an uninterrupted run (--threads %lld: no difference)",
+           self->checkpoint, (long long)before, before == 1 ? "" : "s", now, (long long)before);
+}
+
 static d9_status resume(d9_context *context, run *self) {
     d9_status status;
     const d9_program *program = &self->session.program;
     d9_progress_state progress = {.epochs = self->result->epochs};
     if (!has_checkpoint(context, self)) return D9_OK;
     D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, epochs_in(program), &progress));
+    compare_threads(context, self, progress.threads);
     self->step = self->saved_step = progress.step;
     self->result->epoch_count = progress.epoch_count;
     self->result->resumed = true;
@@ -382,7 +395,8 @@ static void count_unsaved(const run *self) {
 /* Writes a checkpoint. `epoch`: the epoch that its time is counted in; 0: none. */
 static d9_status checkpoint(run *self, int64_t epoch) {
     d9_status status = D9_OK;
-    const d9_progress_state progress = {self->step, self->result->epochs, self->result->epoch_count};
+    const d9_progress_state progress = {
+        .step = self->step, .epochs = self->result->epochs, .epoch_count = self->result->epoch_count};
     if (!self->options->out) goto done;
     D9_TRY(d9_checkpoint_write(&self->session, self->checkpoint, &progress));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, epoch));

@@ -1,5 +1,6 @@
 /* Checkpoints: their contents, and checkpoints of another run or version or that are incomplete. The error names the
  * file and the part, and training never starts over silently. */
+#include "core/process.h"
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -449,4 +450,36 @@ TEST_WITH(bench *b, test_no_number_to_go_on_from, set_up, tear_down) {
     assert_refusal(d9_checkpoint_write(&b->session, b->path, &b->progress), D9_NONFINITE, "state/stem.conv.weight");
     OK(read_back(b));
     test_free(numbers);
+}
+
+static void keep_warning(void *user, d9_log_level level, const char *line) {
+    if (level == D9_LOG_WARNING) snprintf(user, 1024, "%s", line);
+}
+
+/* Resumes on two threads a run that stopped on one. `warning`: the last one; "": none. */
+static void resume_on_two(const char *backend, char warning[1024]) {
+    d9_context own;
+    d9_result result;
+    char folder[RUN_PATH_BYTES];
+    d9_config *config = run_config(&context, backend, "f32", "");
+    run_folder_make(folder);
+    d9_train_options options = {.config = config, .seed = 7, .out = folder, .stop_after_steps = STOP};
+    assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
+    config->threads = 2;
+    options.stop_after_steps = 0, options.resume = true, warning[0] = 0;
+    d9_context_init(&own);
+    own.system = run_system(), own.log = keep_warning, own.log_user = warning;
+    test_ok(&own, d9_train(&own, &options, &result));
+    d9_result_free(&own, &result), d9_config_free(&context, config), run_folder_remove(folder);
+}
+
+/* oneDNN's bits depend on the number of threads, those of the reference backend do not. */
+TEST(test_another_number_of_threads) {
+    char warning[1024];
+    resume_on_two("reference", warning);
+    assert_string_equal(warning, "");
+    if (d9_processors(NULL) < 2 || run_missing(&context, "onednn", "f32", NULL)) return;
+    resume_on_two("onednn", warning);
+    assert_non_null(strstr(warning, "--threads 1"));
+    assert_non_null(strstr(warning, checkpoint));
 }

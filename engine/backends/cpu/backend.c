@@ -112,6 +112,11 @@ static const d9_rule *const tables[] = {d9_cpu_moments_rules,
 static const d9_host_kind kind_cpu = {tables, open_cpu, close_backend, describe, d9_cpu_peak_rates, NULL};
 static const d9_host_kind kind_onednn = {tables, open_onednn, close_backend, describe, d9_cpu_peak_rates, NULL};
 
+/* oneDNN splits its convolutions by the number of threads, and our kernel on AMX its sums. */
+static bool threads_matter(const char *plan_text) {
+    return strstr(plan_text, "\tonednn ") || strstr(plan_text, "\town amx");
+}
+
 static d9_status open_device_cpu(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind_cpu, options, device);
 }
@@ -124,6 +129,7 @@ const d9_backend d9_backend_cpu = {
     .name = "cpu",
     .doc = "own vectorised loops and convolutions, or oneDNN's convolutions where they are faster: f32 and bf16",
     .open = open_device_cpu,
+    .threads_matter = threads_matter,
     D9_HOST_ENTRIES_ALL,
 };
 
@@ -132,5 +138,6 @@ const d9_backend d9_backend_onednn = {
     .doc = "like cpu, but with oneDNN's convolutions wherever it has them, for comparison: f32, and bf16 if the "
            "processor supports it",
     .open = open_device_onednn,
+    .threads_matter = threads_matter,
     D9_HOST_ENTRIES_ALL,
 };
