@@ -25,7 +25,8 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_color_jitter = {
     .name = "color_jitter",
-    .doc = "shifts the brightness and scales the contrast of each image at random: less dependence on the light",
+    .doc = "data augmentation: shifts the brightness and scales the contrast of each image at random: less dependence "
+           "on the light",
     .source = "hiverge/cifar10-speedrun@5cd49b1e, cifar10_speedrun.py, batch_color_jitter",
     .effect = "part of Hiverge's record; no figure was published for it alone",
     .options = options,

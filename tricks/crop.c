@@ -16,7 +16,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_crop = {
     .name = "crop",
-    .doc = "random crops from the reflect-padded image: the network sees small translations",
+    .doc = "data augmentation: random crops from the reflect-padded image: the network sees small translations",
     .source = "davidcpage/cifar10-fast@f79e8b89, dawn.py",
     .effect = "part of every published run",
     .options = options,

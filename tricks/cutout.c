@@ -16,7 +16,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_cutout = {
     .name = "cutout",
-    .doc = "zeroes a random square of each image, so that no single part decides the class",
+    .doc = "data augmentation: zeroes a random square of each image, so that no single part decides the class",
     .source = "DeVries and Taylor 2017, arXiv 1708.04552; davidcpage/cifar10-fast@f79e8b89",
     .effect = "used up to the 13-epoch runs; the final 10-epoch run drops it",
     .options = options,

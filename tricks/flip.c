@@ -7,8 +7,9 @@ typedef struct flip {
 
 static const d9_option options[] = {{"rule", D9_OPTION_CHOICE, offsetof(flip, rule), "random", 0, 0,
                                      "random|alternating",
-                                     "random: each epoch draws whether an image is mirrored; alternating: the first "
-                                     "epoch draws, and each later one takes the other side"},
+                                     "which images are mirrored\n"
+                                     "random: each epoch draws whether an image is mirrored\n"
+                                     "alternating: the first epoch draws, and each later one takes the other side"},
                                     {0}};
 
 static d9_status on_augment(d9_context *context, const void *opaque, d9_augmentation *augmentation) {
@@ -20,7 +21,7 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_flip = {
     .name = "flip",
-    .doc = "mirrors images left to right at random",
+    .doc = "data augmentation: mirrors images left to right at random",
     .source = "davidcpage/cifar10-fast@f79e8b89, dawn.py; alternating: Jordan 2024, arXiv 2404.00498, section 3.6",
     .effect = "part of every published run; alternating saved airbench about 10% of the epochs",
     .options = options,

@@ -16,7 +16,7 @@ static d9_status on_views(d9_context *context, const void *opaque, d9_views *vie
 
 const d9_trick d9_trick_flip_tta = {
     .name = "flip_tta",
-    .doc = "averages the logits of each test image and its mirror image",
+    .doc = "test-time augmentation (TTA): averages the logits of each test image and its mirror image",
     .source = "davidcpage/cifar10-fast@f79e8b89, bag_of_tricks.ipynb, cell 83",
     .effect = "94.6% at 13 epochs, which pays for 94.1% at 10 (34 s to 26 s)",
     .on_views = on_views,

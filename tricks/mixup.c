@@ -23,7 +23,8 @@ static d9_status on_augment(d9_context *context, const void *opaque, d9_augmenta
 
 const d9_trick d9_trick_mixup = {
     .name = "mixup",
-    .doc = "trains on mixtures of two images and of their labels: the output should change linearly between examples",
+    .doc = "data augmentation: trains on mixtures of two images and of their labels: the output should change linearly "
+           "between examples",
     .source = "Zhang et al. 2018, arXiv 1710.09412; facebookresearch/mixup-cifar10",
     .effect = "PreAct ResNet-18: 4.2% error instead of 5.6% on CIFAR-10 after 200 epochs, alpha 1 (arXiv 1710.09412)",
     .options = options,

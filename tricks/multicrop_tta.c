@@ -42,7 +42,7 @@ static d9_status on_views(d9_context *context, const void *opaque, d9_views *vie
 
 const d9_trick d9_trick_multicrop_tta = {
     .name = "multicrop_tta",
-    .doc = "averages the logits of each test image and of two copies shifted by a pixel",
+    .doc = "test-time augmentation (TTA): averages the logits of each test image and of two copies shifted by a pixel",
     .source =
         "Jordan 2024, arXiv 2404.00498, section 3.5; KellerJordan/cifar10-airbench@f1c599c4, legacy/airbench94.py; "
         "share: hiverge/cifar10-speedrun@5cd49b1e, cifar10_speedrun.py",

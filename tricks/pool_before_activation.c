@@ -10,7 +10,9 @@ typedef struct pool_before_activation {
 
 static const d9_option options[] = {{"position", D9_OPTION_CHOICE, offsetof(pool_before_activation, position),
                                      "before_norm", 0, 0, "before_act|before_norm",
-                                     "new place of the pool: before the activation, or before the norm"},
+                                     "new place of the pool\n"
+                                     "before_act: before the activation\n"
+                                     "before_norm: before the norm"},
                                     {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {

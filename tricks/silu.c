@@ -6,9 +6,11 @@ typedef struct silu {
 } silu;
 
 enum { FIRST_SILU, FIRST_GELU };
-static const d9_option options[] = {
-    {"first", D9_OPTION_CHOICE, offsetof(silu, first), "silu", 0, 0, "silu|gelu", "first activation of the network"},
-    {0}};
+static const d9_option options[] = {{"first", D9_OPTION_CHOICE, offsetof(silu, first), "silu", 0, 0, "silu|gelu",
+                                     "first activation of the network\n"
+                                     "silu: x times the sigmoid of x\n"
+                                     "gelu: x times the normal distribution function of x"},
+                                    {0}};
 
 static d9_status on_model(d9_context *context, const void *opaque, d9_graph *graph) {
     const silu *self = opaque;

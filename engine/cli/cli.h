@@ -25,14 +25,15 @@ typedef struct d9_cli {
 /* ---- options ---- */
 typedef enum d9_flag_type {
     D9_FLAG_END,
-    D9_FLAG_ARGUMENT, /* const char *: a required word; `name` in capitals */
-    D9_FLAG_OPTIONAL, /* const char *: an optional word */
-    D9_FLAG_WORDS,    /* d9_flag_list: all remaining words, at least one; must be the last word */
-    D9_FLAG_SWITCH,   /* bool */
-    D9_FLAG_TEXT,     /* const char * */
-    D9_FLAG_INTEGER,  /* d9_flag_integer */
-    D9_FLAG_LIST,     /* d9_flag_list: may be repeated */
-    D9_FLAG_TABLE     /* splices in another table; its offsets are relative to `offset` */
+    D9_FLAG_ARGUMENT,  /* const char *: a required word; `name` in capitals */
+    D9_FLAG_OPTIONAL,  /* const char *: an optional word */
+    D9_FLAG_WORDS,     /* d9_flag_list: all remaining words, at least one; must be the last word */
+    D9_FLAG_ANY_WORDS, /* as D9_FLAG_WORDS, but there may be none */
+    D9_FLAG_SWITCH,    /* bool */
+    D9_FLAG_TEXT,      /* const char * */
+    D9_FLAG_INTEGER,   /* d9_flag_integer */
+    D9_FLAG_LIST,      /* d9_flag_list: may be repeated */
+    D9_FLAG_TABLE      /* splices in another table; its offsets are relative to `offset` */
 } d9_flag_type;
 
 typedef struct d9_flag_integer {
@@ -86,7 +87,8 @@ typedef struct d9_flag_rows {
     int count;
 } d9_flag_rows;
 void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows);
-bool d9_flag_is_word(const d9_flag *flag); /* true: a word; false: an --option */
+bool d9_flag_is_word(const d9_flag *flag);  /* true: a word; false: an --option */
+bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
 
 /* ---- output ---- */
 /* Writes to standard output, unbuffered. A failure is stored for d9_cli_finish. %s escapes control characters,

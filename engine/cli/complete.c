@@ -18,7 +18,8 @@ static bool begins(const char *text, const char *start) { return strncmp(text, s
 /* Adds a candidate if it begins with `current`. `ending`: "=" or ":" if something must follow; "" if not. */
 static void offer(completer *self, const char *candidate, const char *ending, const char *doc) {
     if (begins(candidate, self->current))
-        d9_text_add(self->text, "%s%s%s\t%s\n", self->head, candidate, ending, doc ? doc : "");
+        d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, doc ? (int)strcspn(doc, "\n") : 0,
+                    doc ? doc : "");
 }
 
 /* Moves `current` up to its last character of `marks` to `head`; false if it contains none. */
@@ -181,7 +182,7 @@ static const d9_flag *find_flag(const d9_flag_rows *list, const char *word) {
 
 static const d9_flag *find_word(const d9_flag_rows *list, int index) {
     for (int i = 0; i < list->count; i++)
-        if (d9_flag_is_word(&list->rows[i]) && (index-- == 0 || list->rows[i].type == D9_FLAG_WORDS))
+        if (d9_flag_is_word(&list->rows[i]) && (index-- == 0 || d9_flag_is_words(&list->rows[i])))
             return &list->rows[i];
     return NULL;
 }

@@ -11,13 +11,14 @@ typedef struct completion {
 #include "completions.h" /* generated: completions[], the files of completions/ */
 
 typedef struct help_options {
-    const char *topic, *completion;
-    d9_flag_list complete;
+    const char *completion;
+    d9_flag_list topic, complete;
     bool man;
 } help_options;
 
 static const d9_flag flags[] = {
-    {"TOPIC", D9_FLAG_OPTIONAL, offsetof(help_options, topic), .doc = "a command, a trick or a key of a configuration"},
+    {"TOPIC", D9_FLAG_ANY_WORDS, offsetof(help_options, topic),
+     .doc = "a command, a trick or a key of a configuration, or words to search for"},
     {"man", D9_FLAG_SWITCH, offsetof(help_options, man), .doc = "print the manual page"},
     {"completion", D9_FLAG_TEXT, offsetof(help_options, completion), "SHELL", .choices = "bash|zsh|fish",
      .doc = "print the completion script of a shell"},
@@ -28,6 +29,7 @@ static const d9_flag flags[] = {
 static const d9_example examples[] = {
     {"the options of a command, with examples", "dawn9 help train"},
     {"meaning and legal values of a key", "dawn9 help train.lr"},
+    {"what is about these words", "dawn9 help early stopping"},
     {"completion in this bash; for every bash, put the line into ~/.bashrc", "source <(dawn9 help --completion bash)"},
     {0},
 };
@@ -51,7 +53,7 @@ static bool explain_keys(d9_text *text, int width, const char *topic) {
         const bool begins = tail > 1 && topic[tail - 1] == '.' && strncmp(key.path, topic, tail) == 0;
         if (exact ? strcmp(key.path, topic) != 0 : !ends && !begins) continue;
         d9_text_add(text, "%s\n  ", key.path);
-        d9_wrap(key.option->doc, 2, 2, width, text);
+        d9_help_option(key.option, 2, width, text);
         d9_text_add(text, "  ");
         d9_option_describe(key.option, text);
         d9_text_add(text, "\n");
@@ -73,35 +75,57 @@ static const char *schedule_key(d9_cli *cli, const char *topic) {
     return NULL;
 }
 
-static d9_status unknown_topic(d9_cli *cli, const char *topic) {
-    enum { NAMES_MAX = 256 };
+/* Fails with D9_USAGE and the most similar command, trick, key, or last part of a key. */
+static d9_status unknown_topic(d9_cli *cli, const d9_flag_list *words) {
+    enum { NAMES_MAX = 512 };
     const char *names[NAMES_MAX];
     char paths[NAMES_MAX][sizeof((d9_key *)NULL)->path];
     int count = 0;
     d9_key key;
     for (int i = 0; d9_command_at(i) && count < NAMES_MAX; i++) names[count++] = d9_command_at(i)->name;
     for (int i = 0; i < D9_TRICK_COUNT && count < NAMES_MAX; i++) names[count++] = d9_trick_at(i)->name;
-    for (int i = 0; d9_config_key(i, &key) && count < NAMES_MAX; i++, count++)
-        names[count] = memcpy(paths[count], key.path, sizeof key.path);
-    const char *nearest = d9_text_nearest(topic, names, count);
-    return d9_fail(&cli->context, D9_USAGE, "there is no command, trick or key \"%s\"%s%s%s (dawn9 --help)", topic,
-                   nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    for (int i = 0; d9_config_key(i, &key) && count < NAMES_MAX - 1; i++) {
+        names[count] = memcpy(paths[count], key.path, sizeof key.path), count++;
+        names[count++] = key.option->key;
+    }
+    d9_text topic;
+    d9_text_init(&cli->context, &topic);
+    for (int i = 0; i < words->count; i++) d9_text_add(&topic, "%s%s", i ? " " : "", words->items[i]);
+    const char *nearest = d9_text_nearest(d9_text_get(&topic), names, count);
+    const d9_status status =
+        d9_fail(&cli->context, D9_USAGE,
+                "no command, option, trick, key or value has the name or the words \"%s\"%s%s%s (dawn9 --help)",
+                d9_text_get(&topic), nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    d9_text_free(&topic);
+    return status;
+}
+
+static d9_status search(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
+    if (!d9_help_search(words, d9_help_width(cli), text)) return unknown_topic(cli, words);
+    return d9_cli_print_text(cli, text);
+}
+
+/* Explains the command, trick or keys of this name, or else searches for it. */
+static d9_status explain(d9_cli *cli, const char *topic, d9_text *text) {
+    if (d9_command_find(topic)) return d9_cli_help(cli, d9_command_find(topic));
+    if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
+    const char *whole = schedule_key(cli, topic);
+    if (!explain_keys(text, d9_help_width(cli), whole ? whole : topic))
+        return search(cli, &(d9_flag_list){&topic, 1}, text);
+    return d9_cli_print_text(cli, text);
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
     const help_options *chosen = options;
-    const char *topic = chosen->topic;
+    const char *topic = chosen->topic.count > 0 ? chosen->topic.items[0] : NULL;
     d9_text text;
     d9_text_init(&cli->context, &text);
     if (chosen->complete.count > 0) d9_complete(chosen->complete.items, chosen->complete.count, &text);
     if (chosen->man) d9_manual(&text);
     if (chosen->complete.count > 0 || chosen->man) return d9_cli_print_text(cli, &text);
     if (chosen->completion) return print_completion(cli, chosen->completion);
-    if (!topic || d9_command_find(topic)) return d9_cli_help(cli, topic ? d9_command_find(topic) : NULL);
-    if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
-    const char *whole = schedule_key(cli, topic);
-    if (!explain_keys(&text, d9_help_width(cli), whole ? whole : topic)) return unknown_topic(cli, topic);
-    return d9_cli_print_text(cli, &text);
+    if (!topic) return d9_cli_help(cli, NULL);
+    return chosen->topic.count == 1 ? explain(cli, topic, &text) : search(cli, &chosen->topic, &text);
 }
 
 const d9_command d9_command_help = {

@@ -132,11 +132,14 @@ static void add_trick(d9_text *text, const d9_trick *trick) {
 }
 
 static void add_key(d9_text *text, const d9_key *key) {
-    d9_text values;
+    d9_text doc, values;
+    d9_text_init(text->context, &doc);
     d9_text_init(text->context, &values);
+    d9_option_explain(key->option, "; ", &doc);
     d9_option_describe(key->option, &values);
-    add_entry(text, key->path, key->option->doc);
+    add_entry(text, key->path, d9_text_get(&doc));
     add_sentence(text, d9_text_get(&values));
+    d9_text_free(&doc);
     d9_text_free(&values);
 }
 

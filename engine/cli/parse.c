@@ -26,8 +26,10 @@ void d9_flag_rows_fill(const d9_command *command, d9_flag_rows *rows) {
 }
 
 bool d9_flag_is_word(const d9_flag *flag) {
-    return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || flag->type == D9_FLAG_WORDS;
+    return flag->type == D9_FLAG_ARGUMENT || flag->type == D9_FLAG_OPTIONAL || d9_flag_is_words(flag);
 }
+
+bool d9_flag_is_words(const d9_flag *flag) { return flag->type == D9_FLAG_WORDS || flag->type == D9_FLAG_ANY_WORDS; }
 
 /* ---- parsing ---- */
 
@@ -88,7 +90,7 @@ static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
     if (flag->type == D9_FLAG_TEXT && !*value)
         return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
-    if (flag->type == D9_FLAG_LIST || flag->type == D9_FLAG_WORDS) return store_item(parser, flag, value);
+    if (flag->type == D9_FLAG_LIST || d9_flag_is_words(flag)) return store_item(parser, flag, value);
     memcpy(parser->options + flag->offset, &value, sizeof value);
 done:
     return status;
@@ -99,7 +101,7 @@ static d9_status parse_word(parser *parser, const char *word) {
     if (!*word) return fail_usage(parser, "an argument is empty%s%s", "", "");
     for (int i = 0; i < parser->list.count; i++) {
         if (!d9_flag_is_word(&parser->list.rows[i])) continue;
-        if (index++ < parser->word_count && parser->list.rows[i].type != D9_FLAG_WORDS) continue;
+        if (index++ < parser->word_count && !d9_flag_is_words(&parser->list.rows[i])) continue;
         parser->word_count++;
         return store(parser, &parser->list.rows[i], word);
     }
@@ -183,7 +185,7 @@ static d9_status check_required_words(parser *parser) {
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
         if (!d9_flag_is_word(flag)) continue;
-        if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL)
+        if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL && flag->type != D9_FLAG_ANY_WORDS)
             return fail_usage(parser, "%s is missing: %s", flag->name, flag->doc);
     }
     return D9_OK;

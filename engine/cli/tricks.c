@@ -77,7 +77,7 @@ static void add_option(d9_text *text, const d9_option *option, int width) {
     enum { COLUMNS = 25 }; /* the longest key, restart_each_epoch, plus margins */
     const int length = (int)strlen(option->key);
     d9_text_add(text, "    %s%*s", option->key, length + 6 > COLUMNS ? 2 : COLUMNS - 4 - length, "");
-    d9_wrap(option->doc, COLUMNS, COLUMNS, width, text);
+    d9_help_option(option, COLUMNS, width, text);
     d9_text_add(text, "%*s", COLUMNS, "");
     d9_option_describe(option, text);
     d9_text_add(text, "\n");

@@ -64,6 +64,29 @@ void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
     d9_text_add(text, "\n");
 }
 
+void d9_help_lines(const char *lines, int at, int width, d9_text *text) {
+    int indent = at; /* one more level after the first line */
+    for (const char *line = lines; *line; line += strspn(line, "\n")) {
+        const int length = (int)strcspn(line, "\n");
+        d9_text words;
+        d9_text_init(text->context, &words);
+        d9_text_add(&words, "%.*s", length, line);
+        if (indent > at) d9_text_add(text, "%*s", indent, "");
+        d9_wrap(d9_text_get(&words), indent, indent > at ? indent + 2 : indent, width, text);
+        d9_text_free(&words);
+        indent = at + 2;
+        line += length;
+    }
+}
+
+void d9_help_option(const d9_option *option, int at, int width, d9_text *text) {
+    d9_text doc;
+    d9_text_init(text->context, &doc);
+    d9_option_explain(option, "\n", &doc);
+    d9_help_lines(d9_text_get(&doc), at, width, text);
+    d9_text_free(&doc);
+}
+
 enum { TITLE_COLUMNS = 24 }; /* width of the titles' column: "--set K=V" with margins */
 
 /* Adds "  --set K=V            sentence"; a longer title gets its own line. */
@@ -126,8 +149,10 @@ static void add_flags(const d9_flag_rows *list, flag_kind kind, int width, d9_te
 }
 
 void d9_usage_line(const d9_command *command, d9_text *text) {
-    static const char *const formats[] = {
-        [D9_FLAG_ARGUMENT] = " %s", [D9_FLAG_OPTIONAL] = " [%s]", [D9_FLAG_WORDS] = " %s..."};
+    static const char *const formats[] = {[D9_FLAG_ARGUMENT] = " %s",
+                                          [D9_FLAG_OPTIONAL] = " [%s]",
+                                          [D9_FLAG_WORDS] = " %s...",
+                                          [D9_FLAG_ANY_WORDS] = " [%s...]"};
     d9_flag_rows list;
     d9_flag_rows_fill(command, &list);
     d9_text_add(text, "%s", command->name);
@@ -168,7 +193,7 @@ static void general_help(int width, d9_text *text) {
     add_facts(d9_general_options, COLUMNS, width, text);
     d9_text_add(text, "\n");
     d9_wrap("`dawn9 help NAME` explains a command, a trick (`dawn9 help ema`) or a key of a configuration "
-            "(`dawn9 help train.lr`).",
+            "(`dawn9 help train.lr`); `dawn9 help WORDS` finds what is about them (`dawn9 help early stopping`).",
             0, 0, width, text);
     d9_text_add(text, "\nExit status:\n");
     add_facts(d9_exit_statuses, 7, width, text);

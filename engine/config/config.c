@@ -88,18 +88,6 @@ done:
 
 /* ---- the model ---- */
 
-static d9_status unknown_model(d9_context *context, const d9_tree *node, const char *name) {
-    enum { MODELS_MAX = 64 };
-    const char *words[MODELS_MAX];
-    int count = 0;
-    for (; count < MODELS_MAX && d9_model_at(count); count++) words[count] = d9_model_at(count)->name;
-    d9_text text;
-    d9_text_init(context, &text);
-    d9_text_add(&text, "no model is called %s; ", name);
-    d9_suggest(&text, "known:", name, words, count);
-    return d9_tree_fail_text(context, node, &node->place, &text);
-}
-
 static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *map;
@@ -107,10 +95,8 @@ static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *roo
     const d9_option *row = d9_section_model_name();
     D9_TRY(d9_tree_map(context, &config->arena, root, "model", &map));
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
-    const d9_tree *node = d9_tree_find(map, "name");
-    D9_TRY(d9_value_read(context, &config->arena, row, node, &name));
-    config->model = name ? d9_model_find(name) : NULL;
-    if (!config->model) return unknown_model(context, node ? node : map, name ? name : "nothing");
+    D9_TRY(d9_value_read(context, &config->arena, row, d9_tree_find(map, "name"), &name));
+    config->model = d9_model_find(name);
     D9_TRY(d9_arena_allocate(context, &config->arena, config->model->options_size, &config->model_options));
     d9_binding bindings[] = {{row, &name}, {config->model->options, config->model_options}};
     D9_TRY(d9_values_bind(context, &config->arena, map, bindings, 2, NULL));

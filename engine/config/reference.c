@@ -1,5 +1,6 @@
 /* Describes the option tables in words, for help, suggestions and the reference page. */
 #include "config/reference.h"
+#include "config/sections.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -40,6 +41,16 @@ void d9_option_describe(const d9_option *option, d9_text *text) {
         d9_text_add(text, "; must be given");
     else if (*option->fallback)
         d9_text_add(text, "; default %s", option->fallback);
+}
+
+void d9_option_explain(const d9_option *option, const char *between, d9_text *text) {
+    for (const char *c = option->doc; *c; c++)
+        if (*c == '\n')
+            d9_text_add(text, "%s", between);
+        else
+            d9_text_add(text, "%c", *c);
+    for (int i = 0; option == d9_section_model_name() && d9_model_at(i); i++)
+        d9_text_add(text, "%s%s: %s", between, d9_model_at(i)->name, d9_model_at(i)->doc);
 }
 
 /* ---- keys by path ---- */
@@ -120,19 +131,23 @@ static void add_cell(d9_text *text, const char *bytes) {
 }
 
 static void add_row(d9_context *context, const d9_option *option, d9_text *page) {
-    d9_text values;
+    d9_text values, doc;
     d9_text_init(context, &values);
+    d9_text_init(context, &doc);
     d9_option_values(option, &values);
+    d9_option_explain(option, "; ", &doc);
     d9_text_add(page, "| `%s` | ", option->key);
     add_cell(page, d9_text_get(&values));
     if (!option->fallback)
         d9_text_add(page, " | must be given | ");
     else
         d9_text_add(page, *option->fallback ? " | `%s` | " : " | none | ", option->fallback);
-    add_cell(page, option->doc);
+    add_cell(page, d9_text_get(&doc));
     d9_text_add(page, " |\n");
     if (page->status == D9_OK) page->status = d9_text_status(&values);
+    if (page->status == D9_OK) page->status = d9_text_status(&doc);
     d9_text_free(&values);
+    d9_text_free(&doc);
 }
 
 void d9_config_reference(d9_text *text) {

@@ -8,6 +8,9 @@
 void d9_option_values(const d9_option *option, d9_text *text);
 void d9_option_describe(const d9_option *option, d9_text *text); /* "number, 0 to 1; default 0.99" */
 
+/* Appends the help text of an option, `between`, and "sgd: meaning" for each of its values, separated by `between`. */
+void d9_option_explain(const d9_option *option, const char *between, d9_text *text);
+
 typedef struct d9_key {
     char path[96];       /* as in --set: "seed", "train.lr", "model.channels", "tricks.ema.every" */
     const char *section; /* as d9_config_section names it */

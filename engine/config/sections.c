@@ -12,14 +12,29 @@ static const d9_option root_options[] = {
      "name of this configuration in reports; default: the name of the file. Never inherited"},
     {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "test accuracy that the run is timed to, percent"},
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
-     "compute backend; auto selects the fastest on this machine"},
+     "compute backend, the device and kernels that train\n"
+     "auto: the fastest on this machine\n"
+     "reference: plain loops, slow; the others are compared with it\n"
+     "cpu: own kernels for each instruction set, oneDNN's where they are faster\n"
+     "onednn: oneDNN's kernels where it has them, for comparison\n"
+     "cuda: an NVIDIA GPU"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|tf32|bf16|fp16",
-     "type of activations and weights; auto selects the fastest of the backend (dawn9 devices says which)"},
+     "type of activations and weights (mixed precision: the optimizer, statistics and loss compute in f32)\n"
+     "auto: the fastest of the backend (dawn9 devices says which)\n"
+     "f64: 64-bit floating point, only on reference\n"
+     "f32: 32-bit floating point\n"
+     "tf32: f32 with factors rounded to 10 bits of fraction, only on cuda\n"
+     "bf16: 16 bits with the range of f32\n"
+     "fp16: 16 bits, half precision, on cuda and reference"},
     {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "seed of all random numbers"},
     {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
     {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all|best",
-     "weights kept after the run: none; the model; all: also the checkpoint; best: the model of the epoch with the "
-     "best accuracy, which needs data.validation, because the test set must not be used for selection"},
+     "weights kept after the run\n"
+     "none: no weights\n"
+     "model: the model of the last epoch\n"
+     "all: also the checkpoint\n"
+     "best: the model of the epoch with the best accuracy, which needs data.validation, because the test "
+     "set must not be used for selection"},
     {0},
 };
 
@@ -27,11 +42,23 @@ static const d9_option backend_options[] = {
     {"fuse", D9_OPTION_BOOL, FIELD(backend_options.fuse), "on", 0, 0, NULL,
      "let the backend run several nodes as one rule"},
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
-     "benchmark the candidate implementations and use the fastest; off: use the first one; auto: benchmark only where "
-     "the backend gains from it, on cuda once for all runs"},
+     "choice among implementations of an operation\n"
+     "auto: benchmark them only where the backend gains from it, on cuda once for all runs\n"
+     "on: benchmark them and use the fastest\n"
+     "off: use the first one"},
     {"cpu_level", D9_OPTION_TEXT, FIELD(backend_options.cpu_level), "auto", 0, 0,
      "auto|plain|avx2|avx512|avx512-bf16|amx|v2|v3|v4|v4bf16",
-     "highest instruction set that the CPU backends use, by name or by x86-64 level; auto: the best of the processor"},
+     "highest instruction set that the CPU backends use, by name or by x86-64 level\n"
+     "auto: the best of the processor\n"
+     "plain: no vector instructions beyond the compiler's default\n"
+     "avx2: AVX2 and FMA\n"
+     "avx512: AVX-512\n"
+     "avx512-bf16: AVX-512 with products of bf16\n"
+     "amx: matrix products of bf16 (AMX)\n"
+     "v2: SSE4.2\n"
+     "v3: as avx2\n"
+     "v4: as avx512\n"
+     "v4bf16: as avx512-bf16"},
     {"loss_scale", D9_OPTION_REAL, FIELD(backend_options.loss_scale), "1", 0x1p-14, 0x1p24, NULL,
      "fp16 on cuda: factor of the summed loss; gradients are divided by it before they are used"},
     {"loss_scale_every", D9_OPTION_INT, FIELD(backend_options.loss_scale_every), "0", 0, 1e9, NULL,
@@ -42,7 +69,12 @@ static const d9_option backend_options[] = {
 
 static const d9_option data_options[] = {
     {"dataset", D9_OPTION_TEXT, FIELD(data.dataset), D9_DATASET_DEFAULT, 0, 0, D9_DATASET_NAMES,
-     "dataset to train on; synthetic needs no files"},
+     "dataset to train on\n"
+     "cifar10: CIFAR-10, 32x32 photos in 10 classes (dawn9 data fetch cifar10)\n"
+     "cifar100: CIFAR-100, 100 classes\n"
+     "folder: your own images, a subfolder for each class\n"
+     "arrays: NumPy files of images and labels\n"
+     "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; default: the places where setup.sh puts it"},
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
@@ -60,17 +92,19 @@ static const d9_option data_options[] = {
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
      "test images of the synthetic set"},
     {"normalize", D9_OPTION_CHOICE, FIELD(data.normalize), "dataset", 0, 0, "dataset|unit|imagenet",
-     "normalisation of pixels: dataset subtracts the mean of each channel of the training images and divides by its "
-     "standard deviation; unit scales to 0..1; imagenet takes the means and deviations of ImageNet, which weights of "
-     "torchvision expect"},
+     "normalisation of pixels\n"
+     "dataset: subtracts the mean of each channel of the training images and divides by its standard "
+     "deviation\n"
+     "unit: scales to 0..1\n"
+     "imagenet: takes the means and deviations of ImageNet, which weights of torchvision expect"},
     {0},
 };
 
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
-     "end training after this many epochs in a row without a better accuracy; 0: never. Needs data.validation, because "
-     "the test set must not be used for selection"},
+     "early stopping: end training after this many epochs in a row without a better accuracy; 0: never. Needs "
+     "data.validation, because the test set must not be used for selection"},
     {0},
 };
 
@@ -85,25 +119,34 @@ static const d9_option train_options[] = {
     {"bias_lr_multiplier", D9_OPTION_REAL, FIELD(train.bias_lr_multiplier), "1", 1e-6, 1e6, NULL,
      "factor of the learning rate of biases; their weight decay is divided by it"},
     {"momentum_form", D9_OPTION_CHOICE, FIELD(train.momentum_form), "page", 0, 0, "page|torch|plain",
-     "form of the momentum of sgd: page folds the learning rate into the velocity, torch applies it outside, plain is "
-     "torch without Nesterov"},
+     "form of the momentum of sgd\n"
+     "page: folds the learning rate into the velocity\n"
+     "torch: applies the learning rate outside, as PyTorch\n"
+     "plain: torch without Nesterov"},
     {"decoupled", D9_OPTION_BOOL, FIELD(train.decoupled), "off", 0, 0, NULL,
      "learning rate and weight decay as airbench states them, so that each can be changed alone: for a summed loss, "
      "per 1024 images, times 1 + 1 / (1 - momentum); the decay is that of a step at the peak learning rate"},
     {"optimizer", D9_OPTION_CHOICE, FIELD(train.optimizer), "sgd", 0, 0, "sgd|adam|adamw",
-     "update rule of the parameters; adam adds the weight decay to the gradient, adamw subtracts it from the weights"},
+     "update rule of the parameters\n"
+     "sgd: stochastic gradient descent with momentum\n"
+     "adam: adds the weight decay to the gradient\n"
+     "adamw: subtracts the weight decay from the weights"},
     {"beta2", D9_OPTION_REAL, FIELD(train.beta2), "0.999", 0, 0.99999999, NULL,
      "adam and adamw: share of the old average of squared gradients, below 1"},
     {"epsilon", D9_OPTION_REAL, FIELD(train.epsilon), "1.0e-8", 1e-30, 1e3, NULL,
      "adam and adamw: added to the square root of that average"},
     {"class_weights", D9_OPTION_CHOICE, FIELD(train.class_weights), "none", 0, 0, "none|balanced",
-     "weight of an image in the loss: 1, or inversely proportional to the size of its class"},
+     "weight of an image in the loss, for imbalanced classes\n"
+     "none: 1\n"
+     "balanced: inversely proportional to the size of its class"},
     {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
      "also compute the gradient with respect to the input images, to measure its cost"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
-     "learning rate for a mean loss, linear between knots (a number of epochs, P% of the run, end, end-N)"},
+     "learning rate schedule for a mean loss, with warm-up and decay linear between knots (a number of epochs, P% of "
+     "the run, end, end-N)"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
-     "initial weights: a model.safetensors, the folder of a run, or a file with torchvision's names, relative to the "
+     "initial weights of a pretrained model, for fine-tuning (transfer learning): a model.safetensors, the folder of a "
+     "run, or a file with torchvision's names, relative to the "
      "working directory. If the classes differ, in number or by name, the last layer is initialised as usual. A record "
      "stores the SHA-256 of the file"},
     {0},
@@ -131,8 +174,13 @@ enum { SECTION_COUNT = sizeof sections / sizeof sections[0] };
 
 const d9_section *d9_section_at(int index) { return index >= 0 && index < SECTION_COUNT ? &sections[index] : NULL; }
 
+static const char model_choices[] = /* "|resnet9|vgg" */
+#define D9_MODEL(name) "|" #name
+#include "models/models.def"
+#undef D9_MODEL
+    ;
 static const d9_option model_name[] = {
-    {"name", D9_OPTION_TEXT, 0, D9_MODEL_DEFAULT, 0, 0, NULL,
+    {"name", D9_OPTION_TEXT, 0, D9_MODEL_DEFAULT, 0, 0, model_choices + 1,
      "the network; another name drops inherited model options"},
     {0},
 };

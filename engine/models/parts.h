@@ -14,9 +14,10 @@ const char *d9_parts_role(char name[D9_NAME_SIZE], const char *base, const char 
 typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
 #define D9_STEM_CHOICES "auto|cifar|imagenet"
 #define D9_STEM_DOC                                                                                                    \
-    "first layers: cifar is a 3x3 convolution, imagenet a 7x7 convolution of stride 2 and a max pool of stride 2; "    \
-    "auto "                                                                                                            \
-    "takes cifar for images of up to 64 pixels a side"
+    "first layers\n"                                                                                                   \
+    "auto: cifar for images of up to 64 pixels a side, otherwise imagenet\n"                                           \
+    "cifar: a 3x3 convolution\n"                                                                                       \
+    "imagenet: a 7x7 convolution of stride 2 and a max pool of stride 2"
 typedef struct d9_stem_roles {
     const char *conv, *norm, *act, *pool;
 } d9_stem_roles;

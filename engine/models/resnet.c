@@ -28,7 +28,12 @@ static const struct variant {
 
 static const d9_option options[] = {
     {"depth", D9_OPTION_CHOICE, offsetof(resnet, depth), "18", 0, 0, "18|34|50|101|152",
-     "layers; from 50 on the blocks are bottlenecks"},
+     "layers\n"
+     "18: blocks of two 3x3 convolutions\n"
+     "34: as 18\n"
+     "50: bottleneck blocks\n"
+     "101: as 50\n"
+     "152: as 50"},
     {"stem", D9_OPTION_CHOICE, offsetof(resnet, stem), "auto", 0, 0, D9_STEM_CHOICES, D9_STEM_DOC},
     {"width", D9_OPTION_INT, offsetof(resnet, width), "64", 1, 1024, NULL,
      "channels of the stem and of the first stage's 3x3 convolutions"},

@@ -32,8 +32,9 @@ static const d9_option options[] = {
     {"dropout_in_evaluation", D9_OPTION_BOOL, offsetof(vgg, dropout_in_evaluation), "off", 0, 0, NULL,
      "also drop in evaluation: a common mistake, to measure its cost"},
     {"init", D9_OPTION_CHOICE, offsetof(vgg, init), "glorot", 0, 0, "glorot|default",
-     "initial weights: uniform in +-sqrt(6 / (fan-in + fan-out)) with biases 0, or weights and biases in "
-     "+-1/sqrt(fan-in)"},
+     "initial weights\n"
+     "glorot: uniform in +-sqrt(6 / (fan-in + fan-out)), with biases 0\n"
+     "default: weights and biases uniform in +-1/sqrt(fan-in)"},
     {0}};
 
 static d9_status dropout(d9_context *context, d9_graph *graph, const vgg *self, const char *role, double p,

@@ -33,7 +33,26 @@ says '^eval.every$'
 refuses 2 'trian train' "$dawn9" help trian
 refuses 2 'ghost_batchnorm' "$dawn9" help ghost_batchnrom
 refuses 2 'train.momentum' "$dawn9" help train.momentm
-refuses 2 'argument' "$dawn9" help train extra
+accepts "$dawn9" help model.name
+for model in resnet9 vgg resnet densenet airbench; do says "^    $model: "; done
+accepts "$dawn9" help train.optimizer
+says '^    sgd: ' '^    adam: ' '^    adamw: '
+accepts "$dawn9" help best
+says '^keep$' '^    best: '
+grep -q '^    all: ' "$out" && fail "help best shows values that are not about it"
+accepts "$dawn9" help early stopping
+says '^eval.patience$'
+accepts "$dawn9" help Fine-Tuning
+says '^train.from$'
+accepts "$dawn9" help pretrained
+says '^train.from$'
+accepts "$dawn9" help batchsize # names before texts, and an option of several commands once
+[ "$(head -n 1 "$out")" = 'train --batch-size N' ] || fail "help batchsize does not begin with the option of that name"
+[ "$(grep -c -- '--batch-size N$' "$out")" = 1 ] || fail "help batchsize repeats an option"
+for words in cosine accumulation 'gradient accumulation' 'train extra'; do
+    refuses 2 "$words" "$dawn9" help $words
+done
+refuses 2 'momentm momentum' "$dawn9" help momentm
 refuses 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh
 
 # ---- help is fast and loads no vendor library ----

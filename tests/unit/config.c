@@ -1,6 +1,7 @@
 /* Configurations: errors, defaults, bounds, learning rate schedules, and the list of options. */
 #include "config_testing.h"
 #include "backends/backend.h"
+#include "config/reference.h"
 
 static const struct {
     const char *yaml, *words;
@@ -190,6 +191,22 @@ TEST(test_schedule_peak, enter_source_folder) {
     assert_learning_rates(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
 }
 
+/* The help text of a choice has one line for each value, which begins with the value. */
+static void assert_values_explained(const d9_option *option) {
+    d9_choices choices;
+    d9_text text;
+    d9_text_init(&context, &text);
+    d9_option_explain(option, "\n", &text);
+    d9_choices_split(option->choices, &choices);
+    for (int i = 0; i < choices.count; i++) {
+        char start[64];
+        snprintf(start, sizeof start, "\n%s: ", choices.words[i]);
+        if (!strstr(d9_text_get(&text), start))
+            fail_msg("%s: the help does not explain %s", option->key, choices.words[i]);
+    }
+    d9_text_free(&text);
+}
+
 TEST(test_sections, enter_source_folder) {
     const char *section, *doc;
     const d9_option *options;
@@ -197,8 +214,10 @@ TEST(test_sections, enter_source_folder) {
     bool train = false, ema = false, model = false;
     for (; d9_config_section(count, &section, &doc, &options); count++) {
         assert_true(*section && doc && *doc && options);
-        for (; options->type != D9_OPTION_NONE; options++, rows++)
+        for (; options->type != D9_OPTION_NONE; options++, rows++) {
             assert_true(options->key && options->doc && *options->doc);
+            assert_values_explained(options);
+        }
         train = train || strcmp(section, "train") == 0;
         ema = ema || strcmp(section, "tricks.ema") == 0;
         model = model || strcmp(section, "model (resnet9)") == 0;

@@ -1,0 +1,152 @@
+/* Searches the names, help texts and values in the tables of commands, tricks and keys. */
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct search {
+    const d9_flag_list *words;
+    bool by_name; /* adds the entries that have all words in their name; false: the others */
+    int width, found;
+    d9_text *text;
+} search;
+
+static bool is_letter(char c) { return isalnum((unsigned char)c) != 0; }
+
+/* Letters are compared without case, and American spelling finds British: "normalization". */
+static int plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
+
+/* True if the word, `length` letters, starts like that at `text`, "warmup" like "warm-up"; or if it is longer by an
+ * ending of up to two letters, "schedulers" and "schedule". */
+static bool starts_alike(const char *text, const char *word, size_t length) {
+    size_t same = 0;
+    for (; same < length; text++) {
+        if (same > 0 && *text && strchr("-_ ", *text) && is_letter(text[1]) && plain(text[1]) == plain(word[same]))
+            text++;
+        if (plain(*text) != plain(word[same])) break;
+        same++;
+    }
+    return same == length || (same >= 5 && length - same <= 2 && !is_letter(*text));
+}
+
+static bool has_word(const char *text, const char *word, size_t length) {
+    for (bool start = true; *text; start = !is_letter(*text++))
+        if (start && starts_alike(text, word, length)) return true;
+    return false;
+}
+
+/* Counts the words that the text has; "early-stopping" is two. */
+static int count_words(const search *self, const char *text, int *all) {
+    int found = 0;
+    *all = 0;
+    for (int i = 0; i < self->words->count; i++)
+        for (const char *c = self->words->items[i]; *c;) {
+            size_t length = 0;
+            while (is_letter(c[length])) length++;
+            if (length > 0) ++*all, found += has_word(text, c, length);
+            c += length > 0 ? length : 1;
+        }
+    return found;
+}
+
+static bool has_all(const search *self, const char *text) {
+    int all;
+    return count_words(self, text, &all) == all && all > 0;
+}
+
+/* Adds the first of `lines`, and of the others, which explain values, those that have one of the words. */
+static void add_lines(search *self, const char *lines) {
+    d9_text chosen;
+    d9_text_init(self->text->context, &chosen);
+    for (const char *line = lines; *line; line += strspn(line, "\n")) {
+        const int length = (int)strcspn(line, "\n");
+        int all;
+        d9_text one;
+        d9_text_init(self->text->context, &one);
+        d9_text_add(&one, "%.*s", length, line);
+        if (line == lines || count_words(self, d9_text_get(&one), &all) > 0)
+            d9_text_add(&chosen, "%s\n", d9_text_get(&one));
+        d9_text_free(&one);
+        line += length;
+    }
+    d9_text_add(self->text, "  ");
+    d9_help_lines(d9_text_get(&chosen), 2, self->width, self->text);
+    d9_text_free(&chosen);
+}
+
+static void add_entry(search *self, const char *name, const char *lines) {
+    d9_text whole;
+    d9_text_init(self->text->context, &whole);
+    d9_text_add(&whole, "%s %s", name, lines);
+    if (has_all(self, d9_text_get(&whole)) && has_all(self, name) == self->by_name) {
+        d9_text_add(self->text, "%s\n", name);
+        add_lines(self, lines);
+        self->found++;
+    }
+    d9_text_free(&whole);
+}
+
+static void add_command(search *self, const d9_command *command) {
+    d9_text lines;
+    d9_text_init(self->text->context, &lines);
+    d9_text_add(&lines, "%s\n", command->doc);
+    for (const char *c = command->about; c && *c; c++) d9_text_add(&lines, "%c", *c == '\n' ? ' ' : *c);
+    add_entry(self, command->name, d9_text_get(&lines));
+    d9_text_free(&lines);
+}
+
+/* True if a command before the one at `index` has this very option. */
+static bool is_shared(const d9_flag *flag, int index) {
+    for (int i = 0; i < index; i++) {
+        d9_flag_rows list;
+        d9_flag_rows_fill(d9_command_at(i), &list);
+        for (int r = 0; r < list.count; r++)
+            if (strcmp(list.rows[r].name, flag->name) == 0 && list.rows[r].doc == flag->doc) return true;
+    }
+    return false;
+}
+
+/* An option of several commands is shown for the first of them. */
+static void add_flags(search *self, int index) {
+    const d9_command *command = d9_command_at(index);
+    d9_flag_rows list;
+    d9_flag_rows_fill(command, &list);
+    for (int i = 0; i < list.count; i++) {
+        char title[64], name[96];
+        d9_text sentence;
+        if (!list.rows[i].doc || is_shared(&list.rows[i], index)) continue;
+        d9_text_init(self->text->context, &sentence);
+        d9_flag_title(&list.rows[i], title, sizeof title);
+        d9_flag_sentence(&list.rows[i], &sentence);
+        snprintf(name, sizeof name, "%s %s", command->name, title);
+        add_entry(self, name, d9_text_get(&sentence));
+        d9_text_free(&sentence);
+    }
+}
+
+static void add_key(search *self, const d9_key *key) {
+    d9_text lines;
+    d9_text_init(self->text->context, &lines);
+    d9_option_explain(key->option, "\n", &lines);
+    add_entry(self, key->path, d9_text_get(&lines));
+    d9_text_free(&lines);
+}
+
+static void add_entries(search *self, bool by_name) {
+    d9_key key;
+    self->by_name = by_name;
+    for (int i = 0; d9_command_at(i); i++) {
+        add_command(self, d9_command_at(i));
+        add_flags(self, i);
+    }
+    for (int i = 0; i < D9_TRICK_COUNT; i++) add_entry(self, d9_trick_at(i)->name, d9_trick_at(i)->doc);
+    for (int i = 0; d9_config_key(i, &key); i++) add_key(self, &key);
+}
+
+bool d9_help_search(const d9_flag_list *words, int width, d9_text *text) {
+    search self = {.words = words, .width = width, .text = text};
+    add_entries(&self, true);
+    add_entries(&self, false);
+    return self.found > 0;
+}
