@@ -143,8 +143,8 @@ static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path,
     d9_description *description = NULL;
     d9_provenance known;
     if (path) {
-        D9_TRY(d9_description_read_data(&cli->context, model, &known));
         D9_TRY(d9_cli_config(cli, path, &chosen->edits, NULL, config));
+        D9_TRY(d9_description_read_data(&cli->context, model, &known));
         D9_TRY(d9_config_dataset(&cli->context, *config, &known, dataset));
         goto done;
     }

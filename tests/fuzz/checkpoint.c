@@ -49,7 +49,7 @@ static void set_up(void) {
     for (int64_t step = 0; step < 2; step++) require_ok(d9_session_step(&session, step));
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++)
         require_ok(d9_timeline_add(&session.timeline, kind, 1, 0, 0.5));
-    require_ok(d9_checkpoint_write(&session, path, &(d9_progress_state){2, &row, 1}));
+    require_ok(d9_checkpoint_write(&session, path, &(d9_progress_state){.step = 2, .epochs = &row, .epoch_count = 1}));
     const fuzz_file *file = fuzz_find(&shared, path);
     own_size = file->size;
     own = fuzz_own(own_size);

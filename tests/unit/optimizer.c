@@ -205,7 +205,7 @@ static void check_resume(d9_config *config) {
     const char *path = run_path(folder, "checkpoint.safetensors");
     open_session(config, &whole);
     for (int64_t at = 0; at < whole.program.steps; at++) {
-        const d9_progress_state here = {at, rows, at / whole.program.steps_per_epoch};
+        const d9_progress_state here = {.step = at, .epochs = rows, .epoch_count = at / whole.program.steps_per_epoch};
         if (at == 7) OK(d9_checkpoint_write(&whole, path, &here)); /* while the head is updated */
         run_steps(&whole, at, at + 1);
     }
