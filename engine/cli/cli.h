@@ -92,8 +92,8 @@ bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
 
 /* ---- output ---- */
 /* Writes to standard output, unbuffered. A failure is stored for d9_cli_finish. %s escapes control characters,
- * including newlines, as \xHH. Supported conversions: d, u, x, c, s, e, f, g, with ll, l, z. d9_cli_print_text prints a
- * text with its newlines. */
+ * including newlines, like d9_text_add_escaped. Supported conversions: d, u, x, c, s, e, f, g, with ll, l, z.
+ * d9_cli_print_text prints a text with its newlines. */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli);               /* width of the terminal, 80 if unknown; INT_MAX without one */
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */

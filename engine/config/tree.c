@@ -67,7 +67,7 @@ void d9_tree_quote(const char *bytes, d9_text *text) {
     d9_text_init(text->context, &escaped);
     for (; *bytes; bytes++) d9_text_add(&escaped, *bytes == '"' || *bytes == '\\' ? "\\%c" : "%c", *bytes);
     d9_text_add(text, "\"");
-    d9_text_add_escaped(text, d9_text_get(&escaped)); /* \xHH has the same meaning in a quoted scalar */
+    d9_text_add_escaped(text, d9_text_get(&escaped)); /* escapes have the same meaning in a quoted scalar */
     d9_text_add(text, "\"");
     if (text->status == D9_OK) text->status = d9_text_status(&escaped);
     d9_text_free(&escaped);

@@ -1,16 +1,31 @@
 /* The context: status and message of the first failure, and the log. */
 #include "core/context.h"
 #include "core/system.h"
+#include "core/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9_system_default()}; }
 
+/* Invisible format characters of Unicode 15 (category Cf, and line and paragraph separator), some of which reorder the
+ * text around them. */
+static bool is_format(uint32_t c) {
+    static const uint32_t ranges[][2] = {{0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
+                                         {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+                                         {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    bool found = false;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) found |= c >= ranges[i][0] && c <= ranges[i][1];
+    return found;
+}
+
 int d9_control_bytes(const char *at) {
-    const unsigned char first = (unsigned char)at[0], second = first ? (unsigned char)at[1] : 0;
-    if (first == 0xc2 && second >= 0x80 && second <= 0x9f) return 2;
-    return first && (first < ' ' || first == 127);
+    const unsigned char lead = (unsigned char)*at;
+    const int length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    const char *end = at;
+    const uint32_t c = lead ? d9_text_next(&end) : 0;
+    if (end - at != length) return 0; /* the end, or an invalid or cut sequence */
+    return c < ' ' || (c >= 127 && c < 0xa0) || is_format(c) ? length : 0;
 }
 
 /* Replaces control characters, which paths and words from files may contain, by spaces: a message is one line and

@@ -54,7 +54,8 @@ typedef struct d9_context {
     char message[1024]; /* one line, without a newline; empty before the first failure */
 } d9_context;
 
-/* Length in bytes, 1 or 2, of the control character that begins at `at`; 0: none. U+0080 to U+009F are included. */
+/* Length in bytes, 1 to 4, of the control character that begins at `at`; 0: none. U+0080 to U+009F and invisible format
+ * characters, such as U+202E, which reverses what follows, are included. */
 int d9_control_bytes(const char *at);
 
 void d9_context_init(d9_context *context);

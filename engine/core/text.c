@@ -45,8 +45,8 @@ void d9_text_add_escaped(d9_text *text, const char *foreign) {
         while (*at && !d9_control_bytes(at)) at++;
         if (at > plain) d9_text_add(text, "%.*s", (int)(at - plain), plain);
         if (!*at) break;
-        at += d9_control_bytes(at);
-        d9_text_add(text, "\\x%02x", (unsigned char)at[-1]);
+        const uint32_t control = d9_text_next(&at);
+        d9_text_add(text, control < 0x100 ? "\\x%02x" : control < 0x10000 ? "\\u%04x" : "\\U%08x", control);
     }
 }
 

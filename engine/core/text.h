@@ -15,8 +15,8 @@ typedef struct d9_text {
 void d9_text_init(d9_context *context, d9_text *text);
 void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
 void d9_text_add_shell_word(d9_text *text, const char *word); /* quoted so that a shell reads it as one word */
-/* Adds text from an untrusted source so that it cannot control a terminal: each control character, line breaks and
- * U+0080 to U+009F included, becomes \xHH. */
+/* Adds text from an untrusted source so that it cannot control a terminal: each control character (d9_control_bytes),
+ * line breaks included, becomes \xHH, \uHHHH or \UHHHHHHHH. */
 void d9_text_add_escaped(d9_text *text, const char *foreign);
 const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);

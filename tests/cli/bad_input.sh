@@ -115,10 +115,10 @@ says 'x1b\[2J.x0ax'
 printf '"\\e[2J\\n\\x9b": 1\n' >odd.yaml
 refuses 2 'odd.yaml:1:1' "$dawn9" config odd.yaml
 obeyed "$err" && fail "a message obeys what a file says"
-printf 'title: "a\\e[2J\\x9b"\n' >odd.yaml
+printf 'title: "a\\e[2J\\x9b\\u202e"\n' >odd.yaml
 accepts "$dawn9" config odd.yaml
 obeyed "$out" && fail "config obeys what a file says"
-says '^title: "a.x1b\[2J.x9b"$'
+says '^title: "a.x1b\[2J.x9b.u202e"$' # U+202E reverses what follows
 
 # ---- impossible records ----
 impossible() { # SED PATTERN

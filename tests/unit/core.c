@@ -207,8 +207,15 @@ TEST(test_escapes, open_bench, close_bench) {
     assert_string_equal(d9_text_get(&text), "\\x1b[2J\\x09a\\x0d\\x0a\\x7f \\ \xc3\xa9 \\x9b \xc2\xa0 \xc2");
     OK(d9_text_status(&text));
     d9_text_free(&text);
+    d9_text_add_escaped(&text,
+                        "\xe2\x80\xaejpg.exe\xe2\x80 \xc2\xad\xe2\x80\xa8\xe2\x80\x93\xef\xbb\xbf\xf3\xa0\x81\x81");
+    assert_string_equal(d9_text_get(&text), "\\u202ejpg.exe\xe2\x80 \\xad\\u2028\xe2\x80\x93\\ufeff\\U000e0041");
+    d9_text_free(&text);
     assert_int_equal(d9_fail(&context, D9_DATA, "a\x1b\xc2\x9b\xc2\x9f\nb\xc3\xa9"), D9_DATA);
     assert_string_equal(context.message, "a      b\xc3\xa9");
+    d9_context_clear(&context);
+    assert_int_equal(d9_fail(&context, D9_DATA, "a\xe2\x81\xa6z"), D9_DATA);
+    assert_string_equal(context.message, "a   z");
 }
 
 TEST(test_shell_words, open_bench, close_bench) {
