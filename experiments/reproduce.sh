@@ -25,7 +25,7 @@ esac
 
 cat <<TEXT
 reproduce.sh, in three steps:
-  1. install missing Debian packages, build into build/           about a minute
+  1. install missing Debian packages, build into build/           one to four minutes
   2. get CIFAR-10 (170 MB) and check it against known checksums   depends on the network; once
   3. train configs/$recipe.yaml
 TEXT

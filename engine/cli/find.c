@@ -94,6 +94,8 @@ d9_status d9_cli_find(d9_cli *cli, d9_installed_kind kind, const char *word, cha
             D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s%s", usual[i], folder));
             D9_TRY(add_folder(cli, r ? root : "", path, ".yaml", all));
         }
+    const bool empty = all->count == 0; /* config/small.yaml: there is no such folder, but configs/small.yaml */
+    for (int i = 0; empty && usual[i]; i++) D9_TRY(add_folder(cli, "", usual[i], ".yaml", all));
     D9_TRY(suggest(cli, word, name, all));
 done:
     return status;
@@ -128,9 +130,9 @@ static d9_status reject_folder(d9_cli *cli, const char *folder) {
     bool held;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &inside, "%s/config.yaml", folder));
     D9_TRY(d9_file_find(&cli->context, D9_USAGE, inside, &held));
-    status =
-        held ? d9_fail(&cli->context, D9_USAGE, "%s: is the folder of a run; its configuration is %s", folder, inside)
-             : d9_fail(&cli->context, D9_USAGE, "%s: is a folder, not a file", folder);
+    status = held ? d9_fail(&cli->context, D9_USAGE, "%s: is the folder of a run; give its configuration, %s", folder,
+                            inside)
+                  : d9_fail(&cli->context, D9_USAGE, "%s: is a folder, not a file", folder);
 done:
     return status;
 }

@@ -1,11 +1,12 @@
 /* The argument parser for all commands, driven by their option tables.
  *
  *     --set K=V, --set=K=V    are equivalent; options and words may be mixed; `--` ends the options */
-#include "cli/cli.h"
+#include "cli/help.h"
 #include "config/reference.h"
 #include "core/system.h"
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- rows ---- */
 
@@ -148,6 +149,10 @@ static d9_status unknown_option(parser *parser, const char *name) {
         if (!d9_flag_is_word(flag) && flag->doc) names[count++] = flag->name;
         edits |= strcmp(flag->name, "set") == 0;
     }
+    for (int i = 0; i < parser->list.count; i++)
+        if (d9_flag_is_word(&parser->list.rows[i]) && strcasecmp(parser->list.rows[i].name, name) == 0)
+            return fail_usage(parser, "unknown option --%s: %s is written without an option", name,
+                              parser->list.rows[i].name);
     if (edits) D9_TRY(suggest_edit(parser, name));
     const char *nearest = d9_text_nearest(name, names, count);
     if (!nearest) nearest = find_by_words(parser, name);
@@ -180,13 +185,22 @@ static d9_status parse_option(parser *parser, int count, const char *const *word
     return unknown_option(parser, name);
 }
 
+static d9_status fail_missing(parser *parser, const d9_flag *flag) {
+    d9_text sentence;
+    d9_text_init(&parser->cli->context, &sentence);
+    d9_flag_sentence(flag, &sentence);
+    const d9_status status = fail_usage(parser, "%s is missing: %s", flag->name, d9_text_get(&sentence));
+    d9_text_free(&sentence);
+    return status;
+}
+
 static d9_status check_required_words(parser *parser) {
     int index = 0;
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
         if (!d9_flag_is_word(flag)) continue;
         if (index++ >= parser->word_count && flag->type != D9_FLAG_OPTIONAL && flag->type != D9_FLAG_ANY_WORDS)
-            return fail_usage(parser, "%s is missing: %s", flag->name, flag->doc);
+            return fail_missing(parser, flag);
     }
     return D9_OK;
 }

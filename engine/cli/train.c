@@ -3,6 +3,7 @@
 #include "cli/find_lr.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
+#include "core/installed.h"
 #include "core/listing.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -30,7 +31,8 @@ static const d9_flag flags[] = {
     {"runs", D9_FLAG_INTEGER, offsetof(train_options, runs), "N", .minimum = 1, .maximum = 10000,
      .doc = "train N consecutive seeds, each into OUT/seedN; print mean and standard deviation"},
     {"out", D9_FLAG_TEXT, offsetof(train_options, out), "DIR",
-     .doc = "folder of the run record; default runs/TITLE-seedN"},
+     .doc =
+         "folder of the run record; default runs/TITLE-seedN, or with --resume and a record's config.yaml its folder"},
     {"resume", D9_FLAG_SWITCH, offsetof(train_options, resume),
      .doc = "continue the run in the folder from its checkpoint, if there is one; a finished run is kept"},
     {"overwrite", D9_FLAG_SWITCH, offsetof(train_options, overwrite),
@@ -206,11 +208,34 @@ done:
     return status;
 }
 
-/* --out, or runs/TITLE-seedN (with --runs, runs/TITLE); D9_USAGE if that folder holds something else. */
+/* The folder of a run with a checkpoint or a result, if `config` is its config.yaml: "runs/a" for
+ * "runs/a/config.yaml". Otherwise NULL. */
+static d9_status find_own_folder(d9_cli *cli, const char *config, const char **folder) {
+    static const char name[] = "config.yaml";
+    const char *const files[] = {"checkpoint.safetensors", "result.json"};
+    d9_status status = D9_OK;
+    const char *slash = strrchr(config, '/');
+    char *path;
+    *folder = NULL;
+    if (strcmp(slash ? slash + 1 : config, name) != 0) goto done;
+    for (int i = 0; i < 2 && !*folder; i++) {
+        D9_TRY(d9_path_beside(&cli->context, &cli->arena, config, files[i], &path));
+        if (!d9_file_exists(&cli->context, path)) continue;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%.*s", slash ? (int)(slash - config) : 1,
+                               slash ? config : "."));
+        *folder = path;
+    }
+done:
+    return status;
+}
+
+/* --out; or with --resume the folder that the configuration is the record of; or runs/TITLE-seedN (with --runs,
+ * runs/TITLE). D9_USAGE if that folder holds something else. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
     char *made, seed[32] = "";
     *out = options->out;
+    if (!*out && options->resume && !options->runs.given) D9_TRY(find_own_folder(cli, options->config, out));
     if (!*out) {
         if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));

@@ -2,10 +2,12 @@
 #include "config/values.h"
 #include "step/program.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The arguments that every reader gets. */
 typedef struct reading {
@@ -79,6 +81,25 @@ static void write_real(const void *field, d9_text *text) {
 
 /* ---- words ---- */
 
+/* True if the text of `length` bytes has this word, whatever the case. */
+static bool has_word(const char *text, int length, const char *word) {
+    const int size = (int)strlen(word);
+    for (int i = 0; i + size <= length; i++)
+        if ((i == 0 || !isalnum((unsigned char)text[i - 1])) && strncasecmp(text + i, word, (size_t)size) == 0 &&
+            (i + size == length || !isalnum((unsigned char)text[i + size])))
+            return true;
+    return false;
+}
+
+/* The one value whose explanation in the help has this word, "cuda" for "gpu", or else the word itself. */
+static const char *find_meant(const d9_option *option, const d9_choices *list, const char *word) {
+    const char *meant = NULL, *line = strchr(option->doc, '\n');
+    int count = 0;
+    for (int i = 0; line && i < list->count; i++, line = strchr(line + 1, '\n'))
+        if (*word && has_word(line, 1 + (int)strcspn(line + 1, "\n"), word)) meant = list->words[i], count++;
+    return count == 1 ? meant : word;
+}
+
 /* Reads a word as its index among the choices. */
 static d9_status read_choice(const reading *reading, const d9_tree *node, void *field) {
     d9_choices list;
@@ -89,7 +110,8 @@ static d9_status read_choice(const reading *reading, const d9_tree *node, void *
     d9_text text;
     d9_text_init(reading->context, &text);
     d9_text_add(&text, "%s is not known here; ", describe_node(node));
-    d9_suggest(&text, "one of:", node->kind == D9_TREE_SCALAR ? node->text : "", list.words, list.count);
+    d9_suggest(&text, "one of:", node->kind == D9_TREE_SCALAR ? find_meant(reading->option, &list, node->text) : "",
+               list.words, list.count);
     return d9_tree_fail_text(reading->context, node, &node->place, &text);
 }
 

@@ -126,7 +126,8 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
         size_t other = strlen(candidates[i]);
         if (other > WORD_MAX) continue;
         int distance = edit_distance(word, (int)length, candidates[i], (int)other);
-        if (distance < best) best = distance, nearest = candidates[i];
+        const bool begins = nearest && strncmp(word, candidates[i], other) == 0;
+        if (distance < best + begins) best = distance, nearest = candidates[i];
         if (length >= 3 && !completion && strncmp(word, candidates[i], length) == 0) completion = candidates[i];
     }
     return nearest ? nearest : completion;

@@ -22,6 +22,11 @@ refuses 2 'tiny.yaml' "$dawn9" tiny.yaml
 refuses 2 'tiny.yml tiny.yaml' "$dawn9" train tiny.yml
 refuses 2 '\./tiny \./tiny.yaml' "$dawn9" config ./tiny
 refuses 2 'elsewhere/tiny.yaml' "$dawn9" train elsewhere/tiny.yaml
+mkdir -p configs && tiny >configs/small-one.yaml
+refuses 2 'config/small-one.yaml mean configs/small-one.yaml' "$dawn9" train config/small-one.yaml
+rm -r configs
+refuses 2 'ACTION check fetch preview' "$dawn9" data
+refuses 2 '--out OUT' "$dawn9" export a-run --out a.onnx
 refuses 2 'zzzzzz zzzzzz.yaml configs/ configs/ladder/' "$dawn9" eval zzzzzz model
 mkdir -p a-run && cp tiny.yaml a-run/config.yaml
 refuses 2 'a-run a-run/config.yaml' "$dawn9" train a-run

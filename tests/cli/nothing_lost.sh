@@ -59,6 +59,9 @@ for config in own/config.yaml linked.yaml; do
 done
 same own
 accepts "$dawn9" train run/config.yaml --out run --resume
+before=$(listing)
+accepts "$dawn9" train run/config.yaml --resume
+[ "$(listing)" = "$before" ] || fail "train run/config.yaml --resume made another run than run"
 accepts "$dawn9" train tiny.yaml --out kept --overwrite --quiet
 
 # ---- partial files of a killed process are removed, other files stay ----

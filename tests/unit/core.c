@@ -231,7 +231,8 @@ TEST(test_shell_words, open_bench, close_bench) {
 }
 
 TEST(test_nearest) {
-    static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation", "ema"};
+    static const char *const words[] = {"epochs", "batch_size", "momentum", "alpha", "pool_before_activation",
+                                        "ema",    "net9",       "net"};
     static const struct {
         const char *word, *nearest;
     } rows[] = {
@@ -241,9 +242,10 @@ TEST(test_nearest) {
         {"mea", "ema"},      {"mae", NULL}, /* words this short may differ by one edit, such as a swap */
         {"x", NULL},         {"", NULL},
         {"dropout", NULL},   {"pool_before", "pool_before_activation"},
+        {"net50", "net"}, /* as near to net9, with which it does not begin */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *nearest = d9_text_nearest(rows[i].word, words, 6);
+        const char *nearest = d9_text_nearest(rows[i].word, words, (int)(sizeof words / sizeof *words));
         if (rows[i].nearest) assert_non_null(nearest);
         if (rows[i].nearest)
             assert_string_equal(nearest, rows[i].nearest);
