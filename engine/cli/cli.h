@@ -100,7 +100,8 @@ void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; 
 /* As d9_cli_print_json, on a single line, with reals in `digits` significant digits. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
 D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* prints and frees the text; returns its status */
-/* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. */
+/* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. A
+ * reader that leaves early, like `head`, is no failure. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 
 /* ---- options that edit a configuration, shared by several commands ---- */

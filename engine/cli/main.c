@@ -161,7 +161,7 @@ int main(int count, char **words) {
     d9_cli cli = {.words = words, .interrupt = &interrupt_signal, .unsaved_steps = &unsaved_steps};
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     open_standard_files();
-    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails instead, exit status 6 */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves early, like `head`, does not end a run */
     signal(SIGXFSZ, SIG_IGN); /* as does exceeding ulimit -f */
     d9_context_init(&cli.context);
     cli.context.log = on_log;

@@ -146,6 +146,6 @@ d9_status d9_cli_finish(d9_cli *cli, d9_status status) {
     if (status != D9_OK) return status;
     if (cli->output_error == 0 && system->close(system->user, STDOUT_FILENO) != 0 && errno != EBADF)
         cli->output_error = errno;
-    if (cli->output_error == 0) return D9_OK;
+    if (cli->output_error == 0 || cli->output_error == EPIPE) return D9_OK;
     return d9_fail(&cli->context, D9_OUTPUT, "standard output: cannot write: %s", strerror(cli->output_error));
 }

@@ -107,5 +107,6 @@ for command in "tricks" "--help" "--version" "config tiny.yaml" "train --help" "
     ends 6 'output' to_full "$dawn9" $command
     ends 6 'output' to_nobody "$dawn9" $command
 done
-ends 6 'output' to_closed_pipe "$dawn9" tricks
+accepts to_closed_pipe "$dawn9" tricks # as `| head` closes it
+ends 2 'nothing.yaml' to_closed_pipe "$dawn9" config nothing.yaml
 verdict
