@@ -206,11 +206,29 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
+/* Fails for the folder of another run. Sets *damaged, with a warning, if the configuration of an unfinished run cannot
+ * be read, for example because a crash of the machine truncated it. */
+static d9_status check_config(const run *self, bool *damaged) {
+    char path[PATH_BYTES];
+    bool finished;
+    const d9_config config = run_config(self);
+    d9_config *held = NULL;
+    d9_status status = D9_OK;
+    if (has_file(self, "config.yaml"))
+        status = d9_config_load(self->context, path_in(self, "config.yaml", path), NULL, &held);
+    d9_config_free(self->context, held);
+    if (status == D9_OK) return d9_record_finished(self->context, self->folder, &config, &finished);
+    if (status != D9_USAGE) return status;
+    d9_log(self->context, D9_LOG_WARNING, "%s; the run is repeated", self->context->message);
+    d9_context_clear(self->context);
+    *damaged = true;
+    return D9_OK;
+}
+
 /* The caller holds the lock. Reads the state again, because it may have changed before the lock was taken. */
 static d9_status train_locked(const run *self, const d9_run_options *options, d9_run_state *state, bool *trained) {
     d9_status status;
-    bool damaged, finished;
-    const d9_config config = run_config(self);
+    bool damaged;
     d9_record_remove_partial(self->context, self->folder);
     D9_TRY(read_result(self, state, &damaged));
     if (state->kind == D9_RUN_DONE) {
@@ -220,7 +238,7 @@ static d9_status train_locked(const run *self, const d9_run_options *options, d9
     D9_TRY(read_failure(self, state));
     if (state->kind == D9_RUN_FAILED) goto done;
     if (damaged) d9_log(self->context, D9_LOG_WARNING, "%s/result.json: truncated; the run is repeated", self->folder);
-    D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished)); /* fails for another run's folder */
+    D9_TRY(check_config(self, &damaged));
     *trained = true;
     status = train_or_resume(self, options, damaged, state);
     if (status != D9_OK) status = take_failure(self, status, state);

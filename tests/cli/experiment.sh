@@ -180,6 +180,13 @@ ends 3 'nowhere' "$dawn9" experiment nodata-short.yaml --out nodata --workers 2
 head -c 100 runs/short/runs/one/seed1/result.json >cut && mv cut runs/short/runs/one/seed1/result.json
 observe "$dawn9" experiment short.yaml --seeds 3
 [ $status = 0 ] && grep -q '^dawn9: warning: .*one/seed1/result.json: truncated; the run is repeated$' "$err" || fail "a damaged result: $(cat "$err")"
+for kept in 40 0; do # an unfinished run whose configuration was truncated
+    rm runs/short/runs/one/seed1/result.json
+    head -c $kept runs/short/runs/one/seed1/config.yaml >cut && mv cut runs/short/runs/one/seed1/config.yaml
+    observe "$dawn9" experiment short.yaml --seeds 3
+    [ $status = 0 ] && [ -f runs/short/runs/one/seed1/result.json ] && grep -q '^dawn9: warning: .*one/seed1/config.yaml:.*; the run is repeated$' "$err" ||
+        fail "a damaged configuration: $(cat "$err")"
+done
 
 # ---- bad input, one line each ----
 refuses 2 '2 I/N' "$dawn9" experiment short.yaml --out x --shard 2
