@@ -75,6 +75,15 @@ void d9_layers_normalize(d9_tree *root) {
 
 static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
 
+/* Fails with `message`, and says what a missing base is relative to and which file has this name elsewhere. */
+static d9_status fail_base(d9_context *context, const d9_tree *base, const char *path, const char *message) {
+    char found[D9_INSTALLED_BYTES];
+    if (d9_file_exists(context, path)) return d9_tree_fail(context, base, "%s", message);
+    const bool elsewhere = d9_installed_resolve(context, D9_INSTALLED_CONFIGS, base->text, found);
+    return d9_tree_fail(context, base, "%s; a base is relative to the folder of the file that names it%s%s%s", message,
+                        elsewhere ? " (there is " : "", elsewhere ? found : "", elsewhere ? ")" : "");
+}
+
 /* Reads a file. An unreadable file is D9_USAGE, not D9_DATA, because the user named it. */
 static d9_status read_file(d9_context *context, const char *path, const d9_tree *base, uint8_t **bytes) {
     d9_context quiet = *context;
@@ -85,7 +94,7 @@ static d9_status read_file(d9_context *context, const char *path, const d9_tree 
         status = d9_fail(&quiet, D9_DATA, "%s: not YAML: it holds a zero byte", path);
     if (status == D9_OK) return D9_OK;
     if (status == D9_DATA) status = D9_USAGE;
-    if (base && status == D9_USAGE) return d9_tree_fail(context, base, "%s", quiet.message);
+    if (base && status == D9_USAGE) return fail_base(context, base, path, quiet.message);
     return d9_fail(context, status, "%s", quiet.message);
 }
 

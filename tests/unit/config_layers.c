@@ -132,6 +132,8 @@ TEST(test_refuses_files, make_folder, remove_folder) {
     assert_not_loaded("sub", "sub");
     put("a.yaml", "base: none.yaml\n");
     assert_not_loaded("a.yaml", "a.yaml:1:7 base none.yaml");
+    put("sub/c.yaml", "base: a.yaml\n");
+    assert_not_loaded("sub/c.yaml", "sub/c.yaml:1:7 base sub/a.yaml relative there a.yaml");
     put("a.yaml", "base: [b.yaml]\n");
     assert_not_loaded("a.yaml", "a.yaml:1:7 base");
     put("a.yaml", "base: a.yaml\n");
