@@ -116,14 +116,17 @@ static json_t *bound_json(const d9_option *option, double value) {
 }
 
 static json_t *option_json(d9_cli *cli, const d9_option *option) {
-    d9_text values;
+    d9_text values, what;
     d9_text_init(&cli->context, &values);
+    d9_text_init(&cli->context, &what);
     d9_option_values(option, &values);
+    d9_option_explain(option, "; ", &what);
     json_t *object =
-        json_pack("{s:s, s:s, s:s, s:s?, s:o, s:o, s:s?}", "key", option->key, "what", option->doc, "values",
+        json_pack("{s:s, s:s, s:s, s:s?, s:o, s:o, s:s?}", "key", option->key, "what", d9_text_get(&what), "values",
                   d9_text_get(&values), "default", option->fallback, "minimum", bound_json(option, option->minimum),
                   "maximum", bound_json(option, option->maximum), "choices", option->choices);
     d9_text_free(&values);
+    d9_text_free(&what);
     return object;
 }
 
