@@ -148,8 +148,9 @@ for run in both/seed1 both/seed2 one/seed1 one/seed2; do
     done
 done
 [ -z "$(find . -name lock -o -name '*.partial')" ] || fail "left behind: $(find . -name lock -o -name '*.partial')"
-accepts "$dawn9" experiment short.yaml --out devices --devices 0,1 --quiet
-says '^runs       4 of 4 done$'
+ends 2 '--devices reference' "$dawn9" experiment short.yaml --out devices --devices 0,1
+ends 4 '--devices 4096' "$dawn9" experiment short.yaml --set backend=auto --set precision=auto --out gpus --devices 4096 # no such GPU
+[ ! -d devices/runs ] && [ ! -d gpus/runs ] || fail "--devices trained without a GPU"
 
 # ---- changed configurations; folders that do not belong to the experiment ----
 rm -rf held && cp -rp runs/short held
