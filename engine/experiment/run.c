@@ -206,23 +206,41 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* Fails for the folder of another run. Sets *damaged, with a warning, if the configuration of an unfinished run cannot
- * be read, for example because a crash of the machine truncated it. */
+/* True if config.yaml is the beginning of the file that this run writes. */
+static d9_status is_beginning(const run *self, const char *path, const d9_config *config, bool *beginning) {
+    uint8_t *held = NULL;
+    size_t size = 0;
+    d9_text text;
+    d9_text_init(self->context, &text);
+    d9_status status = d9_effective_yaml(config, &text);
+    if (status == D9_OK) status = d9_file_read(self->context, path, &held, &size);
+    *beginning = status == D9_OK && size < text.size && memcmp(held, d9_text_get(&text), size) == 0;
+    d9_release(self->context, held);
+    d9_text_free(&text);
+    return status;
+}
+
+/* Fails for the folder of another run. Sets *damaged, with a warning, if the configuration of an unfinished run was
+ * truncated, for example by a crash of the machine, or is no configuration. */
 static d9_status check_config(const run *self, bool *damaged) {
+    d9_status status;
     char path[PATH_BYTES];
-    bool finished;
+    bool finished, truncated;
     const d9_config config = run_config(self);
     d9_config *held = NULL;
-    d9_status status = D9_OK;
-    if (has_file(self, "config.yaml"))
-        status = d9_config_load(self->context, path_in(self, "config.yaml", path), NULL, &held);
-    d9_config_free(self->context, held);
-    if (status == D9_OK) return d9_record_finished(self->context, self->folder, &config, &finished);
-    if (status != D9_USAGE) return status;
-    d9_log(self->context, D9_LOG_WARNING, "%s; the run is repeated", self->context->message);
+    if (!has_file(self, "config.yaml")) return D9_OK;
+    D9_TRY(is_beginning(self, path_in(self, "config.yaml", path), &config, &truncated));
+    status = d9_config_load(self->context, path, NULL, &held);
+    if (status == D9_OK && !truncated) D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished));
+    if (status != D9_OK && status != D9_USAGE) goto done;
+    *damaged = *damaged || truncated || status != D9_OK;
+    if (truncated || status != D9_OK)
+        d9_log(self->context, D9_LOG_WARNING, "%s: truncated or no configuration; the run is repeated", path);
     d9_context_clear(self->context);
-    *damaged = true;
-    return D9_OK;
+    status = D9_OK;
+done:
+    d9_config_free(self->context, held);
+    return status;
 }
 
 /* The caller holds the lock. Reads the state again, because it may have changed before the lock was taken. */

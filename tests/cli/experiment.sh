@@ -185,7 +185,7 @@ for kept in 40 0; do # an unfinished run whose configuration was truncated
     rm runs/short/runs/one/seed1/result.json
     head -c $kept runs/short/runs/one/seed1/config.yaml >cut && mv cut runs/short/runs/one/seed1/config.yaml
     observe "$dawn9" experiment short.yaml --seeds 3
-    [ $status = 0 ] && [ -f runs/short/runs/one/seed1/result.json ] && grep -q '^dawn9: warning: .*one/seed1/config.yaml:.*; the run is repeated$' "$err" ||
+    [ $status = 0 ] && [ -f runs/short/runs/one/seed1/result.json ] && grep -q '^dawn9: warning: .*one/seed1/config.yaml: .*; the run is repeated$' "$err" ||
         fail "a damaged configuration: $(cat "$err")"
 done
 
