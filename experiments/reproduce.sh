@@ -38,9 +38,9 @@ fi
 if ls runs/"$recipe"-seed*/checkpoint.safetensors >/dev/null 2>&1; then
     echo "$recipe has a checkpoint in runs/; where it is this run's, training goes on from it. Ctrl-C is safe."
 else
-    echo "how long a run takes here, by two steps of each (minutes:seconds):"
+    echo "how long a run takes here, by the median of seven steps of each (minutes:seconds, and quartiles):"
     for each in small speed94 dawn94; do
-        build/dawn9 bench step --config "configs/$each.yaml" --steps 2 |
+        build/dawn9 bench step --config "configs/$each.yaml" --steps 7 |
             sed -n "s/^predicted time of the whole run, with evaluations: \(.*\)/  $each  \1/p"
     done
     echo "now $recipe. Ctrl-C is safe: the same command goes on where it stopped."

@@ -100,20 +100,30 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicted seconds of the whole run with its evaluations, at these steps' operations/s; NAN: none counted. */
-static double run_seconds(const d9_measurement *m) {
+/* Predicted seconds of the whole run with its evaluations, at these steps' operations/s; false: none are counted. */
+static bool predict_run(const d9_measurement *m, d9_time_range *seconds) {
     const double operations = step_operations(m);
-    return operations > 0 ? d9_measured_step_seconds(m) / operations *
-                                d9_operations_left(&m->session->program, m->session->config, 0)
-                          : NAN;
+    if (operations <= 0) return false;
+    *seconds = d9_time_range_times(d9_time_range_of(m->step_seconds, m->steps),
+                                   d9_operations_left(&m->session->program, m->session->config, 0) / operations);
+    return true;
 }
 
 static void print_run(d9_cli *cli, const d9_measurement *m) {
-    char time[32];
-    const double seconds = run_seconds(m);
-    if (isnan(seconds)) return;
-    d9_duration_format(seconds, time, sizeof time);
-    d9_cli_print(cli, "predicted time of the whole run, with evaluations: %s\n", time);
+    char text[80];
+    d9_time_range seconds;
+    if (!predict_run(m, &seconds)) return;
+    d9_time_range_format(seconds, text, sizeof text);
+    d9_cli_print(cli, "predicted time of the whole run, with evaluations: %s\n", text);
+}
+
+/* Adds the keys run_seconds, by the median step, and run_seconds_low and run_seconds_high, by the quartiles. */
+static void add_run(json_t *object, const d9_measurement *m) {
+    d9_time_range seconds = {NAN, NAN, NAN};
+    predict_run(m, &seconds);
+    json_object_set_new(object, "run_seconds", d9_json_number(seconds.median));
+    json_object_set_new(object, "run_seconds_low", d9_json_number(seconds.low));
+    json_object_set_new(object, "run_seconds_high", d9_json_number(seconds.high));
 }
 
 static json_t *row_json(const d9_measurement *m, int row) {
@@ -143,7 +153,7 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
 static void print_json(d9_cli *cli, const d9_measurement *m, const char *what) {
     json_t *rows = json_array(), *object = d9_bench_json(m, what);
     for (int i = 0; i < m->row_count; i++) json_array_append_new(rows, row_json(m, i));
-    if (strcmp(what, "step") == 0) json_object_set_new(object, "run_seconds", d9_json_number(run_seconds(m)));
+    if (strcmp(what, "step") == 0) add_run(object, m);
     json_object_set_new(object, "nodes", rows);
     d9_cli_print_json(cli, object);
 }

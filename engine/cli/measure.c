@@ -68,9 +68,12 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
 
 /* ---- measuring ---- */
 
-/* Runs `count` steps of the plan from step `first` on, each of `batches` batches. */
-static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count) {
+/* Runs `count` steps of the plan from step `first` on, each of `batches` batches. `seconds` (count): receives the time
+ * of each, for which the device must compute synchronously; NULL: not timed. */
+static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count,
+                           double *seconds) {
     d9_status status = D9_OK;
+    double start = d9_clock_now();
     const d9_program *program = &session->program;
     const bool evaluates = plan == session->eval_plan; /* always the first batch */
     const int64_t per_epoch = program->steps_per_epoch,
@@ -80,6 +83,8 @@ static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, 
         const int64_t step = evaluates ? 0 : i / in_epoch % epochs * per_epoch + i % in_epoch * batches;
         if (!evaluates && step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
         D9_TRY(session->backend->run(session->context, plan, step));
+        if (seconds) seconds[i - first] = d9_clock_now() - start;
+        start = d9_clock_now();
     }
     D9_TRY(session->backend->sync(session->context, session->device));
 done:
@@ -89,15 +94,18 @@ done:
 d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;
+    const bool asynchronous = session->info.asynchronous;
     *m = (d9_measurement){.session = session, .plan = plan, .graph = graph, .steps = steps, .batches = 1};
     for (int p = 0; p < session->program.phase_count; p++)
         if (graph == &session->program.phase[p].list) m->batches = session->program.phase[p].batches;
-    D9_TRY(run_steps(session, plan, m->batches, 0, WARM_STEPS));
+    D9_TRY(run_steps(session, plan, m->batches, 0, WARM_STEPS, NULL));
     m->row_count = backend->times(plan, NULL, 0, true);
     D9_TRY(D9_ALLOCATE(session->context, m->row_count + 1, "node times", &m->rows));
+    D9_TRY(D9_ALLOCATE(session->context, steps, "times of steps", &m->step_seconds));
     double start = d9_clock_now();
-    D9_TRY(run_steps(session, plan, m->batches, WARM_STEPS, steps));
+    D9_TRY(run_steps(session, plan, m->batches, WARM_STEPS, steps, asynchronous ? NULL : m->step_seconds));
     m->seconds = d9_clock_now() - start;
+    for (int64_t i = 0; i < steps && asynchronous; i++) m->step_seconds[i] = m->seconds / (double)steps;
     m->peak_bytes = d9_this_process_peak_bytes();
     backend->times(plan, m->rows, m->row_count, false);
     if (backend->peak_rates)
@@ -107,6 +115,6 @@ done:
 }
 
 void d9_measurement_free(d9_measurement *m) {
-    if (m->session) d9_release(m->session->context, m->rows);
-    m->rows = NULL;
+    if (m->session) d9_release(m->session->context, m->rows), d9_release(m->session->context, m->step_seconds);
+    m->rows = NULL, m->step_seconds = NULL;
 }

@@ -13,6 +13,7 @@ typedef struct d9_measurement {
     int row_count;
     int64_t steps, batches;   /* timed steps; batches per step */
     double seconds;           /* wall time of all timed steps */
+    double *step_seconds;     /* (steps), of each; on an asynchronous device all are the mean */
     int64_t peak_bytes;       /* of the process, after the steps */
     d9_peak_rates peak_rates; /* measured after the steps; zeros: unknown to the backend */
 } d9_measurement;

@@ -1,7 +1,7 @@
 /* Progress of a run on standard output.
  *
  *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
- *     about 27 minutes with evaluations, by the first steps        (if a minute or more)
+ *     about 27 minutes (25 to 31) with evaluations, by the first steps        (if a minute or more)
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, PEAK_COLUMNS = 8, TIMED_STEPS = 3 };
+enum { BAR_COLUMNS = 20, BAR_LEAST = 6, REDRAWS_PER_SECOND = 10, ROW_COLUMNS = 58, PEAK_COLUMNS = 8 };
 
 void d9_duration_format(double seconds, char *text, size_t size) {
     long long all = isfinite(seconds) && seconds > 0 ? (long long)(seconds + 0.5) : 0;
@@ -22,6 +22,14 @@ void d9_duration_format(double seconds, char *text, size_t size) {
         snprintf(text, size, "%lld:%02lld:%02lld", all / 3600, all / 60 % 60, all % 60);
     else
         snprintf(text, size, "%lld:%02lld", all / 60, all % 60);
+}
+
+void d9_time_range_format(d9_time_range range, char *text, size_t size) {
+    char low[24], median[24], high[24];
+    d9_duration_format(range.low, low, sizeof low);
+    d9_duration_format(range.median, median, sizeof median);
+    d9_duration_format(range.high, high, sizeof high);
+    snprintf(text, size, strcmp(low, high) == 0 ? "%s" : "%s (%s to %s)", median, low, high);
 }
 
 /* ---- the live line ---- */
@@ -135,21 +143,35 @@ static void print_header(d9_progress *progress, const d9_program *program) {
                  shows_rate(progress) ? "  images/s  seconds" : "", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
-/* After 1 + TIMED_STEPS steps of the first epoch here, prints the predicted time left, unless below a minute, and the
- * header of the rows. The first step is not timed: it is slower because it touches all memory for the first time. */
-static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds) {
-    const int64_t seen = ++progress->epoch_steps;
-    if (seen == 1) progress->first_step_end = steps, progress->first_step_seconds = epoch_seconds;
-    if (progress->header || seen != 1 + TIMED_STEPS) return;
-    const double left =
-        d9_seconds_left(program, progress->config, steps,
-                        (epoch_seconds - progress->first_step_seconds) / (double)(steps - progress->first_step_end));
+/* Prints "about 27 minutes (25 to 31)", or "about 3.5 hours (3.2 to 4.0)" from three hours on. */
+static void print_about(d9_cli *cli, d9_time_range left) {
+    const bool hours = left.median >= 3 * 3600;
+    const d9_time_range units = d9_time_range_times(left, 1 / (hours ? 3600.0 : 60.0));
+    char low[24], median[24], high[24];
+    snprintf(low, sizeof low, "%.*f", hours, units.low);
+    snprintf(median, sizeof median, "%.*f", hours, units.median);
+    snprintf(high, sizeof high, "%.*f", hours, units.high);
+    d9_cli_print(cli, "about %s %s", median, hours ? "hours" : strcmp(median, "1") == 0 ? "minute" : "minutes");
+    if (strcmp(low, high) != 0) d9_cli_print(cli, " (%s to %s)", low, high);
+    d9_cli_print(cli, " with evaluations, by the first steps\n");
+}
+
+/* Times the steps of the first epoch here. After 1 + D9_TIMED_STEPS steps, or at the epoch's end, prints the predicted
+ * time left, unless below a minute, and the header of the rows. The first step is not timed: it is slower because it
+ * touches all memory for the first time. */
+static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
+                           bool last) {
+    const int64_t timed = progress->epoch_steps++; /* steps timed, this one included */
+    if (progress->header || timed > D9_TIMED_STEPS) return;
+    if (timed > 0)
+        progress->timed[timed - 1] = (epoch_seconds - progress->timed_seconds) / (double)(steps - progress->timed_end);
+    progress->timed_end = steps;
+    progress->timed_seconds = epoch_seconds;
+    if (timed == 0 || (timed < D9_TIMED_STEPS && !last)) return;
+    const d9_time_range left = d9_time_range_times(d9_time_range_of(progress->timed, timed),
+                                                   d9_seconds_left(program, progress->config, steps, 1));
     d9_live_line_clear(&progress->live);
-    if (left >= 3 * 3600)
-        d9_cli_print(progress->cli, "about %.1f hours with evaluations, by the first steps\n", left / 3600);
-    else if (left >= 60)
-        d9_cli_print(progress->cli, "about %.0f minute%s with evaluations, by the first steps\n", left / 60,
-                     left < 90 ? "" : "s");
+    if (left.median >= 60) print_about(progress->cli, left);
     print_header(progress, program);
 }
 
@@ -194,7 +216,8 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
         d9_live_page_step(&progress->page, steps, loss, progress->step_seconds,
                           d9_seconds_left(program, progress->config, steps, progress->step_seconds));
     if (progress->quiet) return;
-    if (isfinite(loss)) print_duration(progress, program, steps, epoch_seconds); /* NAN: steps may only be queued */
+    if (isfinite(loss))
+        print_duration(progress, program, steps, epoch_seconds, last); /* NAN: steps may only be queued */
     if (!progress->cli->terminal) return;
     if (!last && now - progress->live.shown_seconds < 1.0 / REDRAWS_PER_SECOND) return;
     progress->live.shown_seconds = now;

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/live_page.h"
-#include "train/session.h"
+#include "train/trainer.h"
 
 /* A terminal line that is redrawn in place. */
 typedef struct d9_live_line {
@@ -18,18 +18,24 @@ void d9_live_line_clear(d9_live_line *line);                  /* erases the line
  * not wrap if the terminal has become narrower. */
 int d9_live_line_padding(const d9_live_line *line, int width);
 
+enum { D9_TIMED_STEPS = 7 }; /* steps that an estimate of a run's time is made from */
+
+/* Formats a range as "4:10 (4:02 to 5:00)", or "4:10" if that is its ends too. */
+void d9_time_range_format(d9_time_range range, char *text, size_t size);
+
 typedef struct d9_progress {
     d9_cli *cli;
     const d9_config *config;
     d9_live_line live;
-    double accuracy;                     /* with TTA, percent, of the last evaluation; NAN: none yet */
-    int64_t epoch, epoch_first_step;     /* current epoch, from 1; steps completed before its first step here */
-    int64_t epoch_steps, first_step_end; /* calls of print_duration in that epoch; steps completed at the first */
-    double first_step_seconds;           /* seconds of that epoch up to then */
-    int64_t steps;                       /* completed; 0: none */
-    double loss, step_seconds;           /* means of the current epoch so far; loss NAN: not known */
-    double peak_rate;                    /* measured, operations per second; 0: not measured */
-    bool quiet;                          /* prints nothing */
+    double accuracy;                 /* with TTA, percent, of the last evaluation; NAN: none yet */
+    int64_t epoch, epoch_first_step; /* current epoch, from 1; steps completed before its first step here */
+    int64_t epoch_steps, timed_end;  /* calls of print_duration in that epoch; steps completed at the last */
+    double timed_seconds;            /* seconds of that epoch up to then */
+    double timed[D9_TIMED_STEPS];    /* seconds per batch of the calls after the first */
+    int64_t steps;                   /* completed; 0: none */
+    double loss, step_seconds;       /* means of the current epoch so far; loss NAN: not known */
+    double peak_rate;                /* measured, operations per second; 0: not measured */
+    bool quiet;                      /* prints nothing */
     d9_live_page page;
     bool header; /* the header of the rows was printed */
 } d9_progress;

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { STEPS = 3 };
-
 typedef struct work {
     int64_t runs, steps;
     double operations; /* with evaluations */
@@ -32,36 +30,37 @@ static work work_of(d9_context *context, const d9_config *config) {
     return found;
 }
 
-/* Runs `count` steps from `*step` on and advances it. `batches`: receives the number of batches. */
-static d9_status run_steps(d9_session *session, int count, int64_t *step, int64_t *batches) {
-    d9_status status = D9_OK;
-    *batches = 0;
-    for (int i = 0; i < count; i++) {
-        if (*step == session->program.steps) *step = 0; /* starts over at the end of a short run */
-        D9_TRY(d9_session_check_interrupt(session, "the first steps"));
-        if (*step % session->program.steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, *step));
-        D9_TRY(d9_session_step(session, *step));
-        *batches += d9_program_batches(&session->program, *step);
-        *step += d9_program_batches(&session->program, *step);
-    }
+/* Runs the step `*step` and advances it. `seconds`: per batch. */
+static d9_status run_step(d9_session *session, int64_t *step, double *seconds) {
+    d9_status status;
+    const double start = d9_clock_now();
+    if (*step == session->program.steps) *step = 0; /* starts over at the end of a short run */
+    const int64_t batches = d9_program_batches(&session->program, *step);
+    D9_TRY(d9_session_check_interrupt(session, "the first steps"));
+    if (*step % session->program.steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, *step));
+    D9_TRY(d9_session_step(session, *step));
     D9_TRY(session->backend->sync(session->context, session->device));
+    *step += batches;
+    *seconds = (d9_clock_now() - start) / (double)batches;
 done:
     return status;
 }
 
-/* Predicts the seconds of one run of this configuration from STEPS timed steps. */
-static d9_status predict_run(d9_context *context, const d9_runs *runs, const d9_config *config, double *seconds) {
+/* Predicts the seconds of one run of this configuration from D9_TIMED_STEPS timed steps. */
+static d9_status predict_run(d9_context *context, const d9_runs *runs, const d9_config *config,
+                             d9_time_range *seconds) {
     d9_status status;
     d9_session session = {0};
-    int64_t step = 0, batches;
+    int64_t step = 0;
+    double timed[D9_TIMED_STEPS];
     const d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .no_eval = true, .interrupt = runs->cli->interrupt};
     D9_TRY(d9_session_open(context, &options, &session));
     D9_TRY(d9_session_initialize(&session));
-    D9_TRY(run_steps(&session, 1, &step, &batches)); /* not timed: touches all memory for the first time */
-    const double start = d9_clock_now();
-    D9_TRY(run_steps(&session, STEPS, &step, &batches));
-    *seconds = d9_seconds_left(&session.program, config, 0, (d9_clock_now() - start) / (double)batches);
+    D9_TRY(run_step(&session, &step, timed)); /* its time is replaced: it touches all memory for the first time */
+    for (int i = 0; i < D9_TIMED_STEPS; i++) D9_TRY(run_step(&session, &step, &timed[i]));
+    *seconds =
+        d9_time_range_times(d9_time_range_of(timed, D9_TIMED_STEPS), d9_seconds_left(&session.program, config, 0, 1));
 done:
     if (session.context) d9_session_close(&session);
     return status;
@@ -96,8 +95,8 @@ static work work_left(const d9_runs *runs, d9_context *quiet, const work *first)
 
 /* Prints the predicted time of `all`, of which `first` is a run of the first arm. */
 static d9_status show_time(const d9_runs *runs, const work *first, const work *all) {
-    char one_text[32], all_text[32];
-    double seconds = NAN;
+    char one_text[80], all_text[80];
+    d9_time_range seconds;
     d9_context quiet = runs->cli->context; /* if the time cannot be measured, the plan is still shown */
     d9_config config = *d9_experiment_arm(runs->experiment, 0)->config;
     if (runs->options->edits.data) config.data.path = runs->options->edits.data;
@@ -109,8 +108,8 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
         return D9_OK;
     }
     const double ratio = first->operations > 0 ? all->operations / first->operations : (double)all->runs;
-    d9_duration_format(seconds, one_text, sizeof one_text);
-    d9_duration_format(seconds * ratio, all_text, sizeof all_text);
+    d9_time_range_format(seconds, one_text, sizeof one_text);
+    d9_time_range_format(d9_time_range_times(seconds, ratio), all_text, sizeof all_text);
     d9_cli_print(runs->cli,
                  "time       about %s for all remaining runs, one at a time; %s for one of %s, by its first steps\n",
                  all_text, one_text, d9_experiment_arm(runs->experiment, 0)->name);

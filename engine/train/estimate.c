@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Operations of an average step of `batches` batches. A node that runs only every few steps counts as a fraction. */
 static double operations(const d9_graph *graph, int64_t batches) {
@@ -80,4 +81,19 @@ double d9_seconds_left(const d9_program *program, const d9_config *config, int64
     const int64_t batches = d9_program_batches(program, step);
     const double timed = operations(d9_program_list(program, step), batches) / (double)batches;
     return step_seconds / timed * d9_operations_left(program, config, steps_done);
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+d9_time_range d9_time_range_of(double *seconds, int64_t count) {
+    const int64_t last = count - 1;
+    qsort(seconds, (size_t)count, sizeof *seconds, by_size);
+    return (d9_time_range){seconds[last / 4], seconds[last / 2], seconds[last - last / 4]};
+}
+
+d9_time_range d9_time_range_times(d9_time_range range, double factor) {
+    return (d9_time_range){range.low * factor, range.median * factor, range.high * factor};
 }

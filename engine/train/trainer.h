@@ -51,4 +51,11 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
 /* The remaining seconds of a run, evaluations included, if a batch takes `step_seconds` in steps like the last one. */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds);
 
+/* Times of single steps, or a time predicted from them: the median and the quartiles. */
+typedef struct d9_time_range {
+    double low, median, high;
+} d9_time_range;
+d9_time_range d9_time_range_of(double *seconds, int64_t count); /* sorts `seconds`; `count` > 0 */
+d9_time_range d9_time_range_times(d9_time_range range, double factor);
+
 #endif

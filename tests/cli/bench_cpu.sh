@@ -30,7 +30,7 @@ done
 # The same as text, on the last backend.
 accepts "$dawn9" bench step --config tiny.yaml
 says '^x peak: divided by the rate of a large matrix product, [0-9]+ GFLOP/s, or of a large copy, [0-9.]+ GB/s \(read'
-says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$' '^predicted time of the whole run, with evaluations: 0:0[0-9]$'
+says ' [0-9.]+ GFLOP/s +[0-9]+\.[0-9]{2}x$' '^predicted time of the whole run, with evaluations: 0:0[0-9]( \([0-9:]+ to [0-9:]+\))?$'
 accepts "$dawn9" bench ops --config tiny.yaml
 says '^  \* ' 'times the sum of fastest bare'
 # The onednn backend chooses oneDNN's convolutions, and lists ours beside them.

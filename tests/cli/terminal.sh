@@ -103,7 +103,7 @@ if grep -q "$(printf '[\033\r]')" "$out"; then fail "codes in a pipe"; fi
 on_terminal 80 1 "$dawn9" train endless.yaml --out 'a run'
 [ $status = 130 ] || fail "status $status after Ctrl-C, 130 expected"
 shows 'stopping after the current batch'
-shows '^about [0-9.]+ (minutes|hours) with evaluations, by the first steps$'
+shows '^about [0-9.]+ (minutes|hours)( \([0-9.]+ to [0-9.]+\))? with evaluations, by the first steps$'
 shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
 after='with evaluations|[\r\n]    2 +[0-9]'

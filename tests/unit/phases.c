@@ -401,3 +401,11 @@ TEST(test_layers_that_cannot_freeze) {
     refuse(resnet9, "freeze: {until: [0.6, 0.5]}", "tricks.freeze.until 0.5 0.6");
     refuse("name: vgg, channels: [3, 4], hidden: 6", "freeze: {until: [0.5, 0.6, 0.6, 0.7]}", "tricks.freeze.until 4");
 }
+
+/* A slow step moves neither the median of the times nor their quartiles. */
+TEST(test_range_of_times) {
+    double one[] = {4}, seven[] = {3, 1, 90, 5, 2, 4, 6};
+    const d9_time_range alone = d9_time_range_of(one, 1), range = d9_time_range_times(d9_time_range_of(seven, 7), 10);
+    assert_true(alone.low == 4 && alone.median == 4 && alone.high == 4);
+    assert_true(range.low == 20 && range.median == 40 && range.high == 60);
+}
