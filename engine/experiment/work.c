@@ -158,8 +158,9 @@ static d9_status open_gpu(d9_context *context, const char *number) {
     return d9_fail(context, status, "--devices: GPU %s: %s", number, why.message);
 }
 
-/* Opens each worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. */
-static d9_status check_devices(worker_pool *pool) {
+/* Opens each worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. This
+ * process, too, returns, with *is_child true. */
+static d9_status check_devices(const worker_pool *pool, bool *is_child) {
     d9_context *context = pool->self->context;
     char message[sizeof context->message];
     int state = 0;
@@ -169,7 +170,8 @@ static d9_status check_devices(worker_pool *pool) {
         if (child == 0) {
             status = open_gpu(context, pool->self->options->devices[i]);
             if (status != D9_OK) report_error(pool);
-            _exit((int)status);
+            *is_child = true;
+            return status;
         }
         while (child > 0 && waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
         if (child > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) continue;
@@ -241,7 +243,8 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
     worker_pool pool = {.self = self, .pipe = {-1, -1}};
     D9_TRY(D9_ALLOCATE(self->context, wanted, "the workers", &pool.pids));
     if (pipe(pool.pipe) != 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot create a pipe for the workers"));
-    if (self->options->devices) D9_TRY(check_devices(&pool));
+    if (self->options->devices) D9_TRY(check_devices(&pool, is_worker));
+    if (*is_worker) goto done;
     for (; pool.started < wanted; pool.started++) {
         const pid_t child = fork();
         if (child == 0) {
