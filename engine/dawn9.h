@@ -118,7 +118,7 @@ typedef struct dawn9_result {
     double total_seconds; /* from the start of the call to the final accuracy; NaN if the run was resumed */
     uint64_t seed;
     char backend[32], precision[8], device[128]; /* "cpu", "bf16", the processor's name */
-    char params_sha256[65];                      /* hash of the trained parameters: equal if all bits are equal */
+    char params_sha256[65]; /* of the final parameters, running statistics and their averages: equal if all bits are */
 } dawn9_result;
 
 /* Trains one run. `options`, `result` and `model` may be NULL. *model is the trained network in memory: its state at

@@ -1,7 +1,8 @@
 /* A backend: a const struct of functions for one kind of device. Other code uses devices only through it. A backend
  * computes nodes by rules: a rule covers one node, or several consecutive nodes that it fuses (host/host.h).
  *
- * Order of calls: open, allocate, plan, write, run..., read, plan_free, close; plan also later. Not thread-safe. */
+ * Call `open`, then `allocate` once; then `plan`, `write`, `run` and `read` in any order, each plan before it is run;
+ * at the end `plan_free` for each plan, and `close`. Not thread-safe. */
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 

@@ -30,7 +30,7 @@ typedef struct d9_progress {
     double accuracy;                 /* with TTA, percent, of the last evaluation; NAN: none yet */
     int64_t epoch, epoch_first_step; /* current epoch, from 1; steps completed before its first step here */
     int64_t epoch_steps, timed_end;  /* calls of print_duration in that epoch; steps completed at the last */
-    double timed_seconds;            /* seconds of that epoch up to then */
+    double timed_seconds;            /* from the start of the epoch to that call */
     double timed[D9_TIMED_STEPS];    /* seconds per batch of the calls after the first */
     int64_t steps;                   /* completed; 0: none */
     double loss, step_seconds;       /* means of the current epoch so far; loss NAN: not known */

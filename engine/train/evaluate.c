@@ -205,8 +205,9 @@ done:
     return status;
 }
 
-/* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over all views. The plain
- * view is run separately only if none of the views is the plain one of all images. */
+/* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over the views; with
+ * `views.alone`, confident images have the logits of the first view instead. `plain_accuracy`: of the unchanged images,
+ * which are run separately only if no view is the plain one of all images. */
 static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_accuracy) {
     d9_status status;
     const d9_views *views = &session->program.views;

@@ -18,7 +18,7 @@ typedef struct d9_verify_row {
     char name[96];       /* name of the case */
     char group[64];      /* "loss", "final state", "rule by rule", or the name of one tensor */
     double error, limit; /* as defined for each group in tests/golden/README.md; NaN fails */
-    double cosine;       /* for gradients in half precision and tf32; otherwise NAN */
+    double cosine;       /* in half precision and tf32, of gradients or, rule by rule, of any value; otherwise NAN */
     double sensitivity;  /* error of the reference backend itself when its initial weights are perturbed (rule by rule:
                             when its inputs are truncated to tf32); NAN: not needed */
     int64_t compared;    /* number of elements; zero fails */

@@ -52,7 +52,8 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
     }
 }
 
-/* Sums of one thread: four outputs (put_slopes: `column`), rows first, first + 4, ..., over a quarter of the pixels. */
+/* The sums of one thread: of four outputs, from `column` on in the order of put_slopes, and of the patches' elements
+ * first, first + 4, ..., over quarter `part` of the pixels. */
 struct place {
     int column, first, part;
 };

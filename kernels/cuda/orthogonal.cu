@@ -90,8 +90,8 @@ struct product {
     float by[3] = {};  /* (a, b, c): set by multiply() */
 };
 
-/* Loads rows [from, from + TILE) and reduction steps [k, k + DEPTH) into shared memory, step by step; elements outside
- * of the matrix are zero. Neighbouring threads load neighbouring elements. */
+/* Loads the elements of rows [from, from + TILE) at reduction steps [k, k + DEPTH) into `tile` (DEPTH, TILE); elements
+ * outside of the matrix are zero. Neighbouring threads load neighbouring elements. */
 D9_DEVICE void load_tile(const operand &s, int64_t count, int64_t from, int64_t depth, int64_t k, float *tile) {
     D9_UNROLL(1) /* unrolling further spills registers */
     for (int t = static_cast<int>(threadIdx.x); t < TILE * DEPTH; t += D9_BLOCK) {

@@ -53,10 +53,11 @@ static bool notices(const char *name, const char *site) {
     return check.failures > 0 && strstr(check.first, ": race: thread ");
 }
 
-typedef const char *next_site(size_t index, const char **test);
+/* FILE:LINE of barrier or fence `index`; *test: a test that reached it; NULL past the end */
+typedef const char *site_lookup(size_t index, const char **test);
 
 /* There must be at least `least` barriers or fences. A test that reached one must report a race without it. */
-static void check_sites(next_site *site_at, int least) {
+static void check_sites(site_lookup *site_at, int least) {
     int sites = 0, matter = 0;
     bool noticed = false;
     char last[256] = "";

@@ -317,8 +317,9 @@ done:
     return status;
 }
 
-static d9_status average_of_groups(d9_context *inner, const void *options, d9_accumulators *accumulators,
-                                   d9_tail *tail) {
+/* The accumulator has the layout of the gradients, not of the state that it averages: rejected. */
+static d9_status average_in_the_wrong_layout(d9_context *inner, const void *options, d9_accumulators *accumulators,
+                                             d9_tail *tail) {
     d9_status status;
     d9_buffer buffer;
     (void)options;
@@ -374,7 +375,7 @@ TEST(invalid_groups_are_refused) {
     assert_refused(&(d9_trick){.on_optimizer = end_before_begin}, "weights 8 4");
     assert_refused(&(d9_trick){.on_optimizer = end_at_once}, "weights 0");
     assert_refused(&(d9_trick){.on_optimizer = insert_too_many}, "144");
-    assert_refused(&(d9_trick){.on_step = average_of_groups}, "state short");
+    assert_refused(&(d9_trick){.on_step = average_in_the_wrong_layout}, "state short");
     assert_refused(&(d9_trick){.on_step = add_activation}, "state");
 }
 

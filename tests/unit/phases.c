@@ -123,7 +123,8 @@ TEST(test_backends_agree) {
     }
 }
 
-/* A text with the plans of all lists forces each list's plan; an unknown node in it is rejected. */
+/* A saved plan holds the plans of the evaluation, phase and training graphs in one text: with it, the phase and
+ * training plans come out the same. An unknown node in it is rejected. */
 TEST(test_a_plan_of_each_list) {
     d9_session session, again;
     char text[16384];

@@ -404,7 +404,8 @@ static void check_number(bench *b, const char *name, const void *number) {
     test_free(bytes);
 }
 
-/* NaN or infinity in any tensor, a negative variance, an accuracy above 100, an epoch outside the run. */
+/* A checkpoint is rejected if a tensor has NaN or infinity, a variance is negative, an accuracy is above 100, or an
+ * epoch is outside the run. */
 TEST_WITH(bench *b, test_numbers, set_up, tear_down) {
     int tried = 0;
     for (int t = 0; t < b->file->tensor_count; t++) {

@@ -25,7 +25,8 @@ typedef struct d9_cuda_convolver {
                            double *operations_per_second);
 } d9_cuda_convolver;
 
-/* Host copy of a buffer of indices, checked before the first step after each write because kernels do not check. */
+/* Host copy of a buffer of indices. Once the host has written it, it is checked before the first step whose plan reads
+ * it, because kernels do not check. */
 typedef struct d9_cuda_indices {
     int32_t *values;
     int64_t count;
@@ -90,8 +91,9 @@ d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 /* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
-/* Returns D9_DEVICE if the program with this much scratch memory and the rules' own memory does not fit; the message
- * has needed and free memory and the batch size that would fit, if any. `held`: bytes already allocated for both. */
+/* Returns D9_DEVICE if the program, `scratch_bytes` of scratch memory and the rules' own memory do not fit; the message
+ * has needed and free memory and the batch size that would fit, if any. `held`: bytes of program and scratch that are
+ * already allocated. */
 D9_MUST_USE d9_status d9_cuda_check_memory(d9_context *context, const d9_cuda *cuda, const d9_program *program,
                                            int64_t scratch_bytes, int64_t held);
 int64_t d9_cuda_program_bytes(const d9_program *program); /* buffers and tables */
