@@ -1,0 +1,25 @@
+#!/bin/sh
+# The trained bits are the same with one thread and with two: networks whose convolutions are Winograd's, of stride 2,
+# 1 x 1, 7 x 7 and 2 x 2, in f32 and in bf16. With AMX oneDNN computes bf16, and its bits may depend on the threads.
+. "$(dirname "$0")/lib.sh"
+
+# same NAME BATCH ARGUMENT...: trains two steps on each number of threads.
+same() {
+    name=$1 batch=$2
+    shift 2
+    for precision in f32 bf16; do
+        if [ $precision = bf16 ] && grep -qw amx_bf16 /proc/cpuinfo && [ "${DAWN9_CPU_CEILING-}" != avx2 ]; then continue; fi
+        for threads in 1 2; do
+            accepts "$dawn9" train "$@" --quiet --out "$name.$precision.$threads" --precision $precision \
+                --threads $threads --epochs 1 --set train.batch_size=$batch --set data.dataset=synthetic \
+                --set data.synthetic_train=$((2 * batch)) --set data.synthetic_test=$batch
+            json "$name.$precision.$threads/result.json" \
+                "d['params_sha256'] == json.load(open('$name.$precision.1/result.json'))['params_sha256']"
+        done
+    done
+}
+same dawn94 32 "$source/configs/dawn94.yaml" --set 'model.channels=[16,32,64,128]'
+same speed94 32 "$source/configs/speed94.yaml" --set 'model.widths=[32,64,64]'
+same resnet50 4 "$source/configs/base.yaml" --set model.name=resnet --set model.depth=50 --set data.image_size=64
+same densenet 4 "$source/configs/base.yaml" --set model.name=densenet
+verdict
