@@ -135,14 +135,24 @@ done:
     return status;
 }
 
-/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does. */
+/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does.
+ * Without test/ a folder for validation is the test part; beside test/ it is not used. */
 static d9_status find_split_folders(d9_context *context, d9_arena *arena, const char *root, const char **train,
                                     const char **test) {
+    static const char *const names[] = {"test", "val", "valid", "validation"};
     d9_status status = D9_OK;
     d9_listing listing;
+    *test = NULL;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
     D9_TRY(find_split_folder(context, arena, &listing, "train", train));
-    D9_TRY(find_split_folder(context, arena, &listing, "test", test));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path;
+        D9_TRY(find_split_folder(context, arena, &listing, names[i], &path));
+        if (path && *train && *test)
+            d9_log(context, D9_LOG_WARNING, "%s: not used: the test images are in %s", path, *test);
+        else if (path && (*train || i == 0))
+            *test = path;
+    }
     if (!*train != !*test)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %s/ holds class folders but there is no %s/ with class folders beside it",
                        root, *train ? "train" : "test", *train ? "test" : "train"));

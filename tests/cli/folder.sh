@@ -53,6 +53,15 @@ grep -q '^dawn9: warning: uneven classes: bars has 6 times the training images o
 grep -q '^dawn9: warning: few images: 1 of 3 classes have fewer than 20 to train on (stripes 6)$' "$err" || fail "few"
 json uneven-run/result.json 'd["train_images"] == 62 and d["eval_images"] == 12'
 
+# ---- a folder for validation is the test part, unless there is a test folder ----
+mkdir named && cp -r drawn named/train && cp -r uneven/test named/val
+accepts "$dawn9" train small.yaml --data named --out named-run --set train.epochs=0.5 --quiet
+json named-run/result.json 'd["eval_images"] == 12'
+cp -r drawn named/test
+runs "$dawn9" train small.yaml --data named --out named-again --set train.epochs=0.5 --quiet
+grep -q '^dawn9: warning: named/val: not used: the test images are in named/test$' "$err" || fail "an unused val/"
+json named-again/result.json 'd["eval_images"] > 12'
+
 # ---- class weights change no bit if classes are even ----
 mkdir even && cp -r drawn even/train && cp -r uneven/test even/test
 for weights in none balanced; do
