@@ -27,8 +27,7 @@ void op_case_begin(op_case *c, d9_context *context, const char *name, d9_type co
 
 void op_case_free(op_case *c) {
     for (int v = 0; v < c->graph->value_count; v++) d9_release(c->context, c->content[v]);
-    d9_release(c->context, c->content), d9_graph_free(c->context, &c->program.train);
-    d9_graph_free(c->context, &c->program.eval);
+    d9_release(c->context, c->content), d9_program_free(c->context, &c->program);
 }
 
 int64_t op_count(const op_case *c, d9_value_id value) { return d9_shape_count(&c->graph->values[value].shape); }

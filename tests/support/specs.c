@@ -1,8 +1,7 @@
 /* The table of op cases: every operation of ops.def, also at odd sizes. */
-#include "tests/support/graphs.h"
 #include "kernels/formulas/half.h"
-#include <math.h>
-#include <stdio.h>
+#include "tests/support/graphs.h"
+#include "tests/support/test.h"
 
 typedef struct op_spec {
     d9_op op;
@@ -264,6 +263,7 @@ static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
     node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
     node->as.loss.weights = D9_NONE;
     if (s->variant == 2) {
+        test_ok(c->context, D9_ARENA_ALLOCATE(c->context, &c->program.arena, 1, &c->program.table));
         node->as.loss.weights = c->program.table_count++;
         c->program.table[node->as.loss.weights] = (d9_table){"class weights", class_weights, s->o};
     }
