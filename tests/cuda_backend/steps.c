@@ -86,6 +86,7 @@ static void make_training(training *t, const char *precision) {
     t->c.program.steps = STEPS;
     t->c.program.steps_per_epoch = STEPS_PER_EPOCH;
     t->c.program.extent = (d9_extent){.train_images = SAMPLES, .height = 9, .width = 7, .channels = 3, .batch = IMAGES};
+    OK(D9_ARENA_ALLOCATE(&context, &t->c.program.arena, 2, &t->c.program.table));
     t->c.program.table[0] = (d9_table){"rates", rates, STEPS};
     t->c.program.table[1] = (d9_table){"ratios", ratios, STEPS};
     t->c.program.table_count = 2;
