@@ -67,12 +67,12 @@ static void add_lines(search *self, const char *lines) {
         d9_text_add(&one, "%.*s", length, line);
         if (line == lines || count_words(self, d9_text_get(&one), &all) > 0)
             d9_text_add(&chosen, "%s\n", d9_text_get(&one));
-        d9_text_free(&one);
+        d9_text_free_part(&one, &chosen);
         line += length;
     }
     d9_text_add(self->text, "  ");
     d9_help_lines(d9_text_get(&chosen), 2, self->width, self->text);
-    d9_text_free(&chosen);
+    d9_text_free_part(&chosen, self->text);
 }
 
 static void add_entry(search *self, const char *name, const char *lines) {
@@ -84,7 +84,7 @@ static void add_entry(search *self, const char *name, const char *lines) {
         add_lines(self, lines);
         self->found++;
     }
-    d9_text_free(&whole);
+    d9_text_free_part(&whole, self->text);
 }
 
 static void add_command(search *self, const d9_command *command) {
@@ -93,7 +93,7 @@ static void add_command(search *self, const d9_command *command) {
     d9_text_add(&lines, "%s\n", command->doc);
     for (const char *c = command->about; c && *c; c++) d9_text_add(&lines, "%c", *c == '\n' ? ' ' : *c);
     add_entry(self, command->name, d9_text_get(&lines));
-    d9_text_free(&lines);
+    d9_text_free_part(&lines, self->text);
 }
 
 /* True if a command before the one at `index` has this very option. */
@@ -121,7 +121,7 @@ static void add_flags(search *self, int index) {
         d9_flag_sentence(&list.rows[i], &sentence);
         snprintf(name, sizeof name, "%s %s", command->name, title);
         add_entry(self, name, d9_text_get(&sentence));
-        d9_text_free(&sentence);
+        d9_text_free_part(&sentence, self->text);
     }
 }
 
@@ -130,7 +130,7 @@ static void add_key(search *self, const d9_key *key) {
     d9_text_init(self->text->context, &lines);
     d9_option_explain(key->option, "\n", &lines);
     add_entry(self, key->path, d9_text_get(&lines));
-    d9_text_free(&lines);
+    d9_text_free_part(&lines, self->text);
 }
 
 static void add_entries(search *self, bool by_name) {

@@ -81,7 +81,7 @@ static void add_flag(d9_text *text, const d9_flag *flag) {
     d9_flag_title(flag, title, sizeof title);
     d9_flag_sentence(flag, &sentence);
     add_entry(text, title, d9_text_get(&sentence));
-    d9_text_free(&sentence);
+    d9_text_free_part(&sentence, text);
 }
 
 /* Adds the options in `flags` without the shared ones that edit a configuration; returns true if it has those. */
@@ -103,7 +103,7 @@ static void add_command(d9_text *text, const d9_command *command) {
     d9_text_init(text->context, &usage);
     d9_usage_line(command, &usage);
     add_section(text, ".SS", d9_text_get(&usage));
-    d9_text_free(&usage);
+    d9_text_free_part(&usage, text);
     add_sentence(text, command->doc);
     if (command->about) add_roff(text, command->about), d9_text_add(text, "\n");
     if (add_flags(text, command->flags))
@@ -139,8 +139,8 @@ static void add_key(d9_text *text, const d9_key *key) {
     d9_option_describe(key->option, &values);
     add_entry(text, key->path, d9_text_get(&doc));
     add_sentence(text, d9_text_get(&values));
-    d9_text_free(&doc);
-    d9_text_free(&values);
+    d9_text_free_part(&doc, text);
+    d9_text_free_part(&values, text);
 }
 
 static void add_description(d9_text *text) {

@@ -73,7 +73,7 @@ void d9_help_lines(const char *lines, int at, int width, d9_text *text) {
         d9_text_add(&words, "%.*s", length, line);
         if (indent > at) d9_text_add(text, "%*s", indent, "");
         d9_wrap(d9_text_get(&words), indent, indent > at ? indent + 2 : indent, width, text);
-        d9_text_free(&words);
+        d9_text_free_part(&words, text);
         indent = at + 2;
         line += length;
     }
@@ -84,7 +84,7 @@ void d9_help_option(const d9_option *option, int at, int width, d9_text *text) {
     d9_text_init(text->context, &doc);
     d9_option_explain(option, "\n", &doc);
     d9_help_lines(d9_text_get(&doc), at, width, text);
-    d9_text_free(&doc);
+    d9_text_free_part(&doc, text);
 }
 
 enum { TITLE_COLUMNS = 24 }; /* width of the titles' column: "--set K=V" with margins */
@@ -144,7 +144,7 @@ static void add_flags(const d9_flag_rows *list, flag_kind kind, int width, d9_te
         d9_flag_title(flag, title, sizeof title);
         d9_flag_sentence(flag, &sentence);
         add_entry(title, d9_text_get(&sentence), TITLE_COLUMNS, width, text);
-        d9_text_free(&sentence);
+        d9_text_free_part(&sentence, text);
     }
 }
 

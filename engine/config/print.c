@@ -59,8 +59,7 @@ static int print_block(const printer *printer, const block *block) {
             d9_text_add(printer->text, "%*s%s: %s", block->indent, "", option->key, d9_text_get(&value));
             end_line(printer, start, d9_tree_find(block->map, option->key), default_origin(option));
         }
-        if (printer->text->status == D9_OK) printer->text->status = d9_text_status(&value);
-        d9_text_free(&value);
+        d9_text_free_part(&value, printer->text);
     }
     return lines;
 }

@@ -144,10 +144,8 @@ static void add_row(d9_context *context, const d9_option *option, d9_text *page)
         d9_text_add(page, *option->fallback ? " | `%s` | " : " | none | ", option->fallback);
     add_cell(page, d9_text_get(&doc));
     d9_text_add(page, " |\n");
-    if (page->status == D9_OK) page->status = d9_text_status(&values);
-    if (page->status == D9_OK) page->status = d9_text_status(&doc);
-    d9_text_free(&values);
-    d9_text_free(&doc);
+    d9_text_free_part(&values, page);
+    d9_text_free_part(&doc, page);
 }
 
 void d9_config_reference(d9_text *text) {

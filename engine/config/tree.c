@@ -69,8 +69,7 @@ void d9_tree_quote(const char *bytes, d9_text *text) {
     d9_text_add(text, "\"");
     d9_text_add_escaped(text, d9_text_get(&escaped)); /* escapes have the same meaning in a quoted scalar */
     d9_text_add(text, "\"");
-    if (text->status == D9_OK) text->status = d9_text_status(&escaped);
-    d9_text_free(&escaped);
+    d9_text_free_part(&escaped, text);
 }
 
 /* Writes a scalar, quoted if needed. Inside brackets more characters need quotes than in a block. */

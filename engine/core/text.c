@@ -59,6 +59,11 @@ void d9_text_free(d9_text *text) {
     d9_text_init(text->context, text);
 }
 
+void d9_text_free_part(d9_text *part, d9_text *whole) {
+    if (whole->status == D9_OK) whole->status = part->status;
+    d9_text_free(part);
+}
+
 uint32_t d9_text_next(const char **text) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const int more = bytes[0] >= 0xf0 ? 3 : bytes[0] >= 0xe0 ? 2 : bytes[0] >= 0xc0 ? 1 : 0;

@@ -21,6 +21,8 @@ void d9_text_add_escaped(d9_text *text, const char *foreign);
 const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);
+/* Frees a text whose bytes were added to `whole`, which fails if the part did. */
+void d9_text_free_part(d9_text *part, d9_text *whole);
 
 /* Returns the code point at *text (not empty) and moves past it. An invalid byte or cut sequence is one character. */
 uint32_t d9_text_next(const char **text);
