@@ -15,7 +15,7 @@ static const d9_option root_options[] = {
      "compute backend, the device and kernels that train\n"
      "auto: the fastest on this machine\n"
      "reference: plain loops, slow; the others are compared with it\n"
-     "cpu: own kernels for each instruction set, oneDNN's where they are faster\n"
+     "cpu: own kernels for each instruction set, with AMX also oneDNN's\n"
      "onednn: oneDNN's kernels where it has them, for comparison\n"
      "cuda: an NVIDIA GPU"},
     {"precision", D9_OPTION_TEXT, FIELD(precision), "auto", 0, 0, "auto|f64|f32|tf32|bf16|fp16",

@@ -120,7 +120,7 @@ static buffers buffers_of(const job *j, int thread) {
 static void run_tasks(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
     const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
-    const int threads = (int)d9_min(j->cpu->threads, d9_min(count, worth));
+    const int threads = (int)d9_max(1, d9_min(j->cpu->threads, d9_min(count, worth))); /* `count` may be 0 */
     int64_t next = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int t = 0; t < threads; t++)

@@ -87,7 +87,7 @@ struct d9_gemm_block { /* packed operands to multiply */
     const float *a, *b;
     bool add, last;        /* add to the sums of earlier K blocks; this is the last K block */
     bool alone;            /* there is one K block: tile sums are not kept */
-    float *sums;           /* (panels of b, panels of a, rows, width) */
+    float *sums;           /* (panels of b, register tiles of a, their rows, width) */
     const int64_t *places; /* index in y of each row's first column */
     d9_kernel_out y;
 };

@@ -189,15 +189,17 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     cut(s, scheme, &p.x, &p.dy);
     p.tiles = tiles_in(&p.x);
     p.panels = d9_parts_of(s->inputs, width);
-    p.parts = MOST_PARTS;
-    while (p.parts > 1 && (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < 64 * p.parts))
+    const bool pairs = multiplies_pairs(cpu, s);
+    p.whole = pairs ? 8 : 4;
+    p.parts =
+        MOST_PARTS; /* with fewer than MOST_PARTS * whole tiles a part, rounding them up could empty the last part */
+    while (p.parts > 1 &&
+           (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < MOST_PARTS * p.whole * p.parts))
         p.parts /= 2;
     const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
                             : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
                                                                 : d9_max(1, tiles_of(cpu) / 2);
-    const bool pairs = multiplies_pairs(cpu, s);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
-    p.whole = pairs ? 8 : 4;
     p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.whole);
     const int64_t rows = p.tiles_at_once / (p.whole / 4);
     p.u = planes_of(D9_WINOGRAD_F32, s->inputs, d9_round_up(s->outputs, GROUP), width);

@@ -127,7 +127,7 @@ static d9_status open_device_onednn(d9_context *context, const d9_backend_option
 
 const d9_backend d9_backend_cpu = {
     .name = "cpu",
-    .doc = "own vectorised loops and convolutions, or oneDNN's convolutions where they are faster: f32 and bf16",
+    .doc = "own vectorised loops and convolutions; with AMX oneDNN's convolutions in bf16: f32 and bf16",
     .open = open_device_cpu,
     .threads_matter = threads_matter,
     D9_HOST_ENTRIES_ALL,

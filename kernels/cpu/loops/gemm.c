@@ -39,7 +39,7 @@ static void advance(const struct d9_gemm_source *s, place *at) {
     at->n++;
 }
 
-/* ---- copying a few elements: loops with fixed trip counts, which compile to masked vectors ---- */
+/* ---- copying a few elements: loops with fixed trip counts, which AVX-512 masks ---- */
 
 static inline __attribute__((always_inline)) void move_f32(const float *from, int64_t n, float *to) {
     for (; n >= LINE; n -= LINE, from += LINE, to += LINE) memcpy(to, from, LINE * 4);
