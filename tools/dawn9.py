@@ -224,6 +224,9 @@ class Model:
 
     __del__ = close
 
+    def __reduce__(self):
+        raise TypeError("a dawn9 Model is not copied or pickled: save it, and open the file again")
+
     def __enter__(self):
         return self
 

@@ -99,7 +99,7 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     if (views) d9_cli_print(cli, " plain, %.2f%% with TTA (%d views)", evaluation->accuracy_tta, program->views.count);
     const bool unseen = session->dataset->unseen;
     if (unseen && session->dataset->drawn)
-        d9_cli_print(cli, ", on all %lld images: it was trained on none of them\n",
+        d9_cli_print(cli, ", on all %lld images: none is among the training images that the model records\n",
                      (long long)program->extent.eval_images);
     else
         d9_cli_print(cli, ", on %lld %s images\n", (long long)program->extent.eval_images,

@@ -221,8 +221,8 @@ static void warn_changed(d9_context *context, const d9_provenance *known, const 
                "these are others, it was trained on some of the test images");
     else if (known->rule != D9_SPLIT_BY_POSITION && known->test != dataset->provenance.test)
         d9_log(context, D9_LOG_WARNING,
-               "the test images differ from those of the training: of %d training images that the model records, %lld "
-               "are now test images",
+               "the test images differ from those of the training: of a sample of %d training images %lld are now "
+               "test images",
                known->trained_count, (long long)trained[1]);
 }
 

@@ -104,6 +104,9 @@ assert len(sure) == 80 and all(sure)
 with dawn9.Model("model.safetensors") as third:
     third.predict(images)
 third.close()
+import copy, pickle
+for clone in copy.copy, copy.deepcopy, pickle.dumps: # two owners of one handle would free it twice
+    refused(TypeError, "copied", clone, third)
 refused(ValueError, "closed", third.predict, images)
 refused(ValueError, "closed", lambda: third.config)
 
