@@ -19,9 +19,8 @@ enum {
 };
 
 typedef struct plan {
-    struct d9_gemm_tile tile;
     bool pairs, across; /* bf16 is multiplied in pairs; `a` is across K */
-    int rows;           /* of a panel of a */
+    int rows, width;    /* rows of a panel of a, columns of a panel of b */
     int64_t lanes, k_block, slice, slices;
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, rounded up to whole panels */
@@ -58,24 +57,22 @@ static void split_rows_and_columns(const d9_cpu *cpu, const d9_gemm *g, plan *p)
     p->row_block = even_block(g->m, p->across ? rows : d9_min(rows, d9_max(d9_parts_of(g->m, wanted), 1)), p->rows);
     p->row_blocks = d9_parts_of(g->m, p->row_block);
     const int64_t few = p->row_blocks * p->slices; /* number of tasks if the columns are not split */
-    p->column_block =
-        even_block(g->n, d9_min(columns, d9_parts_of(p->columns, d9_parts_of(wanted, few))), p->tile.width);
+    p->column_block = even_block(g->n, d9_min(columns, d9_parts_of(p->columns, d9_parts_of(wanted, few))), p->width);
     p->column_blocks = d9_parts_of(g->n, p->column_block);
 }
 
 static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
-    plan p = {.across = g->form == D9_GEMM_ACROSS_ACROSS};
-    cpu->loops->gemm_tile(&p.tile);
-    p.pairs = p.tile.pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
-    p.rows = p.across ? p.tile.rows_across : p.tile.rows_along;
-    p.columns = d9_round_up(g->n, p.tile.width);
+    plan p = {.across = g->form == D9_GEMM_ACROSS_ACROSS, .width = cpu->loops->product_width};
+    p.pairs = cpu->loops->product_pairs && g->a.x.store == D9_KERNEL_BF16 && g->b.x.store == D9_KERNEL_BF16;
+    p.rows = p.across ? cpu->loops->product_across : cpu->loops->product_rows;
+    p.columns = d9_round_up(g->n, p.width);
     split_k(g, &p);
     split_rows_and_columns(cpu, g, &p);
     const bool alone = p.k_block >= p.slice;
     p.shared = !p.across ? p.lanes * p.columns * LANE : p.slices > 1 ? p.slices * g->m * g->n * LANE : 0;
     p.a = p.row_block * p.k_block * LANE;
     p.b = p.across ? p.k_block * p.column_block * LANE : 0;
-    p.sums = (alone ? p.rows * p.tile.width : p.row_block * p.column_block) * LANE;
+    p.sums = (alone ? p.rows * p.width : p.row_block * p.column_block) * LANE;
     p.places = p.row_block * (int64_t)sizeof(int64_t);
     p.temporary = (p.across ? d9_max(p.row_block, p.column_block) : d9_max(K_BLOCK, PACK_COLUMNS)) * LANE;
     int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
@@ -157,7 +154,7 @@ static void pack_weights(const job *j, int thread, int64_t i) {
                   column = i % groups * PACK_COLUMNS;
     const int64_t lanes = d9_min(p->k_block, p->lanes - lane), count = d9_min(PACK_COLUMNS, j->gemm->n - column);
     float *to = (float *)(void *)j->scratch + lane * p->columns + column * lanes;
-    const struct d9_gemm_pack pack = pack_of(j, &r, &j->gemm->b, p->tile.width, column, count, lane, lanes, to);
+    const struct d9_gemm_pack pack = pack_of(j, &r, &j->gemm->b, p->width, column, count, lane, lanes, to);
     if (j->gemm->form == D9_GEMM_ALONG_ALONG)
         j->cpu->loops->gemm_pack_transposed(&pack);
     else
@@ -197,7 +194,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
         const float *b = (const float *)(const void *)j->scratch + lane * p->columns + column * lanes;
         const struct d9_gemm_pack pack_a = pack_of(j, &r, &g->a, p->rows, row, rows, lane, lanes, r.a);
         if (p->across) {
-            const struct d9_gemm_pack pack_b = pack_of(j, &r, &g->b, p->tile.width, column, columns, lane, lanes, r.b);
+            const struct d9_gemm_pack pack_b = pack_of(j, &r, &g->b, p->width, column, columns, lane, lanes, r.b);
             loops->gemm_pack_across(&pack_a);
             loops->gemm_pack_across(&pack_b);
             b = r.b;

@@ -63,12 +63,6 @@ enum {
     D9_GEMM_AT_ONCE = 16, /* lanes that are packed together in a block packed across K */
 };
 
-struct d9_gemm_tile {            /* how a level multiplies */
-    bool pairs;                  /* bf16 is multiplied directly, two values per lane */
-    int rows_along, rows_across; /* of a panel of a, packed along or across K */
-    int width;                   /* columns of a panel of b */
-};
-
 struct d9_gemm_pack { /* a block to pack: panels of `panel` rows or columns and `lanes` lanes */
     const d9_gemm_source *source;
     bool pairs;

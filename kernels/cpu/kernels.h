@@ -60,13 +60,12 @@ typedef struct d9_cpu_run {
 
 /* ---- loops: kernels/cpu/loops.def ---- */
 struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
-struct d9_gemm_tile;
 struct d9_gemm_pack;
 struct d9_gemm_block;
 typedef struct d9_cpu_loops {
-    const char *level;               /* "plain", "v2", "v3", "v4", "v4bf16" */
-    int product_rows, product_width; /* D9_PRODUCT_ROWS and D9_PRODUCT_WIDTH of loops/product.h */
-    bool product_pairs;              /* products multiply pairs of bf16 */
+    const char *level;                               /* "plain", "v2", "v3", "v4", "v4bf16" */
+    int product_rows, product_across, product_width; /* D9_PRODUCT_ROWS, _ACROSS and _WIDTH of loops/product.h */
+    bool product_pairs;                              /* products multiply pairs of bf16 */
 #define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
 #undef D9_LOOP

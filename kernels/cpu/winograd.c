@@ -176,7 +176,8 @@ typedef struct gradient_plan {
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
     int64_t positions, tiles, panels, parts;
-    int64_t whole, tiles_at_once; /* tiles in four lanes; tiles in a block, a multiple of that */
+    int64_t whole;         /* number of tiles that fill four lanes */
+    int64_t tiles_at_once; /* number of tiles in a block: a multiple of `whole` */
 } gradient_plan;
 
 /* True if all threads work on one part after the other. */
@@ -191,8 +192,8 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     p.panels = d9_parts_of(s->inputs, width);
     const bool pairs = multiplies_pairs(cpu, s);
     p.whole = pairs ? 8 : 4;
-    p.parts =
-        MOST_PARTS; /* with fewer than MOST_PARTS * whole tiles a part, rounding them up could empty the last part */
+    /* With fewer than MOST_PARTS * whole tiles a part, rounding its size up could leave the last part empty. */
+    p.parts = MOST_PARTS;
     while (p.parts > 1 &&
            (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < MOST_PARTS * p.whole * p.parts))
         p.parts /= 2;

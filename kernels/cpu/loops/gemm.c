@@ -11,15 +11,13 @@
 
 #include <string.h>
 
-enum { LINE = D9_GEMM_LINE, LANES = D9_LANES, WIDTH = D9_PRODUCT_WIDTH };
-
-/* Rows of a panel across K: two register tiles. */
-enum { TALL = LANES == 16 ? 8 : 6, ACROSS = 2 * TALL };
-
-void D9_LOOP_NAME(gemm_tile)(struct d9_gemm_tile *tile) {
-    *tile = (struct d9_gemm_tile){
-        .pairs = D9_PRODUCT_PAIRS, .rows_along = D9_PRODUCT_ROWS, .rows_across = ACROSS, .width = WIDTH};
-}
+enum {
+    LINE = D9_GEMM_LINE,
+    LANES = D9_LANES,
+    WIDTH = D9_PRODUCT_WIDTH,
+    TALL = D9_PRODUCT_TALL,
+    ACROSS = D9_PRODUCT_ACROSS
+};
 
 /* ---- rows of patches ---- */
 
@@ -342,9 +340,6 @@ D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layou
 TILES_(, false)
 #ifdef __AVX512BF16__
 TILES_(_pairs, true)
-#define CHOOSE(name, pairs) ((pairs) ? name##_pairs : name)
-#else
-#define CHOOSE(name, pairs) ((void)(pairs), name) /* this level has no bf16 pairs */
 #endif
 
 static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
@@ -356,7 +351,8 @@ static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
 
 /* A panel of b is multiplied by all panels of a before the next one, so it can stay in the L1 cache. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
-    void (*const product)(const register_tile *t) = g->across ? CHOOSE(across, g->pairs) : CHOOSE(along, g->pairs);
+    void (*const product)(const register_tile *t) =
+        g->across ? D9_PRODUCT_CHOOSE(across, g->pairs) : D9_PRODUCT_CHOOSE(along, g->pairs);
     const int64_t panel = g->across ? ACROSS : D9_PRODUCT_ROWS, tall = g->across ? TALL : D9_PRODUCT_ROWS;
     const int64_t a_panel = panel * (g->across ? g->lanes : d9_round_up(g->lanes, LINE));
     float *sums = g->sums;

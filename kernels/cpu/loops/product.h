@@ -20,7 +20,11 @@ enum { D9_LANES = 8, D9_PRODUCT_ROWS = 6 };
 #else
 enum { D9_LANES = 4, D9_PRODUCT_ROWS = 6 };
 #endif
-enum { D9_PRODUCT_WIDTH = 2 * D9_LANES };
+enum {
+    D9_PRODUCT_WIDTH = 2 * D9_LANES,
+    D9_PRODUCT_TALL = D9_LANES == 16 ? 8 : 6, /* rows of a product whose `a` is across K */
+    D9_PRODUCT_ACROSS = 2 * D9_PRODUCT_TALL,  /* rows of a panel of such an `a` */
+};
 
 typedef float d9_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
 #if defined(__GNUC__) && !defined(__clang__)
@@ -34,6 +38,13 @@ typedef float d9_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
 typedef struct d9_product_layout {
     int row, step, depth;
 } d9_product_layout;
+
+/* The variant of a product for pairs of bf16, NAME_pairs, if `pairs`; on levels without them always NAME. */
+#ifdef __AVX512BF16__
+#define D9_PRODUCT_CHOOSE(name, pairs) ((pairs) ? name##_pairs : name)
+#else
+#define D9_PRODUCT_CHOOSE(name, pairs) ((void)(pairs), name)
+#endif
 
 /* sum += x b. With `pairs` each element of a and b is a pair of bf16, and both products are added. */
 #ifdef __AVX512BF16__

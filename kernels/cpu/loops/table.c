@@ -8,6 +8,7 @@
 const d9_cpu_loops D9_ISA(d9_cpu_loops) = {
     .level = TEXT(D9_LEVEL),
     .product_rows = D9_PRODUCT_ROWS,
+    .product_across = D9_PRODUCT_ACROSS,
     .product_width = D9_PRODUCT_WIDTH,
     .product_pairs = D9_PRODUCT_PAIRS,
 #define D9_LOOP(name, arguments) .name = D9_LOOP_NAME(name),

@@ -293,8 +293,8 @@ typedef union addresses { /* of one tile's pixels or windows */
 } addresses;
 
 /* Writes pairs of bf16 to `count` planes. */
-D9_INLINE void store_pairs(d9_vector *const vectors[2], int count, float *to, int64_t plane) {
-    for (int p = 0; p < count; p++) *(d9_vector *)(to + p * plane) = d9_lanes_pair(vectors[0][p], vectors[1][p]);
+D9_INLINE void store_pairs(const d9_vector *low, const d9_vector *high, int count, float *to, int64_t plane) {
+    for (int p = 0; p < count; p++) *(d9_vector *)(to + p * plane) = d9_lanes_pair(low[p], high[p]);
 }
 
 /* A pair of tiles is transformed to f32 first. */
@@ -307,7 +307,7 @@ D9_INLINE void transform_source(one_dimension f, const int size, const int side,
     const int64_t group = channels_per_lane * l->group, padded = d9_round_up(g->channels, group);
     const d9_kernel_store target = lanes == D9_WINOGRAD_CHANNEL_PAIRS ? D9_KERNEL_BF16 : D9_KERNEL_F32;
     const int64_t next = source == PIXELS ? step_of(size) * g->channels : 2 * g->channels;
-    d9_vector halves[2][MOST], *const both[2] = {halves[0], halves[1]};
+    d9_vector halves[2][MOST];
     addresses a[2] = {{.windows = {{zeros, NULL}}}};
     for (int64_t t = 0; t < count; t += tiles_per_lane)
         for (int64_t c = 0; c < padded; c += LANES) {
@@ -327,7 +327,7 @@ D9_INLINE void transform_source(one_dimension f, const int size, const int side,
                 else
                     transform_pixels(f, size, side, store, a[k].pixel, c % SLICE, tail, next, target, end, plane);
             }
-            if (tiles_per_lane == 2) store_pairs(both, side * side, to, l->plane);
+            if (tiles_per_lane == 2) store_pairs(halves[0], halves[1], side * side, to, l->plane);
         }
 }
 
@@ -531,7 +531,7 @@ void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, i
                                    const d9_winograd_planes *l, float *u) {
     const bool pairs = D9_PRODUCT_PAIRS && l->lanes == D9_WINOGRAD_CHANNEL_PAIRS;
     const int inputs_per_lane = pairs ? 2 : 1;
-    d9_vector taps[LANES][9], halves[2][PLANES], *const both[2] = {halves[0], halves[1]};
+    d9_vector taps[LANES][9], halves[2][PLANES];
     const void *tap[9];
     for (int t = 0; t < 9; t++) tap[t] = &taps[0][t];
     for (int64_t half = 0; half < WIDTH; half += LANES)
@@ -547,7 +547,7 @@ void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, i
                     continue;
                 }
                 for (int i = 0; i < 2; i++) transform_taps(s, tap, (k + i) * 9 * LANES, (float *)halves[i], LANES);
-                store_pairs(both, PLANES, to, l->plane);
+                store_pairs(halves[0], halves[1], PLANES, to, l->plane);
             }
         }
 }
@@ -576,7 +576,7 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
 /* ---- products of one position ---- */
 
 static const d9_product_layout tiles_are_rows = {GROUP, 1, GROUP}, channels_are_rows = {1, GROUP, 4};
-enum { FEW = 4, TALL = LANES == 16 ? 8 : 6, LOW = LANES == 16 ? 8 : 5 }; /* rows of products; TALL + n LOW = GROUP */
+enum { FEW = 4, TALL = D9_PRODUCT_TALL, LOW = LANES == 16 ? 8 : 5 }; /* rows of products; TALL + n LOW = GROUP */
 
 typedef void block_product(const float *a, int64_t group, const float *b, int64_t groups, bool add, float *c);
 #define PRODUCT_(name, pairs, rows, layout)                                                                            \
@@ -593,9 +593,6 @@ PRODUCT_(many_tiles_pairs, true, D9_PRODUCT_ROWS, tiles_are_rows)
 PRODUCT_(few_tiles_pairs, true, FEW, tiles_are_rows)
 PRODUCT_(tall_pairs, true, TALL, channels_are_rows)
 PRODUCT_(low_pairs, true, LOW, channels_are_rows)
-#define CHOOSE(name, pairs) ((pairs) ? name##_pairs : name)
-#else
-#define CHOOSE(name, pairs) ((void)(pairs), name) /* this level has no bf16 pairs */
 #endif
 
 D9_INLINE void prefetch(const float *begin, const float *end) {
@@ -604,7 +601,8 @@ D9_INLINE void prefetch(const float *begin, const float *end) {
 
 void D9_LOOP_NAME(winograd_product)(bool pairs, const float *v, const float *u, int64_t tiles, int64_t rows,
                                     int64_t depth, int64_t step, int64_t panels, const float *next, float *m) {
-    block_product *const many_rows = CHOOSE(many_tiles, pairs), *const few_rows = CHOOSE(few_tiles, pairs);
+    block_product *const many_rows = D9_PRODUCT_CHOOSE(many_tiles, pairs), *const few_rows =
+                                                                               D9_PRODUCT_CHOOSE(few_tiles, pairs);
     for (int64_t c = 0; c < depth; c += step)
         for (int64_t j = 0; j < panels; j++) {
             const int64_t groups = d9_min(step, depth - c) / GROUP, size = groups * GROUP * WIDTH;
@@ -623,7 +621,7 @@ void D9_LOOP_NAME(winograd_product)(bool pairs, const float *v, const float *u, 
 
 void D9_LOOP_NAME(winograd_gradient_product)(bool pairs, const float *w, const float *v, int64_t depth, int64_t rows,
                                              int64_t channels, bool add, float *u) {
-    block_product *const first = CHOOSE(tall, pairs), *const others = CHOOSE(low, pairs);
+    block_product *const first = D9_PRODUCT_CHOOSE(tall, pairs), *const others = D9_PRODUCT_CHOOSE(low, pairs);
     for (int64_t c = 0; c < channels; c += GROUP, w += rows * GROUP, u += GROUP * WIDTH) {
         /* u is large and read once a block, so its next rows are prefetched during these sums. */
         prefetch(u + GROUP * WIDTH, u + 2 * GROUP * WIDTH);
