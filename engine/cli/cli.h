@@ -28,7 +28,7 @@ typedef enum d9_flag_type {
     D9_FLAG_ARGUMENT,  /* const char *: a required word; `name` in capitals */
     D9_FLAG_OPTIONAL,  /* const char *: an optional word */
     D9_FLAG_WORDS,     /* d9_flag_list: all remaining words, at least one; must be the last word */
-    D9_FLAG_ANY_WORDS, /* as D9_FLAG_WORDS, but there may be none */
+    D9_FLAG_ANY_WORDS, /* d9_flag_list: all remaining words, or none; must be the last word */
     D9_FLAG_SWITCH,    /* bool */
     D9_FLAG_TEXT,      /* const char * */
     D9_FLAG_INTEGER,   /* d9_flag_integer */
@@ -97,7 +97,7 @@ bool d9_flag_is_words(const d9_flag *flag); /* true: all remaining words */
 void d9_cli_print(d9_cli *cli, const char *format, ...) D9_PRINTF(2, 3);
 int d9_cli_columns(const d9_cli *cli);               /* width of the terminal, 80 if unknown; INT_MAX without one */
 void d9_cli_print_json(d9_cli *cli, json_t *object); /* consumes the reference; NULL: stored as out of memory */
-/* As d9_cli_print_json, on a single line, with reals in `digits` significant digits. */
+/* Prints the object on a single line, with reals in `digits` significant digits; consumes it as d9_cli_print_json. */
 void d9_cli_print_json_line(d9_cli *cli, json_t *object, int digits);
 D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* prints and frees the text; returns its status */
 /* If `status` is D9_OK, closes standard output, and returns D9_OUTPUT if that or a write failed; else `status`. A

@@ -17,9 +17,9 @@ static bool begins(const char *text, const char *start) { return strncmp(text, s
 
 /* Adds a candidate if it begins with `current`. `ending`: "=" or ":" if something must follow; "" if not. */
 static void offer(completer *self, const char *candidate, const char *ending, const char *doc) {
+    if (!doc) doc = "";
     if (begins(candidate, self->current))
-        d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, doc ? (int)strcspn(doc, "\n") : 0,
-                    doc ? doc : "");
+        d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, (int)strcspn(doc, "\n"), doc);
 }
 
 /* Moves `current` up to its last character of `marks` to `head`; false if it contains none. */

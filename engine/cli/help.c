@@ -105,27 +105,26 @@ static d9_status search(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
     return d9_cli_print_text(cli, text);
 }
 
-/* Explains the command, trick or keys of this name, or else searches for it. */
-static d9_status explain(d9_cli *cli, const char *topic, d9_text *text) {
+/* Explains the command, trick or keys named by the only one of `words`, or else searches for it. */
+static d9_status explain(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
+    const char *topic = words->items[0];
     if (d9_command_find(topic)) return d9_cli_help(cli, d9_command_find(topic));
     if (d9_trick_index(topic) >= 0) return d9_help_trick(cli, d9_trick_at(d9_trick_index(topic)));
     const char *whole = schedule_key(cli, topic);
-    if (!explain_keys(text, d9_help_width(cli), whole ? whole : topic))
-        return search(cli, &(d9_flag_list){&topic, 1}, text);
+    if (!explain_keys(text, d9_help_width(cli), whole ? whole : topic)) return search(cli, words, text);
     return d9_cli_print_text(cli, text);
 }
 
 static d9_status run(d9_cli *cli, const void *options) {
     const help_options *chosen = options;
-    const char *topic = chosen->topic.count > 0 ? chosen->topic.items[0] : NULL;
     d9_text text;
     d9_text_init(&cli->context, &text);
     if (chosen->complete.count > 0) d9_complete(chosen->complete.items, chosen->complete.count, &text);
     if (chosen->man) d9_manual(&text);
     if (chosen->complete.count > 0 || chosen->man) return d9_cli_print_text(cli, &text);
     if (chosen->completion) return print_completion(cli, chosen->completion);
-    if (!topic) return d9_cli_help(cli, NULL);
-    return chosen->topic.count == 1 ? explain(cli, topic, &text) : search(cli, &chosen->topic, &text);
+    if (chosen->topic.count == 0) return d9_cli_help(cli, NULL);
+    return chosen->topic.count == 1 ? explain(cli, &chosen->topic, &text) : search(cli, &chosen->topic, &text);
 }
 
 const d9_command d9_command_help = {

@@ -26,7 +26,7 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text);
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
 /* Appends lines of text, wrapped, from column `at` on; each but the first is indented by two more columns. */
 void d9_help_lines(const char *lines, int at, int width, d9_text *text);
-/* Appends the help text of an option in this way, with a line for each of its values. */
+/* Appends the help text of an option with d9_help_lines, then a line for each of its values. */
 void d9_help_option(const d9_option *option, int at, int width, d9_text *text);
 /* Appends each command, option, trick and key whose name, help text or values have all the words, those with them in
  * the name first. A word is found at the start of a word, "augment" in "augmentation". False: none. */

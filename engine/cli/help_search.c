@@ -17,8 +17,8 @@ static bool is_letter(char c) { return isalnum((unsigned char)c) != 0; }
 /* Letters are compared without case, and American spelling finds British: "normalization". */
 static int plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
-/* True if the word, `length` letters, starts like that at `text`, "warmup" like "warm-up"; or if it is longer by an
- * ending of up to two letters, "schedulers" and "schedule". */
+/* True if `text` starts with `word` (`length` letters), "warm-up" with "warmup", or with all of it but an ending of up
+ * to two letters, "schedule" with "schedulers". */
 static bool starts_alike(const char *text, const char *word, size_t length) {
     size_t same = 0;
     for (; same < length; text++) {
@@ -96,7 +96,7 @@ static void add_command(search *self, const d9_command *command) {
     d9_text_free_part(&lines, self->text);
 }
 
-/* True if a command before the one at `index` has this very option. */
+/* True if a command before the one at `index` has this option, with the same description. */
 static bool is_shared(const d9_flag *flag, int index) {
     for (int i = 0; i < index; i++) {
         d9_flag_rows list;

@@ -10,11 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
-static struct timespec interrupt_time;      /* when it came; CLOCK_MONOTONIC */
+static double interrupt_seconds;            /* d9_clock_now when it came */
 static volatile sig_atomic_t unsaved_steps; /* written by the trainer */
 static pid_t main_process;                  /* worker processes also get Ctrl-C, but only this one prints about it */
 
@@ -44,13 +43,6 @@ static void print_lost_steps(void) {
     print_to_terminal(at, (size_t)(end - at));
 }
 
-static bool a_second_later(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const time_t seconds = now.tv_sec - interrupt_time.tv_sec;
-    return seconds > 1 || (seconds == 1 && now.tv_nsec >= interrupt_time.tv_nsec);
-}
-
 /* The first signal requests a clean stop; a SIGINT (Ctrl-C) at least a second later ends the process at once, unless a
  * worker's parent queued it. An earlier one is a copy: `timeout`, for example, signals the process and its group. Other
  * later signals are ignored, because closing a terminal or stopping a service sends several. */
@@ -59,10 +51,10 @@ static void on_signal(int number, siginfo_t *about, void *unused) {
     const int error = errno;
     (void)unused;
     if (!interrupt_signal) {
-        clock_gettime(CLOCK_MONOTONIC, &interrupt_time);
+        interrupt_seconds = d9_clock_now();
         interrupt_signal = number;
         if (number == SIGINT) print_to_terminal(heard, sizeof heard - 1);
-    } else if (number == SIGINT && about->si_code != SI_QUEUE && a_second_later()) {
+    } else if (number == SIGINT && about->si_code != SI_QUEUE && d9_clock_now() - interrupt_seconds >= 1) {
         print_lost_steps();
         _exit(128 + number);
     }

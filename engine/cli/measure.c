@@ -73,18 +73,17 @@ d9_rate d9_measured_rate(const d9_measurement *m, int row) {
 static d9_status run_steps(d9_session *session, d9_plan *plan, int64_t batches, int64_t first, int64_t count,
                            double *seconds) {
     d9_status status = D9_OK;
-    double start = d9_clock_now();
     const d9_program *program = &session->program;
     const bool evaluates = plan == session->eval_plan; /* always the first batch */
     const int64_t per_epoch = program->steps_per_epoch,
                   in_epoch = (program->steps < per_epoch ? program->steps : per_epoch) / batches,
                   epochs = program->steps < per_epoch ? 1 : program->steps / per_epoch;
     for (int64_t i = first; i < first + count; i++) { /* starts over at the end of a short run */
+        const double start = d9_clock_now();
         const int64_t step = evaluates ? 0 : i / in_epoch % epochs * per_epoch + i % in_epoch * batches;
         if (!evaluates && step % program->steps_per_epoch == 0) D9_TRY(d9_session_begin_epoch(session, step));
         D9_TRY(session->backend->run(session->context, plan, step));
         if (seconds) seconds[i - first] = d9_clock_now() - start;
-        start = d9_clock_now();
     }
     D9_TRY(session->backend->sync(session->context, session->device));
 done:

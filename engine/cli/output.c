@@ -72,8 +72,7 @@ static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_l
         d9_text_init(&cli->context, &shown);
         d9_text_add_escaped(&shown, va_arg(*arguments, const char *));
         add_padded(text, c->spec, d9_text_get(&shown));
-        if (text->status == D9_OK) text->status = d9_text_status(&shown);
-        d9_text_free(&shown);
+        d9_text_free_part(&shown, text);
         break;
     case 'd':
     case 'u':

@@ -146,13 +146,12 @@ static d9_status unknown_option(parser *parser, const char *name) {
     bool edits = false;
     for (int i = 0; i < parser->list.count; i++) {
         const d9_flag *flag = &parser->list.rows[i];
-        if (!d9_flag_is_word(flag) && flag->doc) names[count++] = flag->name;
+        const bool word = d9_flag_is_word(flag);
+        if (word && strcasecmp(flag->name, name) == 0)
+            return fail_usage(parser, "unknown option --%s: %s is written without an option", name, flag->name);
+        if (!word && flag->doc) names[count++] = flag->name;
         edits |= strcmp(flag->name, "set") == 0;
     }
-    for (int i = 0; i < parser->list.count; i++)
-        if (d9_flag_is_word(&parser->list.rows[i]) && strcasecmp(parser->list.rows[i].name, name) == 0)
-            return fail_usage(parser, "unknown option --%s: %s is written without an option", name,
-                              parser->list.rows[i].name);
     if (edits) D9_TRY(suggest_edit(parser, name));
     const char *nearest = d9_text_nearest(name, names, count);
     if (!nearest) nearest = find_by_words(parser, name);

@@ -183,7 +183,7 @@ done:
     return status;
 }
 
-/* Makes the words of the sbatch command, after which a NULL follows. */
+/* Makes the words of the sbatch command, with a NULL at the end. */
 static d9_status make_words(const d9_runs *runs, const char *tasks, const char *command, char ***made) {
     d9_status status;
     d9_context *context = &runs->cli->context;

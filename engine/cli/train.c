@@ -3,7 +3,6 @@
 #include "cli/find_lr.h"
 #include "cli/progress.h"
 #include "report/statistics.h"
-#include "core/installed.h"
 #include "core/listing.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -211,26 +210,24 @@ done:
 /* The folder of a run with a checkpoint or a result, if `config` is its config.yaml: "runs/a" for
  * "runs/a/config.yaml". Otherwise NULL. */
 static d9_status find_own_folder(d9_cli *cli, const char *config, const char **folder) {
-    static const char name[] = "config.yaml";
-    const char *const files[] = {"checkpoint.safetensors", "result.json"};
+    static const char *const files[] = {"checkpoint.safetensors", "result.json"};
     d9_status status = D9_OK;
     const char *slash = strrchr(config, '/');
-    char *path;
+    char *own, *path;
     *folder = NULL;
-    if (strcmp(slash ? slash + 1 : config, name) != 0) goto done;
-    for (int i = 0; i < 2 && !*folder; i++) {
-        D9_TRY(d9_path_beside(&cli->context, &cli->arena, config, files[i], &path));
-        if (!d9_file_exists(&cli->context, path)) continue;
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%.*s", slash ? (int)(slash - config) : 1,
-                               slash ? config : "."));
-        *folder = path;
+    if (strcmp(slash ? slash + 1 : config, "config.yaml") != 0) goto done;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &own, "%.*s", slash ? (int)(slash - config) : 1,
+                           slash ? config : "."));
+    for (int i = 0; i < 2; i++) {
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/%s", own, files[i]));
+        if (d9_file_exists(&cli->context, path)) *folder = own;
     }
 done:
     return status;
 }
 
-/* --out; or with --resume the folder that the configuration is the record of; or runs/TITLE-seedN (with --runs,
- * runs/TITLE). D9_USAGE if that folder holds something else. */
+/* Sets *out to --out; or, with --resume and a record's config.yaml, to that record's folder; or to runs/TITLE-seedN
+ * (with --runs, runs/TITLE). D9_USAGE if that folder holds something else. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
     char *made, seed[32] = "";

@@ -45,9 +45,10 @@ int d9_help_width(const d9_cli *cli) {
     return columns > 100 ? 100 : columns < 40 ? 40 : columns;
 }
 
-void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
+/* Wraps the words before `end`, which is at a newline or the end of the text. */
+static void wrap_until(const char *words, const char *end, int at, int indent, int width, d9_text *text) {
     bool first = true; /* no word has been added yet */
-    for (words += strspn(words, " \n"); *words; words += strspn(words, " \n")) {
+    for (words += strspn(words, " \n"); words < end; words += strspn(words, " \n")) {
         const int length = (int)strcspn(words, " \n");
         if (!first && at + 1 + length > width) {
             d9_text_add(text, "\n%*s", indent, "");
@@ -64,18 +65,17 @@ void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
     d9_text_add(text, "\n");
 }
 
+void d9_wrap(const char *words, int at, int indent, int width, d9_text *text) {
+    wrap_until(words, words + strlen(words), at, indent, width, text);
+}
+
 void d9_help_lines(const char *lines, int at, int width, d9_text *text) {
-    int indent = at; /* one more level after the first line */
-    for (const char *line = lines; *line; line += strspn(line, "\n")) {
-        const int length = (int)strcspn(line, "\n");
-        d9_text words;
-        d9_text_init(text->context, &words);
-        d9_text_add(&words, "%.*s", length, line);
-        if (indent > at) d9_text_add(text, "%*s", indent, "");
-        d9_wrap(d9_text_get(&words), indent, indent > at ? indent + 2 : indent, width, text);
-        d9_text_free_part(&words, text);
-        indent = at + 2;
-        line += length;
+    const char *end = lines + strcspn(lines, "\n");
+    wrap_until(lines, end, at, at, width, text);
+    for (const char *line = end + strspn(end, "\n"); *line; line = end + strspn(end, "\n")) {
+        end = line + strcspn(line, "\n");
+        d9_text_add(text, "%*s", at + 2, "");
+        wrap_until(line, end, at + 2, at + 4, width, text);
     }
 }
 

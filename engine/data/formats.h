@@ -23,13 +23,6 @@ D9_MUST_USE d9_status d9_webp_reject(d9_context *context, const char *name);
 /* Blends `count` RGBA pixels with a white background to RGB; `rgb` may be `rgba`. */
 void d9_blend_on_white(const uint8_t *rgba, int64_t count, uint8_t *rgb);
 
-/* Gives `image`, whose width and height are of the stored pixels (RGB), a copy of them turned upright. */
-D9_MUST_USE d9_status d9_image_turn(d9_context *context, const char *name, int orientation, const uint8_t *stored,
-                                    d9_image *image);
-/* As d9_image_turn, but hands over the pixels themselves, and sets *stored to NULL, if they are upright. */
-D9_MUST_USE d9_status d9_image_take(d9_context *context, const char *name, int orientation, uint8_t **stored,
-                                    d9_image *image);
-
 /* True if stb_image can safely decode this JPEG: an end marker follows the coded data (stb_image fills missing parts
  * with grey without an error; a motion photo has a video behind the marker), and no Huffman table has more than 256
  * codes (stb_image of 2022 writes such a table past its end). */
@@ -39,12 +32,13 @@ const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. They are CMYK, 255 for no ink, as with the marker. */
 bool d9_jpeg_is_unmarked_cmyk(const uint8_t *bytes, size_t size);
 
-/* Decode a file whose header was accepted; `image` has its width and height. Return D9_DATA if it is damaged. */
+/* Decode a file whose header was accepted. `image` has its width and height, and gets the pixels as they are stored;
+ * *orientation is set to its Exif orientation (exif.h). Return D9_DATA if the file is damaged. */
 D9_MUST_USE d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
-                                    d9_image *image);
+                                    d9_image *image, int *orientation);
 D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
-                                     d9_image *image);
+                                     d9_image *image, int *orientation);
 D9_MUST_USE d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
-                                     d9_image *image);
+                                     d9_image *image, int *orientation);
 
 #endif

@@ -49,7 +49,8 @@ static d9_status check_header(d9_context *context, const char *name, const d9_pi
 
 typedef struct format {
     bool (*header)(const uint8_t *bytes, size_t size, d9_picture_header *header);
-    d9_status (*decode)(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image);
+    d9_status (*decode)(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image,
+                        int *orientation);
 } format;
 static const format formats[] = {
     {d9_png_header, d9_png_decode}, {d9_jpeg_header, d9_jpeg_decode}, {d9_webp_header, d9_webp_decode}, {NULL, NULL}};
@@ -66,36 +67,32 @@ static const char *name_kind(const uint8_t *bytes, size_t size) {
         {0, "BM", "a BMP image"},           {0, "II*", "a TIFF or raw image"},   {0, "MM", "a TIFF image"},
         {0, "%PDF", "a PDF document"},      {4, "ftyp", "a video or HEIF file"}, {0, "<", "HTML, XML or SVG text"}};
     const char *jpeg = d9_jpeg_unsupported(bytes, size);
-    for (size_t i = 0; !jpeg && i < sizeof kinds / sizeof *kinds; i++) {
+    if (jpeg) return jpeg;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const size_t length = strlen(kinds[i].magic);
         if (size >= kinds[i].at + length && memcmp(bytes + kinds[i].at, kinds[i].magic, length) == 0)
             return kinds[i].name;
     }
-    return jpeg ? jpeg : "not an image of a known kind, or a damaged one";
+    return "not an image of a known kind, or a damaged one";
 }
 
-d9_status d9_image_turn(d9_context *context, const char *name, int orientation, const uint8_t *stored,
-                        d9_image *image) {
-    d9_status status = D9_OK;
+static d9_status turn_upright(d9_context *context, const char *name, int orientation, d9_image *image) {
+    d9_status status;
+    uint8_t *stored = image->pixels, *upright;
     const int width = image->width, height = image->height;
-    D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));
-    d9_exif_orient(orientation, stored, width, height, image->pixels);
-    if (orientation >= 5) *image = (d9_image){height, width, image->pixels};
+    D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &upright));
+    d9_exif_orient(orientation, stored, width, height, upright);
+    *image = orientation < 5 ? (d9_image){width, height, upright} : (d9_image){height, width, upright};
+    d9_release(context, stored);
 done:
     return status;
-}
-
-d9_status d9_image_take(d9_context *context, const char *name, int orientation, uint8_t **stored, d9_image *image) {
-    if (orientation > 1) return d9_image_turn(context, name, orientation, *stored, image);
-    image->pixels = *stored;
-    *stored = NULL;
-    return D9_OK;
 }
 
 d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, int64_t megapixels,
                           d9_image *image) {
     d9_status status;
     d9_picture_header header;
+    int orientation;
     *image = (d9_image){0};
     const format *format = formats;
     while (format->header && !format->header(bytes, size, &header)) format++;
@@ -107,8 +104,10 @@ d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *
     D9_TRY(check_header(context, name, &header, megapixels ? megapixels : D9_MEGAPIXELS_DEFAULT));
     image->width = header.width;
     image->height = header.height;
-    D9_TRY(format->decode(context, name, bytes, size, image));
+    D9_TRY(format->decode(context, name, bytes, size, image, &orientation));
+    if (orientation > 1) D9_TRY(turn_upright(context, name, orientation, image));
 done:
+    if (status != D9_OK) d9_image_free(context, image);
     return status;
 }
 

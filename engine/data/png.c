@@ -85,7 +85,8 @@ static int find_orientation(const reader *self) {
     return d9_exif_orientation(exif, size);
 }
 
-d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
+d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image,
+                        int *orientation) {
     d9_status status = D9_OK;
     reader self = {.context = context, .bytes = bytes, .left = size};
     const size_t width = (size_t)image->width, height = (size_t)image->height;
@@ -98,7 +99,9 @@ d9_status d9_png_decode(d9_context *context, const char *name, const uint8_t *by
     if (!read_rows(&self, (uint32_t)width, (uint32_t)height))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
     d9_blend_on_white(self.pixels, (int64_t)(width * height), self.pixels); /* in place */
-    D9_TRY(d9_image_take(context, name, find_orientation(&self), &self.pixels, image));
+    *orientation = find_orientation(&self);
+    image->pixels = self.pixels;
+    self.pixels = NULL;
 done:
     png_destroy_read_struct(&self.png, &self.info, NULL);
     d9_release(context, self.rows);

@@ -66,11 +66,12 @@ done:
     return status;
 }
 
-d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
+d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image,
+                         int *orientation) {
     d9_status status = D9_OK;
     int width = 0, height = 0, channels;
-    const int orientation = d9_exif_jpeg_orientation(bytes, size);
     uint8_t *rgb = NULL, *marked = NULL;
+    *orientation = d9_exif_jpeg_orientation(bytes, size);
     if (d9_jpeg_is_unmarked_cmyk(bytes, size)) {
         D9_TRY(mark_as_cmyk(context, name, bytes, size, &marked));
         bytes = marked;
@@ -81,7 +82,8 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     d9_release(context, marked);
     if (!rgb || width != image->width || height != image->height)
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
-    D9_TRY(d9_image_turn(context, name, orientation, rgb, image)); /* stb_image has freed its planes by now */
+    D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));
+    memcpy(image->pixels, rgb, (size_t)width * (size_t)height * 3);
 done:
     stbi_image_free(rgb);
     return status;

@@ -27,7 +27,8 @@ bool d9_webp_header(const uint8_t *bytes, size_t size, d9_picture_header *header
     return true;
 }
 
-d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
+d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image,
+                         int *orientation) {
     d9_status status = D9_OK;
     const size_t pixels = (size_t)image->width * (size_t)image->height;
     uint8_t *rgba = NULL;
@@ -35,7 +36,9 @@ d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *b
     if (!WebPDecodeRGBAInto(bytes, size, rgba, pixels * RGBA, image->width * RGBA))
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
     d9_blend_on_white(rgba, (int64_t)pixels, rgba);
-    D9_TRY(d9_image_take(context, name, d9_exif_webp_orientation(bytes, size), &rgba, image));
+    *orientation = d9_exif_webp_orientation(bytes, size);
+    image->pixels = rgba;
+    rgba = NULL;
 done:
     d9_release(context, rgba);
     return status;
@@ -52,8 +55,9 @@ d9_status d9_webp_reject(d9_context *context, const char *name) {
     return d9_fail(context, D9_DATA, "%s: a WebP image, but this build has no libwebp", name);
 }
 
-d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image) {
-    (void)bytes, (void)size, (void)image;
+d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image,
+                         int *orientation) {
+    (void)bytes, (void)size, (void)image, (void)orientation;
     return d9_webp_reject(context, name);
 }
 

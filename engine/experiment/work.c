@@ -136,6 +136,16 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     return status;
 }
 
+/* Fails with `status` and the first message that a process wrote. */
+static d9_status fail_with_error(const worker_pool *pool, d9_status status) {
+    d9_context *context = pool->self->context;
+    char message[sizeof context->message];
+    const ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
+    message[got > 0 ? got : 0] = 0;
+    message[strcspn(message, "\n")] = 0;
+    return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
+}
+
 /* D9_USAGE if an arm has a backend that uses no GPU. */
 static d9_status check_backends(d9_context *context, const d9_experiment *experiment) {
     for (int i = 0; i < experiment->arm_count; i++) {
@@ -162,7 +172,6 @@ static d9_status open_gpu(d9_context *context, const char *number) {
  * process, too, returns, with *is_child true. */
 static d9_status check_devices(const worker_pool *pool, bool *is_child) {
     d9_context *context = pool->self->context;
-    char message[sizeof context->message];
     int state = 0;
     d9_status status = check_backends(context, pool->self->experiment);
     for (int i = 0; i < pool->self->options->worker_count && status == D9_OK; i++) {
@@ -176,9 +185,7 @@ static d9_status check_devices(const worker_pool *pool, bool *is_child) {
         while (child > 0 && waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
         if (child > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) continue;
         if (child < 0 || !WIFEXITED(state)) return d9_fail(context, D9_DEVICE, "--devices: a GPU could not be opened");
-        const ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
-        message[got > 0 ? got - 1 : 0] = 0; /* a line without its end */
-        status = d9_fail(context, (d9_status)WEXITSTATUS(state), "%s", message);
+        status = fail_with_error(pool, (d9_status)WEXITSTATUS(state));
     }
     return status;
 }
@@ -220,14 +227,11 @@ static d9_status wait_for_all(worker_pool *pool) {
 /* Reports the workers' failure as the parent's own, with its message. */
 static d9_status take_failure(const worker_pool *pool, d9_status status) {
     d9_context *context = pool->self->context;
-    char message[sizeof context->message] = "";
     if (status == D9_OK && pool->killed == pool->started)
         return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); repeat the command to continue");
     if (status == D9_OK) return D9_OK;
     if (d9_status_is_interrupt(status)) return fail_interrupted(context, (int)status - 128);
-    ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
-    message[got > 0 ? strcspn(message, "\n") : 0] = 0;
-    return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
+    return fail_with_error(pool, status);
 }
 
 static void close_pipe_end(const worker_pool *pool, int *end) {

@@ -79,7 +79,7 @@ accepts "$dawn9" experiment array.yaml --out "it's 5% out" --status
 says '^runs       4 of 4 done$'
 hashes() { (cd "$1" && grep -H params_sha256 runs/*/*/result.json); }
 [ "$(hashes calm)" = "$(hashes "it's 5% out")" ] || fail "other numbers: $(hashes "it's 5% out")"
-[ "$(ls "it's out/slurm" | wc -l)" = 4 ] || fail "not an output for each task: $(ls "it's out/slurm")"
+[ "$(ls "it's 5% out/slurm" | wc -l)" = 4 ] || fail "not an output for each task: $(ls "it's 5% out/slurm")"
 accepts "$dawn9" experiment array.yaml --out "it's 5% out" --slurm
 says "^no runs are left in it's 5% out\$"
 

@@ -467,19 +467,16 @@ TEST(the_recipe_takes_one_pass_everywhere) {
                  {"conv+cast+conv+norm+act\t", 1},
                  {"act_backward+norm_backward+conv_backward_weight\t", 1}};
     fixture *f = *state;
-    d9_program program;
     d9_device *device;
     d9_plan *plan;
     d9_backend_options untimed = f->r.fused;
     untimed.tune = D9_TUNE_OFF; /* tuning would run the fake's slow convolutions */
     RUNNING();
     if (!D9_ON_FAKE) return; /* the fake's limits are known */
-    d9_config *config = program_config(&context, yaml);
-    const d9_extent extent = program_extent(config, 128, 32);
-    program_make(&context, config, &extent, "fp16", false, &program);
+    built b = program_built(program_config(&context, yaml), 128, 32, "fp16");
     OK(f->r.backend->open(&context, &untimed, &device));
-    OK(f->r.backend->allocate(&context, device, &program));
-    OK(f->r.backend->plan(&context, device, &program, &program.train, &plan));
+    OK(f->r.backend->allocate(&context, device, &b.program));
+    OK(f->r.backend->plan(&context, device, &b.program, &b.program.train, &plan));
     const char *text = f->r.backend->plan_text(plan);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const int lines = lines_with(text, rules[i].rule);
@@ -488,7 +485,7 @@ TEST(the_recipe_takes_one_pass_everywhere) {
     assert_null(strstr(text, "two passes"));
     f->r.backend->plan_free(&context, plan);
     f->r.backend->close(&context, device);
-    d9_program_free(&context, &program), d9_config_free(&context, config);
+    program_drop(&b);
 }
 
 TEST(a_wanted_intermediate_is_not_swallowed) {

@@ -4,7 +4,6 @@
  * tried, one with sanitizers; N with `test_commands_each_call N`; all, in minutes, with `test_commands_each_call all`.
  *
  * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. */
-#include "core/listing.h"
 #include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -19,13 +18,9 @@ const d9_system *__wrap_d9_system_default(void);
 
 static planted *shared;  /* memory shared with the child processes */
 static d9_system faulty; /* the commands' system: one call fails */
+static bool is_command;  /* in a child process */
 
-static int no_sync(void *user, int file) { /* success without fsync, which is slow */
-    (void)user, (void)file;
-    return 0;
-}
-
-const d9_system *__wrap_d9_system_default(void) { return shared ? &faulty : __real_d9_system_default(); }
+const d9_system *__wrap_d9_system_default(void) { return is_command ? &faulty : __real_d9_system_default(); }
 
 enum { WORDS_MAX = 12 };
 typedef struct command {
@@ -46,6 +41,7 @@ static int run(const command *c, each_call kind, int64_t victim) {
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
+        is_command = true;
         char *words[WORDS_MAX + 1] = {"dawn9"};
         int count = 1;
         for (; c->words[count - 1]; count++) words[count] = (char *)c->words[count - 1];
@@ -79,16 +75,8 @@ static int count_lines(const char *name, char last[1024]) {
     return count;
 }
 
-static void remove_folder(const char *name) {
-    d9_context context;
-    d9_context_init(&context);
-    context.system = __real_d9_system_default();
-    d9_folder_remove(&context, name);
-    assert_int_not_equal(access(name, F_OK), 0);
-}
-
 static void remove_made(const command *c) { /* the folder that the command made */
-    if (c->makes && access(c->makes, F_OK) == 0) remove_folder(c->makes);
+    if (c->makes && access(c->makes, F_OK) == 0) run_folder_remove(c->makes);
 }
 
 static bool same_files(const char *a, const char *b) { /* equal contents */
@@ -190,10 +178,7 @@ TEST(test_commands) {
     assert_int_equal(chdir(folder), 0);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    static d9_system base;
-    base = *__real_d9_system_default();
-    base.sync = no_sync;
-    faulty = planted_system(shared, &base);
+    faulty = planted_system(shared, run_system());
     put("tiny.yaml", tiny);
     put("arms.yaml",
         "config: tiny.yaml\narms: {whole: {}, plain: {without: [ema]}}\nseeds: [1]\nset: {train.epochs: 1}\n");
@@ -202,7 +187,7 @@ TEST(test_commands) {
     make_pictures();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) check_each(&commands[i]);
     assert_int_equal(chdir(before), 0);
-    remove_folder(folder);
+    run_folder_remove(folder);
 }
 
 int main(int count, char **arguments) {

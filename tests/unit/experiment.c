@@ -1,6 +1,5 @@
 /* Experiments: files and their errors, arms, grids, ablations, experiment.json, and runs. */
 #include "core/system.h"
-#include "core/listing.h"
 #include "experiment/experiment.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -31,8 +30,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    d9_context_init(&context); /* back to the default system */
-    d9_folder_remove(&context, folder);
+    run_folder_remove(folder);
     return 0;
 }
 

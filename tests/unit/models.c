@@ -147,15 +147,12 @@ TEST(names_fit) {
                                          "name: vgg"};
     for (int m = 0; m < 3; m++) {
         char yaml[256];
-        d9_program program;
         snprintf(yaml, sizeof yaml, "model: {%s}\ntrain: {epochs: 1, batch_size: 4}\n", models[m]);
-        d9_config *config = program_config(&context, yaml);
-        const d9_extent extent = program_extent(config, 8, 32);
-        program_make(&context, config, &extent, "bf16", false, &program);
-        program_check_graph(&program.train);
-        for (int v = 0; v < program.train.value_count; v++)
-            assert_true(strlen(program.train.values[v].name) < D9_NAME_SIZE - 1); /* none is truncated */
-        d9_program_free(&context, &program), d9_config_free(&context, config);
+        built b = program_built(program_config(&context, yaml), 8, 32, "bf16");
+        program_check_graph(&b.program.train);
+        for (int v = 0; v < b.program.train.value_count; v++)
+            assert_true(strlen(b.program.train.values[v].name) < D9_NAME_SIZE - 1); /* none is truncated */
+        program_drop(&b);
     }
 }
 

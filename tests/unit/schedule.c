@@ -10,17 +10,13 @@ static d9_config *load(const char *path) {
     return config;
 }
 
-/* The program of a recipe for as many images as CIFAR-10 has; `drop` frees both. */
-static d9_config *load_program(const char *path, d9_program *program) {
-    d9_config *config = load(path);
-    d9_extent extent = program_extent(config, 50000, 32);
+/* A recipe and its program for as many images as CIFAR-10 has. */
+static built load_program(const char *path) {
+    built b = {.config = load(path)};
+    d9_extent extent = program_extent(b.config, 50000, 32);
     extent.eval_images = 10000;
-    program_make(&context, config, &extent, "f32", false, program);
-    return config;
-}
-
-static void drop(d9_config *config, d9_program *program) {
-    d9_program_free(&context, program), d9_config_free(&context, config);
+    program_make(&context, b.config, &extent, "f32", false, &b.program);
+    return b;
 }
 
 #define NEAR(got, want, tolerance)                                                                                     \
@@ -36,44 +32,43 @@ static const struct {
 } published[] = {{1, 1.0 / 194}, {97, 0.5}, {194, 1.0}, {485, 0.55}, {776, 0.1}, {970, 0.1}};
 
 TEST(test_dawn94_rates) {
-    d9_program program;
-    d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
-    assert_ints(program.steps_per_epoch, 97, program.steps, 970);
-    const d9_node *weights = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.weights")];
-    const d9_node *biases = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.biases")];
-    NEAR(d9_schedule_at(&config->train.lr, 0, 97, 10), 0.0051546, 5e-8);
+    built b = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml");
+    assert_ints(b.program.steps_per_epoch, 97, b.program.steps, 970);
+    const d9_node *weights = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.weights")];
+    const d9_node *biases = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.biases")];
+    NEAR(d9_schedule_at(&b.config->train.lr, 0, 97, 10), 0.0051546, 5e-8);
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         int64_t step = published[i].step - 1;
-        NEAR(d9_schedule_at(&config->train.lr, step, 97, 10), published[i].rate, 1e-12);
+        NEAR(d9_schedule_at(&b.config->train.lr, step, 97, 10), published[i].rate, 1e-12);
         /* for gradients summed over the batch */
-        NEAR(d9_coefficient_at(&program, &weights->as.update.rate, step) * 512, published[i].rate, 1e-12);
-        NEAR(d9_coefficient_at(&program, &biases->as.update.rate, step) * 512, 64 * published[i].rate, 1e-10);
+        NEAR(d9_coefficient_at(&b.program, &weights->as.update.rate, step) * 512, published[i].rate, 1e-12);
+        NEAR(d9_coefficient_at(&b.program, &biases->as.update.rate, step) * 512, 64 * published[i].rate, 1e-10);
     }
     NEAR(weights->as.update.decay.constant, 5e-4 * 512, 1e-15);
     NEAR(biases->as.update.decay.constant, 5e-4 * 512 / 64, 1e-15);
     for (int64_t s = 1; s < 970; s++) { /* up to 194, down to 776, constant: no jumps */
-        double rise = d9_schedule_at(&config->train.lr, s, 97, 10) - d9_schedule_at(&config->train.lr, s - 1, 97, 10);
+        double rise =
+            d9_schedule_at(&b.config->train.lr, s, 97, 10) - d9_schedule_at(&b.config->train.lr, s - 1, 97, 10);
         NEAR(rise, s < 194 ? 1.0 / 194 : s < 776 ? -0.9 / 582 : 0, 1e-12);
     }
-    drop(config, &program);
+    program_drop(&b);
 }
 
 /* The average moves after steps 1, 6, 11, ... of each epoch: 20 of 97. */
 TEST(test_dawn94_average) {
-    d9_program program;
-    d9_config *config = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml", &program);
-    const d9_node *average = &program.train.nodes[program_find(&program.train, D9_OP_LERP, "tail.average")];
-    NEAR(d9_coefficient_at(&program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
+    built b = load_program(D9_SOURCE_DIR "/configs/dawn94.yaml");
+    const d9_node *average = &b.program.train.nodes[program_find(&b.program.train, D9_OP_LERP, "tail.average")];
+    NEAR(d9_coefficient_at(&b.program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
     int64_t moves = 0;
-    for (int64_t s = 0; s < program.steps; s++) {
-        bool active = d9_when_active(&average->when, s, 1, program.steps_per_epoch);
+    for (int64_t s = 0; s < b.program.steps; s++) {
+        bool active = d9_when_active(&average->when, s, 1, b.program.steps_per_epoch);
         assert_int_equal(active, (s % 97) % 5 == 0);
         moves += active;
     }
     assert_int_equal(moves, 10 * 20);
-    for (d9_node_id n = 0; n < program.train.node_count; n++) /* all other nodes run in every step */
-        if (program.train.nodes[n].op != D9_OP_LERP) assert_int_equal(program.train.nodes[n].when.every, 0);
-    drop(config, &program);
+    for (d9_node_id n = 0; n < b.program.train.node_count; n++) /* all other nodes run in every step */
+        if (b.program.train.nodes[n].op != D9_OP_LERP) assert_int_equal(b.program.train.nodes[n].when.every, 0);
+    program_drop(&b);
 }
 
 /* Multiplications per image, counted by hand from the layers' shapes; each counts as two operations. */
@@ -92,16 +87,15 @@ static const struct {
 
 TEST(test_operations) {
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++) {
-        d9_program program;
-        d9_config *config = load_program(computed[i].path, &program);
-        const double batch = (double)program.extent.batch, step = 2 * computed[i].step * batch,
-                     steps = (double)program.steps, evaluation = 2 * computed[i].forward * computed[i].views * 10000,
+        built b = load_program(computed[i].path);
+        const double batch = (double)b.program.extent.batch, step = 2 * computed[i].step * batch,
+                     steps = (double)b.program.steps, evaluation = 2 * computed[i].forward * computed[i].views * 10000,
                      saved = 2 * computed[i].rest * batch * (steps - (double)computed[i].full_steps);
-        NEAR(d9_train_operations(&program, 0) / (steps * step - saved), 1, 1e-12);
-        NEAR(d9_train_operations(&program, 100) / ((steps - 100) * step - saved), 1, 1e-12);
-        NEAR(d9_evaluation_operations(&program) / evaluation, 1, 1e-12);
+        NEAR(d9_train_operations(&b.program, 0) / (steps * step - saved), 1, 1e-12);
+        NEAR(d9_train_operations(&b.program, 100) / ((steps - 100) * step - saved), 1, 1e-12);
+        NEAR(d9_evaluation_operations(&b.program) / evaluation, 1, 1e-12);
         NEAR(1e-12 * (steps * step + evaluation), computed[i].published, 4);
-        drop(config, &program);
+        program_drop(&b);
     }
 }
 
@@ -113,11 +107,10 @@ TEST(test_operations_of_hard_examples) {
     } runs[] = {{D9_SOURCE_DIR "/configs/airbench96.yaml", 4910, 20},
                 {D9_SOURCE_DIR "/configs/airbench96-faster.yaml", 3100, 60}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        d9_program program;
-        d9_config *config = load_program(runs[i].path, &program);
-        NEAR(1e-12 * (d9_train_operations(&program, 0) + d9_evaluation_operations(&program)), runs[i].published,
+        built b = load_program(runs[i].path);
+        NEAR(1e-12 * (d9_train_operations(&b.program, 0) + d9_evaluation_operations(&b.program)), runs[i].published,
              runs[i].rounding);
-        drop(config, &program);
+        program_drop(&b);
     }
 }
 
@@ -136,29 +129,29 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
 /* Hiverge's 245 steps, from step 0: each learning rate falls from its peak to a 245th of it in the last step; the
  * whitening bias has seven steps. Filters are renormalised at least 2 + int(15 (s + 1) / 245) steps apart. */
 TEST(test_speed94_rates) {
-    d9_program program;
-    d9_config *config = load_program(D9_SOURCE_DIR "/configs/speed94.yaml", &program);
-    assert_ints(program.steps_per_epoch, 32, program.steps, 245);
-    const d9_update_attributes *head = update_of(&program, D9_OP_UPDATE, "update.weights"),
-                               *biases = update_of(&program, D9_OP_UPDATE, "update.biases"),
-                               *filters = &program.train.nodes[d9_edit_next(&program.train, D9_OP_ORTHOGONAL_UPDATE, 0)]
-                                               .as.update;
-    const d9_node *bias = &program.train.nodes[program_find(&program.train, D9_OP_UPDATE, "update.whitening_bias")];
+    built b = load_program(D9_SOURCE_DIR "/configs/speed94.yaml");
+    assert_ints(b.program.steps_per_epoch, 32, b.program.steps, 245);
+    const d9_update_attributes *head = update_of(&b.program, D9_OP_UPDATE, "update.weights"),
+                               *biases = update_of(&b.program, D9_OP_UPDATE, "update.biases"),
+                               *filters =
+                                   &b.program.train.nodes[d9_edit_next(&b.program.train, D9_OP_ORTHOGONAL_UPDATE, 0)]
+                                        .as.update;
+    const d9_node *bias = &b.program.train.nodes[program_find(&b.program.train, D9_OP_UPDATE, "update.whitening_bias")];
     int64_t last = -1, returns = 0;
     for (int64_t s = 0; s < 245; s++) {
         const double now = 1 - (double)s / 245;
-        NEAR(d9_coefficient_at(&program, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
-        NEAR(d9_coefficient_at(&program, &biases->rate, s) / 0.0573, now, 1e-3);
-        NEAR(d9_coefficient_at(&program, &filters->rate, s) / 0.205, now, 1e-3);
+        NEAR(d9_coefficient_at(&b.program, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
+        NEAR(d9_coefficient_at(&b.program, &biases->rate, s) / 0.0573, now, 1e-3);
+        NEAR(d9_coefficient_at(&b.program, &filters->rate, s) / 0.205, now, 1e-3);
         const bool due = s - last >= 2 + (int)(15 * (double)(s + 1) / 245);
-        assert_true(d9_coefficient_at(&program, &filters->renormalise, s) == due);
+        assert_true(d9_coefficient_at(&b.program, &filters->renormalise, s) == due);
         if (due) last = s, returns++;
     }
     assert_int_equal(returns, 37);
     assert_true(bias->when.from == 0 && bias->when.until == 7);
     for (int64_t s = 0; s < 7; s++)
-        NEAR(d9_coefficient_at(&program, &bias->as.update.rate, s) / 0.0573, 1 - (double)s / 7, 1e-3);
-    drop(config, &program);
+        NEAR(d9_coefficient_at(&b.program, &bias->as.update.rate, s) / 0.0573, 1 - (double)s / 7, 1e-3);
+    program_drop(&b);
 }
 
 TEST(test_constant_outside) {
@@ -204,14 +197,12 @@ TEST(test_knots_never_go_back) {
 TEST(test_fractional_epochs) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                                  "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");
-    d9_extent extent = program_extent(config, 100, 32); /* eight steps per epoch, four images left out */
-    d9_program program;
-    program_make(&context, config, &extent, "f32", false, &program);
-    assert_ints(program.steps_per_epoch, 8, program.steps, 20);
+    built b = program_built(config, 100, 32, "f32"); /* eight steps per epoch, four images left out */
+    assert_ints(b.program.steps_per_epoch, 8, b.program.steps, 20);
     NEAR(d9_schedule_at(&config->train.lr, 9, 8, 2.5), 1, 1e-14); /* 1.25 epochs */
     NEAR(d9_schedule_at(&config->train.lr, 19, 8, 2.5), 0, 1e-14);
-    assert_int_equal(program.table[0].count, 20);
-    drop(config, &program);
+    assert_int_equal(b.program.table[0].count, 20);
+    program_drop(&b);
 }
 
 static void assert_when(d9_when when, const char *pattern) { /* a character per step, 8 steps per epoch */
