@@ -9,7 +9,7 @@ build=$1
 allowed='
 engine/data/stb.c.o   any                stb_image, stb_image_resize, stb_image_write: their tables are not const, their switches unused
 engine/cli/main.c.o   interrupt_signal   what a signal handler can write to
-engine/cli/main.c.o   interrupt_time     when that was
+engine/cli/main.c.o   interrupt_seconds  when that was
 engine/cli/main.c.o   main_process       the process that answers a signal; its workers do not
 engine/cli/main.c.o   unsaved_steps      what it says at the second Ctrl-C
 .c.o                  .gomp_critical_    the lock of "omp critical", of the compiler (GCC)

@@ -16,9 +16,11 @@ typedef struct tolerance {
     bool exact;                /* no error is allowed on small integers */
 } tolerance;
 
-/* One and a half times the largest errors in some 40000 results (Zen 5; pairs in Winograd: 128 results, Zen 4). */
+/* One and a half times the largest errors in some 40000 results (Zen 5). Pairs in Winograd: the same for the largest
+ * error in 1308 results (Zen 4), which is highest where a sum has a single product, as in the data gradient of one
+ * output channel. */
 static const tolerance tolerances[] = {{"winograd", false, {3.2e-6, 2.3e-6, 2e-6}, {3.3e-5, 2.6e-5, 9e-6}, false},
-                                       {"winograd", true, {0.024, 0.024, 0.024}, {0.22, 0.22, 0.22}, false},
+                                       {"winograd", true, {0.024, 0.024, 0.024}, {0.2, 0.33, 0.18}, false},
                                        {"gemm", false, {1.2e-6, 1.2e-6, 1.2e-6}, {6e-6, 6e-6, 6e-6}, true},
                                        {"gemm", true, {1.2e-6, 1.2e-6, 1.2e-6}, {6e-6, 6e-6, 6e-6}, true}};
 static const char *const passes[] = {"forward", "data gradient", "weight gradient"};
