@@ -121,16 +121,27 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }
 
-/* Rejects a data.normalize that differs from the model's own; not called with a CONFIG argument. */
-static d9_status check_normalize(d9_cli *cli, const char *model, const d9_description *description,
-                                 const d9_config *config) {
+/* Warns if `config` evaluates images that the model, trained by `own`, was trained on. */
+static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
+    if (dataset->unseen || config->data.validation <= own->data.validation) return;
+    d9_log(
+        &cli->context, D9_LOG_WARNING,
+        "data.validation %lld: %lld of these images are training images of the model, whose data.validation was %lld",
+        (long long)config->data.validation, (long long)(config->data.validation - own->data.validation),
+        (long long)own->data.validation);
+}
+
+/* Compares the configuration with the model's own. Without a CONFIG argument, rejects another data.normalize. */
+static d9_status check_config(d9_cli *cli, const char *path, const char *model, const d9_description *description,
+                              const d9_config *config, const d9_dataset *dataset) {
     static const d9_cli_edits none = {0};
     d9_status status;
     d9_config *own = NULL;
     D9_TRY(d9_cli_config_text(cli, model, description->config, &none, &own));
-    if (config->data.normalize != own->data.normalize)
+    if (!path && config->data.normalize != own->data.normalize)
         D9_TRY(d9_fail(&cli->context, D9_USAGE,
                        "data.normalize: a model keeps the normalisation of its training; to change it, add a CONFIG"));
+    warn_validation(cli, own, config, dataset);
 done:
     d9_config_free(&cli->context, own);
     return status;
@@ -139,20 +150,19 @@ done:
 /* Loads the configuration at `path`; if NULL, the model's own, and its dataset normalised as in training. */
 static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path, const char *model, d9_config **config,
                       d9_dataset **dataset) {
-    d9_status status = D9_OK;
+    static const d9_provenance nothing = {.rule = D9_SPLIT_RULE}; /* trained on none of the images here */
+    d9_status status;
     d9_description *description = NULL;
-    d9_provenance known;
     if (path) {
         D9_TRY(d9_cli_config(cli, path, &chosen->edits, NULL, config));
-        D9_TRY(d9_description_read_data(&cli->context, model, &known));
-        D9_TRY(d9_config_dataset(&cli->context, *config, &known, dataset));
-        goto done;
+        D9_TRY(d9_description_find(&cli->context, model, &description));
+    } else {
+        D9_TRY(d9_description_read(&cli->context, model, &description));
+        D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
     }
-    D9_TRY(d9_description_read(&cli->context, model, &description));
-    D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
-    D9_TRY(check_normalize(cli, model, description, *config));
-    D9_TRY(d9_config_dataset(&cli->context, *config, &description->data, dataset));
-    D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
+    D9_TRY(d9_config_dataset(&cli->context, *config, description ? &description->data : &nothing, dataset));
+    if (description) D9_TRY(check_config(cli, path, model, description, *config, *dataset));
+    if (!path) D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
 done:
     d9_description_free(&cli->context, description);
     return status;

@@ -10,6 +10,7 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <jansson.h>
 
@@ -85,10 +86,22 @@ static d9_status check_name(d9_context *context, const class_folder *class, cons
     return D9_OK;
 }
 
-static d9_status too_few_classes(d9_context *context, const char *root, const d9_listing *listing, int64_t classes) {
-    int64_t pictures = 0;
+static int64_t count_loose(const d9_listing *listing) { /* images directly in the folder */
+    int64_t count = 0;
     for (int64_t i = 0; i < listing->count; i++)
-        pictures += !listing->entries[i].folder && d9_is_image_name(listing->entries[i].name);
+        count += !listing->entries[i].folder && d9_is_image_name(listing->entries[i].name);
+    return count;
+}
+
+static void warn_loose(d9_context *context, const char *root, const d9_listing *listing, const char *folders) {
+    const int64_t loose = count_loose(listing);
+    if (loose)
+        d9_log(context, D9_LOG_WARNING, "%s: %lld image%s left out, outside the %s", root, (long long)loose,
+               loose == 1 ? " is" : "s are", folders);
+}
+
+static d9_status too_few_classes(d9_context *context, const char *root, const d9_listing *listing, int64_t classes) {
+    const int64_t pictures = count_loose(listing);
     if (classes == 0 && pictures > 0)
         return d9_fail(context, D9_DATA,
                        "%s: %lld images but no class folders; a class is a folder: %s/CLASS/picture.png", root,
@@ -113,20 +126,21 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const char *roo
         tree->pictures += class->count;
         tree->count++;
     }
-    if (tree->count < 2) status = too_few_classes(context, root, &listing, tree->count);
+    if (tree->count < 2) D9_TRY(too_few_classes(context, root, &listing, tree->count));
+    warn_loose(context, root, &listing, "class folders");
 done:
     return status;
 }
 
-/* Sets *path to the subfolder `name` if it contains folders; otherwise to NULL. */
+/* Sets *path to the first subfolder with the name, in any case, that contains folders; NULL if there is none. */
 static d9_status find_split_folder(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
                                    const char **path) {
     d9_status status = D9_OK;
     *path = NULL;
-    for (int64_t i = 0; i < root->count; i++) {
+    for (int64_t i = 0; i < root->count && !*path; i++) {
         const d9_entry *entry = &root->entries[i];
         d9_listing inside;
-        if (!entry->folder || strcmp(entry->name, name) != 0) continue;
+        if (!entry->folder || strcasecmp(entry->name, name) != 0) continue;
         D9_TRY(d9_listing_read(context, arena, entry->path, &inside));
         for (int64_t j = 0; j < inside.count; j++)
             if (inside.entries[j].folder) *path = entry->path;
@@ -136,7 +150,7 @@ done:
 }
 
 /* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does.
- * Without test/ a folder for validation is the test part; beside test/ it is not used. */
+ * Without test/ a folder for validation is the test part. Other folders beside the two are left out with a warning. */
 static d9_status find_split_folders(d9_context *context, d9_arena *arena, const char *root, const char **train,
                                     const char **test) {
     static const char *const names[] = {"test", "val", "valid", "validation"};
@@ -145,17 +159,22 @@ static d9_status find_split_folders(d9_context *context, d9_arena *arena, const 
     *test = NULL;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
     D9_TRY(find_split_folder(context, arena, &listing, "train", train));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path;
-        D9_TRY(find_split_folder(context, arena, &listing, names[i], &path));
-        if (path && *train && *test)
-            d9_log(context, D9_LOG_WARNING, "%s: not used: the test images are in %s", path, *test);
-        else if (path && (*train || i == 0))
-            *test = path;
-    }
-    if (!*train != !*test)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: %s/ holds class folders but there is no %s/ with class folders beside it",
-                       root, *train ? "train" : "test", *train ? "test" : "train"));
+    for (size_t i = 0; i < (*train ? sizeof names / sizeof *names : 1) && !*test; i++)
+        D9_TRY(find_split_folder(context, arena, &listing, names[i], test));
+    if (!*train && *test)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: it holds class folders, but no train/ with class folders is beside it",
+                       *test));
+    if (*train && !*test)
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "%s: it holds class folders, but no test/, val/, valid/ or validation/ with class folders is "
+                       "beside it",
+                       *train));
+    if (!*train) goto done;
+    warn_loose(context, root, &listing, "folders for training and test");
+    for (int64_t i = 0; i < listing.count; i++)
+        if (listing.entries[i].folder && listing.entries[i].path != *train && listing.entries[i].path != *test)
+            d9_log(context, D9_LOG_WARNING, "%s: not used: the images are in %s and %s", listing.entries[i].path,
+                   *train, *test);
 done:
     return status;
 }

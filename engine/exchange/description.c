@@ -191,30 +191,18 @@ static bool read_provenance(const json_t *root, d9_provenance *data) {
     return fine && data->validation > 0 && read_hexadecimal(json_array_get(validation, 1), &data->validation_limit);
 }
 
-static d9_status read_data(d9_context *context, const char *path, const d9_safetensors *file, int unrecorded,
-                           d9_provenance *data) {
+static d9_status read_data(d9_context *context, const char *path, const d9_safetensors *file, d9_provenance *data) {
     const char *text = d9_safetensors_metadata(file, "dawn9.data");
     json_t *root = text ? json_loads(text, 0, NULL) : NULL;
     const bool fine = !text || read_provenance(root, data);
     json_decref(root);
-    if (!text) *data = (d9_provenance){.rule = unrecorded};
+    if (!text) *data = (d9_provenance){.rule = 1};
     if (!fine) return d9_fail(context, D9_DATA, "%s: dawn9.data holds something invalid", path);
     if (data->rule < 1 || data->rule > D9_SPLIT_RULE)
         return d9_fail(context, D9_DATA,
                        "%s: dawn9.data: version %d of the rule that draws the test images, must be 1 to %d", path,
                        data->rule, D9_SPLIT_RULE);
     return D9_OK;
-}
-
-d9_status d9_description_read_data(d9_context *context, const char *path, d9_provenance *data) {
-    d9_status status;
-    d9_safetensors *file = NULL;
-    D9_TRY(d9_safetensors_read(context, path, &file));
-    const bool ours = d9_safetensors_metadata(file, "dawn9.config") != NULL;
-    D9_TRY(read_data(context, path, file, ours ? 1 : D9_SPLIT_RULE, data));
-done:
-    d9_safetensors_free(context, file);
-    return status;
 }
 
 /* Copies a metadata row; a missing row becomes "", or an error if `needed`. */
@@ -263,7 +251,7 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     D9_TRY(read_size(&reader));
     D9_TRY(read_channels(&reader, "dawn9.mean", -INFINITY, reader.made->mean));
     D9_TRY(read_channels(&reader, "dawn9.std", 1e-6, reader.made->std));
-    D9_TRY(read_data(context, path, file, 1, &made->data));
+    D9_TRY(read_data(context, path, file, &made->data));
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
     D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
     *description = made;
@@ -273,15 +261,24 @@ done:
     return status;
 }
 
-d9_status d9_description_read(d9_context *context, const char *path, d9_description **description) {
+static d9_status read_file(d9_context *context, const char *path, bool needed, d9_description **description) {
     d9_status status;
     d9_safetensors *file = NULL;
     *description = NULL;
     D9_TRY(d9_safetensors_read(context, path, &file));
-    D9_TRY(d9_description_decode(context, path, file, description));
+    if (needed || d9_safetensors_metadata(file, "dawn9.config"))
+        D9_TRY(d9_description_decode(context, path, file, description));
 done:
     d9_safetensors_free(context, file);
     return status;
+}
+
+d9_status d9_description_read(d9_context *context, const char *path, d9_description **description) {
+    return read_file(context, path, true, description);
+}
+
+d9_status d9_description_find(d9_context *context, const char *path, d9_description **description) {
+    return read_file(context, path, false, description);
 }
 
 /* ---- files without metadata ---- */

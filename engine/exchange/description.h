@@ -5,11 +5,12 @@
  *   dawn9.classes                 JSON list of names; entry i is class i
  *   dawn9.image_size              JSON list, height and width in pixels: the size of the network's input
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
- *   dawn9.data                    optional: which images it was trained with, JSON object (d9_provenance in
- * data/dataset.h): "split", and for the user's own images "test" and "trained" (16 hexadecimal digits), and with
- * data.validation "validation", a list of it and the limit dawn9.version, dawn9.commit   optional: of the build that
- * wrote the file dawn9.graph                   optional: the network, node by node (exchange/network.h) format
- * optional: "pt", which other tools look for */
+ *   dawn9.data                    optional: which images it was trained with (d9_provenance in data/dataset.h), JSON:
+ *                                 "split"; for the user's own images "test" and "trained", 16 hexadecimal digits each;
+ *                                 with data.validation also "validation", a list of it and the limit
+ *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
+ *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
+ *   format                        optional: "pt", which other tools look for */
 #ifndef D9_EXCHANGE_DESCRIPTION_H
 #define D9_EXCHANGE_DESCRIPTION_H
 
@@ -34,9 +35,8 @@ typedef struct d9_description {
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
-/* Reads dawn9.data alone, also of a file without other metadata, which was trained on none of the user's images here.
- */
-D9_MUST_USE d9_status d9_description_read_data(d9_context *context, const char *path, d9_provenance *data);
+/* As d9_description_read; for a file without dawn9.config, such as weights from PyTorch, sets *description to NULL. */
+D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);

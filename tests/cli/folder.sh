@@ -59,8 +59,23 @@ accepts "$dawn9" train small.yaml --data named --out named-run --set train.epoch
 json named-run/result.json 'd["eval_images"] == 12'
 cp -r drawn named/test
 runs "$dawn9" train small.yaml --data named --out named-again --set train.epochs=0.5 --quiet
-grep -q '^dawn9: warning: named/val: not used: the test images are in named/test$' "$err" || fail "an unused val/"
+grep -q '^dawn9: warning: named/val: not used: .* named/train .* named/test$' "$err" || fail "an unused val/"
 json named-again/result.json 'd["eval_images"] > 12'
+
+# ---- folders and images beside them are named; names in any case; the legal names of a missing part ----
+mv named/train named/Train && mv named/test named/TEST && rm -r named/val
+cp -r drawn/bars named/cats && cp drawn/bars/0[01].png named/
+runs "$dawn9" train small.yaml --data named --out named-beside --set train.epochs=0.5 --quiet
+[ "$(grep -c 'outside\|not used' "$err")" = 2 ] || fail "other warnings than of two images and a folder: $(cat "$err")"
+grep -q '^dawn9: warning: named: 2 images are left out, outside ' "$err" || fail "images beside train/ and test/"
+grep -q '^dawn9: warning: named/cats: not used: .* named/Train .* named/TEST$' "$err" || fail "a class beside train/ and test/"
+cp drawn/bars/00.png named/Train/
+runs "$dawn9" train small.yaml --data named/Train --out named-loose --set train.epochs=0.5 --quiet
+[ "$(cat "$err")" = 'dawn9: warning: named/Train: 1 image is left out, outside the class folders' ] || fail "an image beside class folders: $(cat "$err")"
+mv named/TEST named/Tests
+refuses 3 'named/Train test/ val/ valid/ validation/' "$dawn9" train small.yaml --data named --out none
+mv named/Tests named/Test && mv named/Train named/learn
+refuses 3 'named/Test train/' "$dawn9" train small.yaml --data named --out none
 
 # ---- class weights change no bit if classes are even ----
 mkdir even && cp -r drawn even/train && cp -r uneven/test even/test

@@ -207,6 +207,12 @@ accepts "$dawn9" eval best
 says ', on 64 validation images$'
 accepts "$dawn9" eval best --set data.validation=0
 says ', on 64 test images$'
+accepts "$dawn9" eval best --set data.validation=32
+grep -q 'training images' "$err" && fail "validation images are told as training images"
+runs "$dawn9" eval best --set data.validation=80
+grep -q '^dawn9: warning: data.validation 80: 16 of .* training images .* 64$' "$err" || fail "no warning: $(cat "$err")"
+runs "$dawn9" eval tiny.yaml best --set data.validation=65
+grep -q '^dawn9: warning: data.validation 65: 1 of .* training images .* 64$' "$err" || fail "no warning: $(cat "$err")"
 tired="--set eval.patience=2 --set data.validation=64 --set train.epochs=8.5 --lr 1e-9 --without flip_tta"
 accepts "$dawn9" train tiny.yaml $tired --runs 2 --set keep=best --out tired-many
 [ "$(grep -A 2 '^seed [12]: ' "$out" | grep -c '^ended      after epoch [3-8] of 9: 2 epochs without improvement$')" = 2 ] ||
