@@ -234,7 +234,10 @@ code && FILENAME !~ /^(tricks|engine\/models)\// {
     }
 }
 
-code && FILENAME !~ /^engine\/cli\// && calls(line_bare, "v?f?printf|puts|fputs|putchar|fputc|perror|_?exit|_Exit|quick_exit|abort|assert") {
+code && FILENAME !~ /^engine\/cli\// && calls(line_bare, "v?f?printf|puts|fputs|putchar|fputc|perror|exit|_Exit|quick_exit|abort|assert") {
+    complain("prints or ends the process below engine/cli")
+}
+code && FILENAME !~ /^engine\/cli\// && FILENAME != "engine/core/process.c" && calls(line_bare, "_exit") { # but in a forked child
     complain("prints or ends the process below engine/cli")
 }
 code && FILENAME != "engine/core/system.c" && calls(line_bare, "malloc|calloc|realloc|strdup|strndup|fopen|freopen|fdopen|tmpfile") {
@@ -331,6 +334,7 @@ prove() {
     plant kernels/cuda/a.cu 'mixup is named outside' 'int crop_y, MIXUP;'
     plant engine/step/a.c 'prints or ends' '    printf("%d", 1);'
     plant engine/step/a.c 'prints or ends' 'if (x) exit(1);'
+    plant engine/step/a.c 'prints or ends' 'if (x) _exit(1);'
     plant engine/dawn9.h 'includes core/context.h' '#include "core/context.h"'
     plant engine/api/a.c 'includes cli/cli.h' '#include "cli/cli.h"'
     plant kernels/cpu/a.c 'prints or ends' '/* fine */ abort();'

@@ -1,6 +1,6 @@
-/* Runs programs with posix_spawn, waits for them while handling signals, and reads the last line of their output for
- * error messages. Also counts the processors and threads that this process may use. */
-#define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np: glibc 2.29, musl 1.1.24 */
+/* Runs programs, waits for them while handling signals, and reads the last line of their output for error messages.
+ * Also counts the processors and threads that this process may use. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "core/process.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,9 +18,7 @@
 
 #include "core/system.h"
 
-enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240 };
-
-extern char **environ;
+enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
 static void blocked_signals(sigset_t *signals) {
@@ -39,27 +37,23 @@ void d9_signal_guard_begin(d9_signal_guard *guard) {
 
 void d9_signal_guard_end(const d9_signal_guard *guard) { pthread_sigmask(SIG_SETMASK, &guard->before, NULL); }
 
-static int spawn(const d9_signal_guard *guard, const char *const *argv, const char *folder, const char *log,
-                 pid_t *child) {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    int error = posix_spawnattr_setsigmask(&attributes, &guard->before);
-    if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    if (!error) error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!error) {
-        error = posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    }
-    if (!error) error = posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    if (!error) error = posix_spawn_file_actions_addchdir_np(&files, folder);
-    if (!error) error = posix_spawnp(child, argv[0], &files, &attributes, (char *const *)argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
+/* Replaces the child by the program; the kernel kills it when dawn9 ends, even by SIGKILL. Calls only functions that
+ * are safe between fork and exec, and exits as a shell does: with 127 if there is no such program, else 126. */
+static void become(const d9_signal_guard *guard, pid_t parent, const char *const *argv, const char *folder,
+                   const char *log) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int output = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (getppid() != parent || dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(output, STDERR_FILENO) < 0 || chdir(folder) != 0)
+        _exit(NOT_EXECUTABLE);
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+    execvp(argv[0], (char *const *)argv);
+    _exit(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
 }
 
-/* Waits for the child, passing signals of the guard on to it. Returns the last of them; 0: none came. */
+/* Waits for the child and ends it by SIGTERM, because a shell's background jobs ignore SIGINT, if a signal of the guard
+ * comes. Returns the last of them; 0: none came. */
 static int wait_for(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;
@@ -71,7 +65,7 @@ static int wait_for(pid_t child, int *state) {
         const int signal = sigtimedwait(&signals, NULL, &poll);
         if (signal <= 0) continue;
         interrupted = signal;
-        kill(child, signal);
+        kill(child, SIGTERM);
     }
 }
 
@@ -90,22 +84,29 @@ static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]
 d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                          const char *folder) {
     char log[4200], line[LINE_SIZE];
-    pid_t child;
     int state = 0;
     snprintf(log, sizeof log, "%s/log", folder);
-    const int error = spawn(guard, argv, folder, log, &child);
-    if (error == ENOENT) return d9_fail(context, D9_DATA, "%s is not installed", argv[0]);
-    if (error) return d9_fail(context, D9_DATA, "%s cannot be run: %s", argv[0], strerror(error));
+    const pid_t parent = getpid(), child = fork();
+    if (child < 0) return d9_fail(context, D9_DATA, "%s cannot be run: %s", argv[0], strerror(errno));
+    if (child == 0) become(guard, parent, argv, folder, log);
 
     const int interrupted = wait_for(child, &state);
     if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", argv[0]);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     last_line(context, log, line);
-    /* POSIX permits posix_spawn to succeed and the child to exit with 127; qemu-user does this. */
-    if (WIFEXITED(state) && WEXITSTATUS(state) == 127 && !*line)
-        return d9_fail(context, D9_DATA, "%s is not installed", argv[0]);
+    if (WIFEXITED(state) && WEXITSTATUS(state) >= NOT_EXECUTABLE && !*line)
+        return d9_fail(context, D9_DATA, "%s %s", argv[0],
+                       WEXITSTATUS(state) == NOT_FOUND ? "is not installed" : "cannot be run");
     return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0], WIFEXITED(state) ? "status" : "signal",
                    WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
+}
+
+d9_status d9_signal_guard_check(d9_context *context) {
+    const struct timespec now = {0};
+    sigset_t signals;
+    blocked_signals(&signals);
+    const int signal = sigtimedwait(&signals, NULL, &now);
+    return signal > 0 ? d9_fail(context, (d9_status)(128 + signal), "interrupted") : D9_OK;
 }
 
 /* ---- processors ---- */

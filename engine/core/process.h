@@ -7,17 +7,20 @@
 
 #include "core/context.h"
 
-/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked: d9_process_run passes them to
- * its program and returns them as its status; those that arrive at other times are delivered at the end. */
+/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked: d9_process_run ends its program
+ * and returns them as its status, d9_signal_guard_check returns one that is pending; others are delivered at the end.
+ */
 typedef struct d9_signal_guard {
     sigset_t before;
 } d9_signal_guard;
 void d9_signal_guard_begin(d9_signal_guard *guard);
 void d9_signal_guard_end(const d9_signal_guard *guard);
+D9_MUST_USE d9_status d9_signal_guard_check(d9_context *context);
 
 /* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program cannot be
  * started, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
- * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Must be called inside a guard. */
+ * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. The kernel kills the program if this process is killed.
+ * Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
