@@ -1,5 +1,6 @@
-/* `data fetch` and `data check`. Files are downloaded to FOLDER/.fetch-PID, which is on the target's file system, and
- * renamed into place after verification. The temporary folder is removed also after a failure or Ctrl-C. */
+/* `data fetch` and `data check`. Files are downloaded to FOLDER/.fetch, which is on the target's file system, and
+ * renamed into place after verification. The temporary folder is removed also after a failure or Ctrl-C, and by the
+ * next fetch after a SIGKILL; the lock FOLDER/.fetch.lock keeps a second fetch away from it. */
 #include "data/fetch.h"
 
 #include <errno.h>
@@ -83,13 +84,19 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     check_folder(context, name, report->folder, report);
     if (!report->count)
         return d9_fail(context, D9_USAGE, "data check %s: has no published files; must be cifar10 or cifar100", name);
+    if (files_in_state(report, D9_FILE_MISSING) == report->count && strcmp(name, "cifar10") == 0)
+        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch cifar10%s` downloads it", name,
+                       report->row[0].file->name, report->folder, path ? " --data DIR" : "");
     return report_mismatch(context, D9_CHECK_FAILED, report);
 }
 
 /* ---- the sources ---- */
 
 /* Limits each extracted file to 32 MB. */
-#define EXTRACT "prlimit --fsize=32000000 tar --no-recursion -xf given.tar "
+#define EXTRACT "env LC_ALL=C prlimit --fsize=32000000 tar --no-recursion -xf given.tar "
+
+#define BINARY_ARCHIVE "cifar-10-binary.tar.gz"
+enum { BINARY_BYTES = 170052171, PYTHON_BYTES = 170498071 }; /* sizes of the two published archives */
 
 typedef struct fetch {
     const char *name;
@@ -119,7 +126,7 @@ static d9_status fetch_archive(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
     D9_TRY(run(context, fetch,
                "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "
-               "--max-time 600 --output archive.tar.gz https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"));
+               "--max-time 600 --output archive.tar.gz https://www.cs.toronto.edu/~kriz/" BINARY_ARCHIVE));
     D9_TRY(run(context, fetch, "tar -xzf archive.tar.gz cifar-10-batches-bin"));
     snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-bin", fetch->work);
 done:
@@ -143,16 +150,43 @@ done:
     return status;
 }
 
+/* Fails with what tar says of the given archive of `size` bytes. Its decompressors and tar itself report the end of a
+ * truncated archive as unexpected. */
+static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t size) {
+    d9_status status = D9_OK;
+    char path[sizeof fetch->result];
+    uint8_t *log = NULL;
+    size_t bytes;
+    d9_context_clear(context);
+    snprintf(path, sizeof path, "%s/log", fetch->work);
+    D9_TRY(d9_file_read(context, path, &log, &bytes));
+    const char *line = (const char *)log + strspn((const char *)log, "\n");
+    if (!*line) line = "tar was killed, because a file in it is larger than 32 MB or memory ran out";
+    const bool cut = size < PYTHON_BYTES && strstr(line, "nexpected") != NULL;
+    status =
+        d9_fail(context, D9_DATA,
+                "%s: %s: %lld bytes; must be " BINARY_ARCHIVE " (%d bytes) or cifar-10-python.tar.gz (%d bytes): %.*s",
+                fetch->archive, cut ? "cut short" : "cannot be extracted", (long long)size, BINARY_BYTES, PYTHON_BYTES,
+                (int)strcspn(line, "\n"), line);
+done:
+    d9_release(context, log);
+    return status;
+}
+
 /* Extracts the archive that the user gave: only the members that are named, none larger than a file of either version.
  */
 static d9_status extract_given(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
+    struct stat state;
     char link[sizeof fetch->result], *archive = realpath(fetch->archive, NULL);
-    if (!archive || access(archive, R_OK) != 0)
+    if (!archive || access(archive, R_OK) != 0 || stat(archive, &state) != 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
+    if (!S_ISREG(state.st_mode)) D9_TRY(d9_fail(context, D9_DATA, "%s: not a regular file", fetch->archive));
     snprintf(link, sizeof link, "%s/given.tar", fetch->work);
     if (symlink(archive, link) != 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: %s", link, strerror(errno)));
-    const bool python = run(context, fetch, "tar -tf given.tar cifar-10-batches-py/data_batch_1") == D9_OK;
+    status = run(context, fetch, "tar -tf given.tar cifar-10-batches-py/data_batch_1");
+    if (status != D9_OK && status != D9_DATA) goto done;
+    const bool python = status == D9_OK;
     d9_context_clear(context);
     status = run(context, fetch,
                  python ? EXTRACT "cifar-10-batches-py/data_batch_1 cifar-10-batches-py/data_batch_2 "
@@ -162,14 +196,7 @@ static d9_status extract_given(d9_context *context, fetch *fetch) {
                                   "cifar-10-batches-bin/data_batch_3.bin cifar-10-batches-bin/data_batch_4.bin "
                                   "cifar-10-batches-bin/data_batch_5.bin cifar-10-batches-bin/test_batch.bin");
     snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-%s", fetch->work, python ? "py" : "bin");
-    if (status != D9_DATA) goto done;
-    d9_text reason;
-    d9_text_init(context, &reason);
-    d9_text_add(&reason, "%s", context->message);
-    d9_context_clear(context);
-    status = d9_fail(context, D9_DATA, "%s: must be cifar-10-binary.tar.gz or cifar-10-python.tar.gz: %s",
-                     fetch->archive, d9_text_get(&reason));
-    d9_text_free(&reason);
+    if (status == D9_DATA) status = explain_given(context, fetch, state.st_size);
 done:
     free(archive);
     return status;
@@ -234,6 +261,17 @@ static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_
     return D9_OK;
 }
 
+/* Makes a message about a file in the temporary folder name the archive that it came from. */
+static d9_status name_archive(d9_context *context, const fetch *fetch) {
+    char message[sizeof context->message];
+    const size_t length = strlen(fetch->work);
+    if (strncmp(context->message, fetch->work, length) != 0 || context->message[length] != '/') return D9_DATA;
+    snprintf(message, sizeof message, "%s", context->message + length + 1);
+    d9_context_clear(context);
+    return d9_fail(context, D9_DATA, "%s%s%s", fetch->archive ? fetch->archive : "", fetch->archive ? ": " : "",
+                   message);
+}
+
 static d9_status try_source(d9_context *context, fetch *fetch, const source *source, d9_data_report *report) {
     d9_status status = D9_OK;
     d9_log(context, D9_LOG_INFO, "%s: trying %s", fetch->name, source->name);
@@ -241,9 +279,11 @@ static d9_status try_source(d9_context *context, fetch *fetch, const source *sou
     D9_TRY(source->obtain(context, fetch));
     check_folder(context, fetch->name, fetch->result, report);
     D9_TRY(report_mismatch(context, D9_DATA, report));
+    D9_TRY(d9_signal_guard_check(context));
     D9_TRY(put_in_place(context, fetch, report));
     snprintf(report->folder, sizeof report->folder, "%s", fetch->folder);
 done:
+    if (status == D9_DATA) status = name_archive(context, fetch);
     d9_folder_remove(context, fetch->work);
     return status;
 }
@@ -291,9 +331,17 @@ static d9_status check_read_only(d9_context *context, const char *name, d9_data_
 static d9_status obtain_files(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     const bool was_there = d9_file_exists(context, fetch->folder);
+    char path_of_lock[sizeof fetch->result];
+    int lock = -1;
+    snprintf(path_of_lock, sizeof path_of_lock, "%s.lock", fetch->work);
     if (!fetch->archive && find_verified(context, fetch->name, path, report)) goto done;
     if (!path) D9_TRY(check_read_only(context, fetch->name, report));
     D9_TRY(d9_directory_make(context, fetch->folder));
+    D9_TRY(d9_lock_take(context, path_of_lock, &lock));
+    if (lock < 0)
+        D9_TRY(d9_fail(context, D9_OUTPUT, "%s: held by another data fetch, process %lld", path_of_lock,
+                       (long long)d9_lock_holder(context, path_of_lock)));
+    d9_folder_remove(context, fetch->work); /* left by a fetch that was killed */
     if (fetch->archive) {
         D9_TRY(try_source(context, fetch, &given_archive, report));
     } else if (path && find_verified(context, fetch->name, NULL, report)) {
@@ -305,6 +353,7 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
         D9_TRY(try_sources(context, fetch, report));
     }
 done:
+    d9_lock_free(context, path_of_lock, lock);
     if (status != D9_OK && !was_there) rmdir(fetch->folder); /* removes only an empty folder */
     return status;
 }
@@ -318,7 +367,7 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
         return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10", name);
     d9_dataset_candidates(name, path, &candidates);
     snprintf(fetch.folder, sizeof fetch.folder, "%s", candidates.folder[candidates.count - 1]);
-    snprintf(fetch.work, sizeof fetch.work, "%s/.fetch-%ld", fetch.folder, (long)getpid());
+    snprintf(fetch.work, sizeof fetch.work, "%s/.fetch", fetch.folder);
 
     d9_signal_guard_begin(&fetch.guard);
     const d9_status status = obtain_files(context, path, &fetch, report);

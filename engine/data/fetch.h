@@ -43,7 +43,8 @@ D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const
  * from the downloaded archive `archive` (binary or Python version); or, if NULL, from the sources above, unless
  * verified files are in a folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has the
  * folder, with every row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones,
- * D9_OUTPUT, or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. Progress goes to the log. */
+ * D9_OUTPUT (also while another process fetches into the folder), or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted.
+ * Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                                     d9_data_report *report);
 

