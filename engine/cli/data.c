@@ -59,13 +59,12 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* Rejects edits of a configuration, --out and --filters, for check and fetch. Accepts --data and --no-check. */
+/* Rejects edits of a configuration but --data, --out and --filters, for check and fetch. */
 static d9_status reject_preview_options(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;
     d9_config_edits all;
     others.data = NULL;
-    others.no_check = false;
     D9_TRY(d9_cli_edits_collect(cli, &others, NULL, &all));
     const bool fetches = strcmp(options->action, "fetch") == 0;
     if (all.count || options->out || options->filters || (options->from && !fetches))

@@ -18,6 +18,8 @@ says '^path  data$' '^data_batch_1.bin +wrong SHA-1' '^test_batch.bin +missing'
 refuses 1 '.' "$dawn9" data check cifar10 --data data --json
 json "$out" 'd["path"] == "data" and len(d["files"]) == 6'
 json "$out" '{f["name"]: f["state"] for f in d["files"]}["test_batch.bin"] == "missing"'
+refuses 1 'nowhere data.fetch.cifar10' "$dawn9" data check cifar10 --data nowhere
+for action in check fetch; do refuses 2 '--data --json' "$dawn9" data $action --data nowhere --no-check; done
 refuses 2 'synthetic' "$dawn9" data check synthetic
 refuses 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 
