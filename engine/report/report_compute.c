@@ -45,7 +45,7 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         arm->accuracy[at] = run->accuracy;
         if (!isnan(run->train_seconds)) seconds[timed++] = run->train_seconds;
         arm->epochs = d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
-        trained += d9_report_epochs(report, index, (double)json_array_size(json_object_get(run->result, "epochs")));
+        trained += d9_report_trained(report, run);
         arm->met += run->accuracy >= report->target;
     }
     arm->trained = arm->count > 0 ? trained / arm->count : NAN;
@@ -190,18 +190,19 @@ static void rank_series(d9_report *report) {
         give_rank(report, arm, &ranked);
 }
 
-/* The curve of a series: epochs and mean accuracy of its arms, sorted by epochs. Returns the number of points. */
+/* The curve of a series: trained epochs and mean accuracy of its arms, sorted by epochs. Returns the number of points.
+ */
 static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
-        if (arm->series != series || arm->count == 0 || isnan(arm->epochs)) continue;
+        if (arm->series != series || isnan(arm->trained)) continue;
         int at = count++;
-        for (; at > 0 && epochs[at - 1] > arm->epochs; at--) {
+        for (; at > 0 && epochs[at - 1] > arm->trained; at--) {
             epochs[at] = epochs[at - 1];
             means[at] = means[at - 1];
         }
-        epochs[at] = arm->epochs;
+        epochs[at] = arm->trained;
         means[at] = arm->sample.mean;
     }
     return count;
@@ -221,7 +222,7 @@ static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
         if (points > 1 && against != arm->series)
-            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, arm->sample.mean) - arm->epochs;
+            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, arm->sample.mean) - arm->trained;
     }
 done:
     return status;

@@ -43,6 +43,10 @@ double d9_report_epochs(const d9_report *report, int arm, double epoch) {
     return fmin(epoch, report->arms[arm].epochs);
 }
 
+double d9_report_trained(const d9_report *report, const d9_report_run *run) {
+    return d9_report_epochs(report, run->arm, (double)json_array_size(json_object_get(run->result, "epochs")));
+}
+
 /* ---- training curves: every run ---- */
 
 d9_status d9_report_curves(const d9_report *report, d9_text *text) {
@@ -80,7 +84,7 @@ d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         if (report->sweep) {
-            add_run(report, run, report->arms[run->arm].epochs, run->accuracy, text);
+            add_run(report, run, d9_report_trained(report, run), run->accuracy, text);
             continue;
         }
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) add_run(
@@ -122,19 +126,12 @@ static int64_t longest_run(const d9_report *report) {
     return (int64_t)longest;
 }
 
-/* Adds a row for each number of epochs among a series' arms, in ascending order. */
+static double shortness(const d9_report_arm *arm, int series) { return arm->series == series ? -arm->trained : NAN; }
+
+/* Adds a row for each arm of a series, in ascending order of the epochs that were trained. */
 static void sweep_means(const d9_report *report, int series, d9_text *text) {
-    for (double last = -1;;) {
-        int next = -1;
-        for (int a = 0; a < report->arm_count; a++) {
-            const d9_report_arm *arm = &report->arms[a];
-            if (arm->series == series && arm->epochs > last && (next < 0 || arm->epochs < report->arms[next].epochs))
-                next = a;
-        }
-        if (next < 0) return;
-        last = report->arms[next].epochs;
-        add_mean(report, next, last, &report->arms[next].mean, text);
-    }
+    for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, shortness, series, arm));)
+        add_mean(report, (int)(arm - report->arms), arm->trained, &arm->mean, text);
 }
 
 static void epoch_means(const d9_report *report, double *values, d9_text *text) {

@@ -45,6 +45,8 @@ void d9_report_plot_field(d9_text *text, const char *bytes);
 double d9_report_accuracy(const json_t *object); /* accuracy_tta if it is a number, else accuracy; NAN: not evaluated */
 /* Epochs trained at the end of epoch number `epoch`; the last epoch may be a fraction. */
 double d9_report_epochs(const d9_report *report, int arm, double epoch);
+/* Epochs that a finished run was trained for: fewer than configured if it stopped early. */
+double d9_report_trained(const d9_report *report, const d9_report_run *run);
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text);

@@ -182,7 +182,7 @@ static bool plan_accuracy(drawing *drawing) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         widen(&accuracies, run->accuracy);
-        widen(&epochs, report->arms[run->arm].epochs);
+        widen(&epochs, d9_report_trained(report, run));
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) if (!report->sweep)
             widen(&accuracies, d9_report_accuracy(row));
     }

@@ -2,7 +2,7 @@
  * Holm, shares, epochs saved, verdicts. statistics.c tests the statistics. */
 #include "core/system.h"
 #include "record/safetensors.h"
-#include "report/report.h"
+#include "report/report_parts.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
@@ -101,19 +101,25 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
     json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", arm, "seed", seed, "folder", at));
 }
 
+static int stops_after = 1000; /* epochs after which the runs of the next arms stop early */
+
 /* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *accuracies) {
     char at[256];
     const char *epochs = strstr(name, "train.epochs=");
+    const double configured = epochs ? strtod(epochs + 13, NULL) : 10;
     list_arm(name, baseline, name);
     for (int i = 0; i < count; i++) {
+        json_t *rows = json_array();
+        for (int row = 1; row < configured + 1 && row <= stops_after; row++)
+            json_array_append_new(rows, json_pack("{s:i}", "epoch", row));
         list_run(name, first_seed + i, name, at);
         OK(d9_directory_make(&context, run_path(folder, at)));
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
-                   json_pack("{s:f, s:f, s:s, s:i, s:[], s:{s:{s:f}}}", "accuracy", accuracies[i] - 1, "accuracy_tta",
-                             accuracies[i], "config_hash", name, "seed", first_seed + i, "epochs", "config", "train",
-                             "epochs", epochs ? strtod(epochs + 13, NULL) : 10.0));
+                   json_pack("{s:f, s:f, s:s, s:i, s:o, s:{s:{s:f}}}", "accuracy", accuracies[i] - 1, "accuracy_tta",
+                             accuracies[i], "config_hash", name, "seed", first_seed + i, "epochs", rows, "config",
+                             "train", "epochs", configured));
     }
 }
 
@@ -245,6 +251,33 @@ TEST(test_epochs_saved, set_up, tear_down) {
     NEAR(report->arms[3].epochs_saved, 20); /* 94.6 is halfway between 20 and 40 epochs: 30 - 10 */
     assert_true(isnan(report->arms[0].epochs_saved));
     assert_holds(report->verdict, "this equals 20.0 epochs.");
+}
+
+/* Runs that stopped early count and are drawn with the epochs they trained, also two arms with as many. */
+TEST(test_stopped_early, set_up, tear_down) {
+    const double at10[] = {93, 93.2}, at40[] = {94, 94.2}, at80[] = {94.1, 94.3}, best[] = {93.49, 93.71};
+    d9_text text;
+    d9_text_init(&context, &text);
+    add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
+    stops_after = 30;
+    add_arm("plain,train.epochs=80", NULL, 1, 2, at80);
+    add_arm("plain,train.epochs=40", NULL, 1, 2, at40);
+    stops_after = 5;
+    add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, best);
+    stops_after = 1000;
+    read_report();
+    assert_true(report->arms[3].epochs_saved > 10 &&
+                report->arms[3].epochs_saved < 20); /* between 10 and 30, minus 5 */
+    OK(d9_report_accuracy_runs(report, &text));
+    assert_holds(d9_text_get(&text), "\t1\t30\t94.1\n");
+    assert_holds(d9_text_get(&text), "\t1\t5\t93.49\n");
+    assert_null(strstr(d9_text_get(&text), "\t80\t"));
+    d9_text_free(&text);
+    OK(d9_report_accuracy_means(report, &text));
+    assert_holds(d9_text_get(&text), "\tplain\t30\t94.2\t");
+    assert_holds(d9_text_get(&text), "\tplain\t30\t94.1\t");
+    assert_holds(d9_text_get(&text), "\ttricks\t5\t93.6\t");
+    d9_text_free(&text);
 }
 
 /* Two seeds with the same difference: an estimate without a verdict. */
