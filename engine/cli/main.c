@@ -101,7 +101,7 @@ static d9_status unknown_command(d9_cli *cli, const char *name) {
     if (status != D9_OK) return status;
     if (found)
         return d9_fail(&cli->context, D9_USAGE, "\"%s\" is a file: give a command first, like dawn9 train %s", name,
-                       name);
+                       d9_cli_shell_word(cli, name));
     return d9_fail(&cli->context, D9_USAGE, "unknown command \"%s\" (dawn9 --help lists them)", name);
 }
 

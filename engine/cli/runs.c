@@ -16,7 +16,7 @@ const d9_flag d9_runs_flags[] = {
     {"devices", D9_FLAG_TEXT, offsetof(d9_runs_options, devices), "LIST", .doc = "one worker per GPU, like 0,1"},
     {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N", .doc = "train only every Nth run, from the Ith"},
     {"status", D9_FLAG_SWITCH, offsetof(d9_runs_options, status),
-     .doc = "show finished, running and failed runs; train nothing"},
+     .doc = "show finished, running and failed runs, of all shards; train nothing"},
     {"dry-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, dry_run),
      .doc =
          "list the runs, count their steps and operations; with --slurm or --commands print what would be submitted; "
@@ -129,8 +129,21 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
         : options->time && (!options->dry_run || tasks) ? "--time: only with --dry-run, without --slurm or --commands"
         : options->pack.given && !tasks && !options->shard ? "--pack: only with --slurm, --commands or --shard"
         : tasks && options->shard                          ? "--shard: the tasks are shards already"
-                                                           : NULL;
+        : options->dry_run && options->status ? "--status: shows what was trained, --dry-run what will be; give one"
+                                              : NULL;
     if (alone) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s", alone));
+done:
+    return status;
+}
+
+d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work, int64_t index,
+                          bool *left) {
+    d9_status status = D9_OK;
+    d9_run_state state;
+    *left = d9_work_has(work, index) && d9_experiment_trains(runs->experiment, index);
+    if (!*left) return D9_OK;
+    D9_TRY(d9_run_read_state(context, runs->experiment, runs->out, index, &state));
+    *left = state.kind != D9_RUN_DONE && (state.kind != D9_RUN_FAILED || runs->options->retry);
 done:
     return status;
 }
@@ -169,8 +182,10 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     bool worker = false;
     D9_TRY(open_runs(cli, experiment, options, &runs));
     D9_TRY(d9_runs_check_tasks(&runs));
-    if (options->dry_run && !options->slurm && !options->commands) return d9_runs_show_plan(&runs);
     if (options->status) return d9_runs_show_status(&runs);
+    const bool tasks = options->slurm || options->commands; /* they check their own GPUs */
+    if (!tasks) D9_TRY(d9_runs_check_devices(&runs));
+    if (options->dry_run && !tasks) return d9_runs_show_plan(&runs);
     if (!options->dry_run) D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
     if (options->retry && !options->dry_run) D9_TRY(forget_failures(&runs));
     if (options->slurm) return d9_runs_submit(&runs);

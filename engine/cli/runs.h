@@ -46,6 +46,15 @@ typedef struct d9_runs {
     bool *open;             /* per run: this command trains it, and it is neither done nor failed */
 } d9_runs;
 
+/* runs.c: whether the run is one of `work` that is to be trained: neither done nor, without --retry, failed. True if it
+ * cannot be read. */
+D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
+                                      int64_t index, bool *left);
+
+/* runs_devices.c: D9_USAGE if an arm's backend uses no GPU, D9_DEVICE if a worker's GPU cannot be opened. Does nothing
+ * without --devices. */
+D9_MUST_USE d9_status d9_runs_check_devices(const d9_runs *runs);
+
 /* runs_time.c: prints the number of remaining runs, their steps and operations and, with --time, how long they take on
  * this machine. */
 D9_MUST_USE d9_status d9_runs_show_work(const d9_runs *runs);

@@ -95,6 +95,8 @@ static void print_size(const d9_runs *runs) {
     for (int64_t i = 0; i < runs->count; i++) own += d9_experiment_trains(experiment, i);
     if (own < runs->count)
         d9_cli_print(runs->cli, ", %lld trained: arms with identical configurations share runs", (long long)own);
+    if (runs->work.shards > 1)
+        d9_cli_print(runs->cli, ", shard %lld of %lld", (long long)runs->work.shard + 1, (long long)runs->work.shards);
 }
 
 static const char *arm_name(const d9_runs *runs, int64_t index) {
@@ -131,6 +133,8 @@ d9_status d9_runs_show_plan(const d9_runs *runs) {
     json_t *object;
     if (runs->options->json) {
         D9_TRY(d9_experiment_json(&runs->cli->context, experiment, &object));
+        for (int64_t i = runs->count; i-- > 0;)
+            if (!d9_work_has(&runs->work, i)) json_array_remove(json_object_get(object, "runs"), (size_t)i);
         d9_cli_print_json(runs->cli, object);
         goto done;
     }
@@ -231,8 +235,6 @@ void d9_runs_show_start(const d9_runs *runs) {
     int64_t before = count_with_file(runs, "result.json");
     if (before > 0) d9_cli_print(runs->cli, ", %lld done before", (long long)before);
     if (runs->work.worker_count > 1) d9_cli_print(runs->cli, ", %d at a time", runs->work.worker_count);
-    if (runs->work.shards > 1)
-        d9_cli_print(runs->cli, ", shard %lld of %lld", (long long)runs->work.shard + 1, (long long)runs->work.shards);
     d9_cli_print(runs->cli, "\n");
 }
 

@@ -27,7 +27,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
     char *const *words = runs->cli->words;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
-    d9_text_add_shell_word(text, length > 0 ? program : words[0]);
+    d9_text_add_sh_word(text, length > 0 ? program : words[0]);
     for (int i = 1; words[i]; i++) {
         bool drop = false;
         for (size_t d = 0; d < sizeof dropped / sizeof *dropped; d++) drop = drop || !strcmp(words[i], dropped[d]);
@@ -39,7 +39,7 @@ static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *te
         }
         if (drop) continue;
         d9_text_add(text, " ");
-        d9_text_add_shell_word(text, words[i]);
+        d9_text_add_sh_word(text, words[i]);
     }
     d9_text_add(text, " --shard %s/%lld", shard, (long long)task_count(runs));
     return d9_text_status(text);
@@ -52,12 +52,8 @@ static d9_status has_work(const d9_runs *runs, int64_t task, bool *wanted) {
     work.shard = task;
     work.shards = task_count(runs);
     *wanted = false;
-    for (int64_t i = 0; i < runs->count && !*wanted; i++) {
-        d9_run_state state;
-        if (!d9_work_has(&work, i) || !d9_experiment_trains(runs->experiment, i)) continue;
-        D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
-        *wanted = state.kind != D9_RUN_DONE && (state.kind != D9_RUN_FAILED || runs->options->retry);
-    }
+    for (int64_t i = 0; i < runs->count && !*wanted; i++)
+        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &work, i, wanted));
 done:
     return status;
 }

@@ -66,13 +66,13 @@ done:
     return status;
 }
 
-/* Number of runs to be trained for an arm: those not done, failed ones included. */
+/* Number of runs to be trained for an arm, those that cannot be read included. */
 static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
     int64_t left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
-        d9_run_state state;
-        if (d9_experiment_arm(runs->experiment, i) != arm || !d9_experiment_trains(runs->experiment, i)) continue;
-        left += d9_run_read_state(quiet, runs->experiment, runs->out, i, &state) != D9_OK || state.kind != D9_RUN_DONE;
+        bool is_left;
+        if (d9_experiment_arm(runs->experiment, i) != arm) continue;
+        left += d9_runs_is_left(runs, quiet, &runs->work, i, &is_left) != D9_OK || is_left;
     }
     return left;
 }
@@ -119,7 +119,9 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
 d9_status d9_runs_show_work(const d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     const work first = work_of(&quiet, runs->experiment->arms[0].config), all = work_left(runs, &quiet, &first);
-    d9_cli_print(runs->cli, "work       %lld of %lld runs left", (long long)all.runs, (long long)runs->count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < runs->count; i++) count += d9_work_has(&runs->work, i);
+    d9_cli_print(runs->cli, "work       %lld of %lld runs left", (long long)all.runs, (long long)count);
     if (all.runs > 0 && all.counted)
         d9_cli_print(runs->cli, all.operations < 1e13 ? ", %lld steps, %.2g TFLOP" : ", %lld steps, %.0f TFLOP",
                      (long long)all.steps, 1e-12 * all.operations);

@@ -261,7 +261,7 @@ done:
 /* Adds the command line with --resume and without --overwrite. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
-    d9_text_add(text, "%s", cli->words[0]);
+    d9_text_add_shell_word(text, cli->words[0]);
     for (int i = 1; cli->words[i]; i++) {
         const char *word = cli->words[i];
         if (!words_only && strcmp(word, "--overwrite") == 0) continue;

@@ -28,14 +28,27 @@ void d9_text_add(d9_text *text, const char *format, ...) {
     va_end(arguments);
 }
 
-void d9_text_add_shell_word(d9_text *text, const char *word) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+void d9_text_add_sh_word(d9_text *text, const char *word) {
     if (*word && word[strspn(word, plain)] == 0) {
         d9_text_add(text, "%s", word);
         return;
     }
     d9_text_add(text, "'");
     for (; *word; word++) d9_text_add(text, *word == '\'' ? "'\\''" : "%c", *word); /* it's becomes 'it'\''s' */
+    d9_text_add(text, "'");
+}
+
+void d9_text_add_shell_word(d9_text *text, const char *word) {
+    const char *at = word;
+    while (*at && !d9_control_bytes(at)) at++;
+    if (!*at) {
+        d9_text_add_sh_word(text, word);
+        return;
+    }
+    d9_text_add(text, "$'");
+    for (; *word; word++) d9_text_add(text, strchr(plain, *word) ? "%c" : "\\%03o", (unsigned char)*word);
     d9_text_add(text, "'");
 }
 

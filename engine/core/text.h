@@ -14,7 +14,10 @@ typedef struct d9_text {
 
 void d9_text_init(d9_context *context, d9_text *text);
 void d9_text_add(d9_text *text, const char *format, ...) D9_PRINTF(2, 3);
-void d9_text_add_shell_word(d9_text *text, const char *word); /* quoted so that a shell reads it as one word */
+void d9_text_add_sh_word(d9_text *text, const char *word); /* quoted so that every sh reads it as one word */
+/* The same for a command that is shown: a word with control characters (d9_control_bytes) becomes $'a\012b', which can
+ * be pasted into bash, zsh and ksh. */
+void d9_text_add_shell_word(d9_text *text, const char *word);
 /* Adds text from an untrusted source so that it cannot control a terminal: each control character (d9_control_bytes),
  * line breaks included, becomes \xHH, \uHHHH or \UHHHHHHHH. */
 void d9_text_add_escaped(d9_text *text, const char *foreign);

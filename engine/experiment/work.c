@@ -7,7 +7,6 @@
 #include "backends/backend.h"
 #include "core/system.h"
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -136,60 +135,6 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     return status;
 }
 
-/* Fails with `status` and the first message that a process wrote. */
-static d9_status fail_with_error(const worker_pool *pool, d9_status status) {
-    d9_context *context = pool->self->context;
-    char message[sizeof context->message];
-    const ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
-    message[got > 0 ? got : 0] = 0;
-    message[strcspn(message, "\n")] = 0;
-    return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
-}
-
-/* D9_USAGE if an arm has a backend that uses no GPU. */
-static d9_status check_backends(d9_context *context, const d9_experiment *experiment) {
-    for (int i = 0; i < experiment->arm_count; i++) {
-        const char *backend = experiment->arms[i].config->backend;
-        if (strcmp(backend, "auto") != 0 && strcmp(backend, "cuda") != 0)
-            return d9_fail(context, D9_USAGE, "--devices: the arm %s has backend %s, which uses no GPU (auto, cuda)",
-                           experiment->arms[i].name, backend);
-    }
-    return D9_OK;
-}
-
-/* Selects the worker's GPU and returns D9_DEVICE if there is none of this number. */
-static d9_status open_gpu(d9_context *context, const char *number) {
-    d9_device_info info;
-    setenv("CUDA_VISIBLE_DEVICES", number, 1);
-    const d9_status status = d9_backend_describe(context, "cuda", 0, &info);
-    if (status == D9_OK) return D9_OK;
-    const d9_context why = *context;
-    d9_context_clear(context);
-    return d9_fail(context, status, "--devices: GPU %s: %s", number, why.message);
-}
-
-/* Opens each worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. This
- * process, too, returns, with *is_child true. */
-static d9_status check_devices(const worker_pool *pool, bool *is_child) {
-    d9_context *context = pool->self->context;
-    int state = 0;
-    d9_status status = check_backends(context, pool->self->experiment);
-    for (int i = 0; i < pool->self->options->worker_count && status == D9_OK; i++) {
-        const pid_t child = fork();
-        if (child == 0) {
-            status = open_gpu(context, pool->self->options->devices[i]);
-            if (status != D9_OK) report_error(pool);
-            *is_child = true;
-            return status;
-        }
-        while (child > 0 && waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
-        if (child > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) continue;
-        if (child < 0 || !WIFEXITED(state)) return d9_fail(context, D9_DEVICE, "--devices: a GPU could not be opened");
-        status = fail_with_error(pool, (d9_status)WEXITSTATUS(state));
-    }
-    return status;
-}
-
 /* Forwards a signal with sigqueue, so a worker can distinguish it from a second Ctrl-C of the terminal. */
 static void forward_signal(const worker_pool *pool, int number) {
     for (int i = 0; i < pool->started; i++)
@@ -227,11 +172,14 @@ static d9_status wait_for_all(worker_pool *pool) {
 /* Reports the workers' failure as the parent's own, with its message. */
 static d9_status take_failure(const worker_pool *pool, d9_status status) {
     d9_context *context = pool->self->context;
+    char message[sizeof context->message] = "";
     if (status == D9_OK && pool->killed == pool->started)
         return d9_fail(context, D9_DEVICE, "all workers were killed (out of memory?); repeat the command to continue");
     if (status == D9_OK) return D9_OK;
     if (d9_status_is_interrupt(status)) return fail_interrupted(context, (int)status - 128);
-    return fail_with_error(pool, status);
+    ssize_t got = context->system->read(context->system->user, pool->pipe[0], message, sizeof message - 1);
+    message[got > 0 ? strcspn(message, "\n") : 0] = 0;
+    return d9_fail(context, status, "%s", got > 0 ? message : "a worker failed without a message");
 }
 
 static void close_pipe_end(const worker_pool *pool, int *end) {
@@ -247,8 +195,6 @@ static d9_status work_in_processes(worker *self, bool *is_worker) {
     worker_pool pool = {.self = self, .pipe = {-1, -1}};
     D9_TRY(D9_ALLOCATE(self->context, wanted, "the workers", &pool.pids));
     if (pipe(pool.pipe) != 0) D9_TRY(d9_fail(self->context, D9_DEVICE, "cannot create a pipe for the workers"));
-    if (self->options->devices) D9_TRY(check_devices(&pool, is_worker));
-    if (*is_worker) goto done;
     for (; pool.started < wanted; pool.started++) {
         const pid_t child = fork();
         if (child == 0) {

@@ -19,6 +19,9 @@ refuses 2 'command' "$dawn9"
 refuses 2 '--hlep --help' "$dawn9" --hlep
 refuses 2 '-x' "$dawn9" -x
 refuses 2 'tiny.yaml' "$dawn9" tiny.yaml
+cp tiny.yaml 'a tiny.yaml'
+refuses 2 "train.'a.tiny.yaml'" "$dawn9" 'a tiny.yaml'
+rm 'a tiny.yaml'
 refuses 2 'tiny.yml tiny.yaml' "$dawn9" train tiny.yml
 refuses 2 '\./tiny \./tiny.yaml' "$dawn9" config ./tiny
 refuses 2 'elsewhere/tiny.yaml' "$dawn9" train elsewhere/tiny.yaml

@@ -37,6 +37,13 @@ grep -q '^time ' "$out" && fail "a dry run without --time is timed"
 accepts "$dawn9" experiment short.yaml --dry-run --time
 says '^time       about [0-9]+:[0-9]{2} for all remaining runs, one at a time; [0-9]+:[0-9]{2} for one of both'
 refuses 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
+refuses 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
+accepts "$dawn9" experiment short.yaml --dry-run --shard 2/3
+says '^short: 2 arms x 2 seeds = 4 runs, shard 2 of 3, into runs/short$' '^work       1 of 1 runs left, 2 steps, '
+accepts "$dawn9" experiment short.yaml --dry-run --json --shard 1/2 --pack 2
+json "$out" '[(r["arm"], r["seed"]) for r in d["runs"]] == [("both", 1), ("one", 1)]'
+accepts "$dawn9" ablate tiny.yaml --only flip --seeds 2 --dry-run --shard 1/8
+says '^work       1 of 1 runs left, '
 accepts env PATH=/nowhere "$dawn9" experiment short.yaml --out "50% it's" --dry-run --slurm --pack 2 --tasks 1 --sbatch=--time=5
 sbatch() { printf '%s\n' "$@"; }
 eval "$(cat "$out")" >words
@@ -83,6 +90,11 @@ accepts "$dawn9" experiment short.yaml --seeds 3 --json
 json "$out" 'd["done"] == 6 and d["failed"] == 0 and [r["state"] for r in d["runs"]] == ["done"] * 6'
 cmp -s runs/short/runs/one/seed2/result.json held/runs/one/seed2/result.json || fail "a finished run was done again"
 accepts "$dawn9" experiment short.yaml --seeds 1 --quiet
+mv runs/short "$(printf "it's\na \033 run")"
+accepts "$dawn9" experiment short.yaml --seeds 3 --out "$(printf "it's\na \033 run")" --quiet
+accepts bash -c "$(sed -n 's/^report *//p' "$out")" # the command can be pasted
+mv "$(printf "it's\na \033 run")" runs/short && [ -f runs/short/report.html ] || fail "the command makes no report"
+rm -r runs/short/report runs/short/report.html
 json runs/short/experiment.json 'sorted(d["seeds"]) == [1, 2, 3]'
 
 # ---- the last run of a process equals a separate run ----
@@ -148,9 +160,12 @@ for run in both/seed1 both/seed2 one/seed1 one/seed2; do
     done
 done
 [ -z "$(find . -name lock -o -name '*.partial')" ] || fail "left behind: $(find . -name lock -o -name '*.partial')"
-ends 2 '--devices reference' "$dawn9" experiment short.yaml --out devices --devices 0,1
-ends 4 '--devices 4096' "$dawn9" experiment short.yaml --set backend=auto --set precision=auto --out gpus --devices 4096 # no such GPU
-[ ! -d devices/runs ] && [ ! -d gpus/runs ] || fail "--devices trained without a GPU"
+for way in '' --dry-run; do
+    ends 2 '--devices reference' "$dawn9" experiment short.yaml --out devices --devices 0,1 $way
+    ends 4 '--devices 4096' "$dawn9" experiment short.yaml --set backend=auto --set precision=auto --out gpus --devices 4096 $way # no such GPU
+    ends 2 '--devices reference' "$dawn9" ablate tiny.yaml --out devices --devices 0 $way
+done
+[ ! -e devices ] && [ ! -e gpus ] || fail "--devices wrote before a GPU was found"
 
 # ---- changed configurations; folders that do not belong to the experiment ----
 rm -rf held && cp -rp runs/short held
@@ -170,6 +185,10 @@ ends 5 '2 6' "$dawn9" experiment hot.yaml --out hot
 [ "$(grep -c ' seed ' "$out")" = 0 ] || fail "a failed run was done again"
 accepts "$dawn9" experiment hot.yaml --out hot --status
 says 'hot +seed 2 +failed: the logits of'
+accepts "$dawn9" experiment hot.yaml --out hot --dry-run
+says '^work       0 of 6 runs left$'
+accepts "$dawn9" experiment hot.yaml --out hot --dry-run --retry
+says '^work       2 of 6 runs left, '
 ends 5 '2 6' "$dawn9" experiment hot.yaml --out hot --retry
 [ "$(grep -c ' seed ' "$out")" = 2 ] || fail "--retry did not do the two again"
 sed 's/dataset: synthetic, /dataset: cifar10, path: nowhere, /' tiny.yaml >nodata.yaml

@@ -228,6 +228,10 @@ TEST(test_shell_words, open_bench, close_bench) {
     }
     assert_string_equal(d9_text_get(&text), "train 'a b' '' 'it'\\''s' --set 'x=$HOME'");
     d9_text_free(&text);
+    d9_text_add_shell_word(&text, "it's\na\\b\x1b"
+                                  "1\xc2\x9b\xc3\xa9");
+    assert_string_equal(d9_text_get(&text), "$'it\\047s\\012a\\134b\\0331\\302\\233\\303\\251'");
+    d9_text_free(&text);
 }
 
 TEST(test_nearest) {
