@@ -76,7 +76,7 @@ static const char *schedule_key(d9_cli *cli, const char *topic) {
 }
 
 /* Fails with D9_USAGE and the most similar command, trick, key, or last part of a key. */
-static d9_status unknown_topic(d9_cli *cli, const d9_flag_list *words) {
+static d9_status unknown_topic(d9_cli *cli, const char *topic) {
     enum { NAMES_MAX = 512 };
     const char *names[NAMES_MAX];
     char paths[NAMES_MAX][sizeof((d9_key *)NULL)->path];
@@ -88,21 +88,24 @@ static d9_status unknown_topic(d9_cli *cli, const d9_flag_list *words) {
         names[count] = memcpy(paths[count], key.path, sizeof key.path), count++;
         names[count++] = key.option->key;
     }
-    d9_text topic;
-    d9_text_init(&cli->context, &topic);
-    for (int i = 0; i < words->count; i++) d9_text_add(&topic, "%s%s", i ? " " : "", words->items[i]);
-    const char *nearest = d9_text_nearest(d9_text_get(&topic), names, count);
-    const d9_status status =
-        d9_fail(&cli->context, D9_USAGE,
-                "no command, option, trick, key or value has the name or the words \"%s\"%s%s%s (dawn9 --help)",
-                d9_text_get(&topic), nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-    d9_text_free(&topic);
-    return status;
+    const char *nearest = d9_text_nearest(topic, names, count);
+    return d9_fail(&cli->context, D9_USAGE,
+                   "no command, option, trick, key or value has the name or the words \"%s\"%s%s%s (dawn9 --help)",
+                   topic, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 static d9_status search(d9_cli *cli, const d9_flag_list *words, d9_text *text) {
-    if (!d9_help_search(words, d9_help_width(cli), text)) return unknown_topic(cli, words);
-    return d9_cli_print_text(cli, text);
+    d9_status status;
+    bool found;
+    d9_text topic;
+    d9_text_init(&cli->context, &topic);
+    for (int i = 0; i < words->count; i++) d9_text_add(&topic, "%s%s", i ? " " : "", words->items[i]);
+    D9_TRY(d9_help_term(cli, d9_text_get(&topic), text, &found));
+    if (!found && !d9_help_search(words, d9_help_width(cli), text)) D9_TRY(unknown_topic(cli, d9_text_get(&topic)));
+    status = d9_cli_print_text(cli, text);
+done:
+    d9_text_free(&topic);
+    return status;
 }
 
 /* Explains the command, trick or keys named by the only one of `words`, or else searches for it. */

@@ -15,16 +15,17 @@ typedef struct search {
 static bool is_letter(char c) { return isalnum((unsigned char)c) != 0; }
 
 /* Letters are compared without case, and American spelling finds British: "normalization". */
-static int plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
+int d9_help_plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
 /* True if `text` starts with `word` (`length` letters), "warm-up" with "warmup", or with all of it but an ending of up
  * to two letters, "schedule" with "schedulers". */
 static bool starts_alike(const char *text, const char *word, size_t length) {
     size_t same = 0;
     for (; same < length; text++) {
-        if (same > 0 && *text && strchr("-_ ", *text) && is_letter(text[1]) && plain(text[1]) == plain(word[same]))
+        if (same > 0 && *text && strchr("-_ ", *text) && is_letter(text[1]) &&
+            d9_help_plain(text[1]) == d9_help_plain(word[same]))
             text++;
-        if (plain(*text) != plain(word[same])) break;
+        if (d9_help_plain(*text) != d9_help_plain(word[same])) break;
         same++;
     }
     return same == length || (same >= 5 && length - same <= 2 && !is_letter(*text));

@@ -49,8 +49,34 @@ says '^train.from$'
 accepts "$dawn9" help batchsize # names before texts, and an option of several commands once
 [ "$(head -n 1 "$out")" = 'train --batch-size N' ] || fail "help batchsize does not begin with the option of that name"
 [ "$(grep -c -- '--batch-size N$' "$out")" = 1 ] || fail "help batchsize repeats an option"
-for words in cosine accumulation 'gradient accumulation' 'train extra'; do
-    refuses 2 "$words" "$dawn9" help $words
+# Terms of other tools: where what they mean is, or what is nearest to it.
+while read -r named words; do
+    accepts "$dawn9" help $words
+    says "\`$named"
+done <<'WORDS'
+train.from finetune
+train.batch_size out of memory
+train Learning-Rate finders
+precision amp
+train.lr nan
+WORDS
+while read -r named words; do
+    refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
+done <<'WORDS'
+train.lr cosine
+batch_schedule gradient accumulation
+crop rotation
+cutout cutmix
+data.validation k-fold
+WORDS
+refuses 2 'several --devices' "$dawn9" help multi GPU
+refuses 2 'train extra' "$dawn9" help train extra
+for name in $(grep -o '`[a-z][a-z_.]*`' "$source/engine/cli/help_terms.c" | tr -d '`' | sort -u); do
+    accepts "$dawn9" help $name
+    grep -Eq "^($name|usage: dawn9 $name .*)\$" "$out" || fail "help names $name, which is not there"
+done
+for option in $(grep -o '`train --[a-z-]*' "$source/engine/cli/help_terms.c" | sed 's/.* //' | sort -u); do
+    "$dawn9" train --help | grep -q -- "^  $option" || fail "help names train $option, which is not there"
 done
 refuses 2 'momentm momentum' "$dawn9" help momentm
 refuses 2 'bash\|zsh\|fish zsh' "$dawn9" help --completion zshh

@@ -1,0 +1,107 @@
+/* Terms of other deep-learning tools: where what they mean is found here, or what is nearest to what dawn9 lacks. */
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct term {
+    const char *names; /* separated by commas; "finder" is also found as "finders", "multi-gpu" as "multi GPU" */
+    bool lacks;        /* dawn9 lacks it: the answer follows "dawn9 has no " */
+    const char *answer;
+} term;
+
+static const term terms[] = {
+    {"finetune,fine tune", false, "`train.from` starts from the weights of a trained model"},
+    {"rotation,rotate,random rotation,affine,shear,autoaugment,randaugment,trivialaugment", true,
+     "rotation and no search for augmentations; nearest: `crop`, `flip`, `cutout`, `color_jitter` and `mixup`"},
+    {"cutmix", true, "CutMix; nearest: `cutout` and `mixup`"},
+    {"random erasing", false, "`cutout` erases a random square of each image"},
+    {"cosine,cosine annealing,cosine decay,cosine schedule,cosine lr", true,
+     "cosine schedule; nearest: `train.lr`, which is linear between any number of knots"},
+    {"one cycle,step lr,multistep lr,step decay", false,
+     "`train.lr`: the default rises and falls once, and knots make any other piecewise linear schedule"},
+    {"lr finder,learning rate finder,find lr,find learning rate,lr range test", false,
+     "`train --find-lr` trains at growing rates and shows the loss at each"},
+    {"grad clip,clip grad,gradient clip,clip gradient,gradient clipping,clip grad norm", true,
+     "gradient clipping; nearest: a lower peak or a longer warm-up of `train.lr`"},
+    {"accumulation,gradient accumulation,grad accumulation,accumulate gradient", true,
+     "gradient accumulation; nearest: `batch_schedule`, whose steps are of several batches"},
+    {"lars,lamb,lion,adagrad,rmsprop,sam", true, "such optimizer; nearest: `train.optimizer` and the trick `muon`"},
+    {"swa,stochastic weight averaging,weight averaging", true,
+     "stochastic weight averaging; nearest: `ema` and `lookahead`"},
+    {"stochastic depth,drop path", true, "stochastic depth; nearest: `model.dropout`"},
+    {"loss function,cross entropy,criterion", false,
+     "the loss is the cross-entropy of the softmax; `label_smoothing`, `mixup` and `train.class_weights` change it"},
+    {"focal loss", true, "focal loss; nearest: `train.class_weights`"},
+    {"oversampling,weighted sampler,weighted random sampler", true, "such sampler; nearest: `train.class_weights`"},
+    {"overfit,overfitting,regularization,regularizer,l2", false,
+     "`train.weight_decay`, `model.dropout`, `label_smoothing`, the augmentations `crop`, `flip`, `cutout`, "
+     "`color_jitter` and `mixup`; `eval.patience` and `keep` select an epoch by the images of `data.validation`"},
+    {"train test split,train val split,validation split,holdout,hold out", false, "`data.validation`"},
+    {"cross validation,k fold,kfold", true, "cross-validation; nearest: `data.validation`, and seeds: `train --runs`"},
+    {"data loader,num workers,prefetch", true,
+     "setting for that; nearest: `threads`; `dawn9 bench pipeline` measures how long a batch takes to make"},
+    {"out of memory,oom,cuda out of memory,memory error", false,
+     "lower `train.batch_size`; `dawn9 bench fit` finds the largest batch that fits the device or `--memory SIZE`"},
+    {"nan,nan loss,loss nan,loss is nan,inf,diverge,divergence,diverging,exploding gradients", false,
+     "exit status 5: training became non-finite. Lower the peak of `train.lr` or lengthen its warm-up; "
+     "`train --find-lr` shows the loss at growing rates"},
+    {"reproducible,reproducibility,deterministic,determinism", false,
+     "`seed` sets all random numbers; docs/guarantees.md says which runs end with the same bits"},
+    {"amp,autocast,automatic mixed precision,fp8", false, "`precision`, or `train --precision P`"},
+    {"multi gpu,several gpus,distributed,distributed training,ddp,fsdp,data parallel,multi node,horovod", true,
+     "training of one run on several GPUs or machines; nearest: `experiment --devices LIST`, one run per GPU"},
+    {"wandb,weights and biases,mlflow,comet", true,
+     "such service; nearest: `train --tensorboard DIR`, and `train --html` for a browser"},
+    {"logging,logger,log", false,
+     "every run writes events.jsonl into its folder; `train --events` prints the same lines; `train --tensorboard "
+     "DIR`"},
+    {"learning curve,training curve,loss curve,loss plot", false,
+     "`report` draws the curves of finished runs, `train --html` those of a running one"},
+    {"confusion matrix", false, "`report`: the page has the confusion matrix of the runs"},
+    {"metric,f1,f1 score,recall,auc,roc,top 5,top5", true,
+     "measure but accuracy; nearest: the confusion matrix of `report`, and the logits of `eval --logits FILE`"},
+    {"inference,infer,deploy,deployment,serving", false,
+     "`predict` classifies images, `export` writes ONNX for other runtimes"},
+    {"load model,load weights,load checkpoint", false,
+     "`train.from` starts from weights, `predict` and `eval` use a model, `train --resume` continues a run"},
+    {"quantization,int8,pruning,prune,distillation,knowledge distillation", true,
+     "compression of models; nearest: `export`, whose ONNX file other tools compress"},
+    {"backbone,architecture", false, "`model.name`"},
+    {"vit,vision transformer,transformer,efficientnet,mobilenet,convnext", true, "such network; nearest: `model.name`"},
+    {"grid search,hyperparameter,hyperparameter search,hyperparameter tuning,sweep,optuna", false,
+     "`experiment` trains every point of a grid (docs/experiments.md)"},
+    {"ablation,ablation study", false, "`ablate` measures each trick of a configuration"},
+    {"profiler,profiling,profile", false, "`bench`: `dawn9 bench step` lists the time of every node"},
+    {"version", false, "`dawn9 --version`"},
+};
+
+/* Compares letters and digits without case, "z" as "s". The plural is alike too. */
+static bool is_alike(const char *name, size_t length, const char *words) {
+    const char *end = name + length;
+    for (;; name++, words++) {
+        while (name < end && !isalnum((unsigned char)*name)) name++;
+        while (*words && !isalnum((unsigned char)*words)) words++;
+        if (name == end) return !*words || strcmp(words, "s") == 0;
+        if (d9_help_plain(*name) != d9_help_plain(*words)) return false;
+    }
+}
+
+static const term *find_term(const char *words) {
+    for (const term *one = terms; one < terms + sizeof terms / sizeof *terms; one++)
+        for (const char *name = one->names; *name; name += strspn(name, ",")) {
+            const size_t length = strcspn(name, ",");
+            if (is_alike(name, length, words)) return one;
+            name += length;
+        }
+    return NULL;
+}
+
+d9_status d9_help_term(d9_cli *cli, const char *words, d9_text *text, bool *found) {
+    const term *one = find_term(words);
+    *found = one;
+    if (one && one->lacks) return d9_fail(&cli->context, D9_USAGE, "\"%s\": dawn9 has no %s", words, one->answer);
+    if (one) d9_wrap(one->answer, 0, 0, d9_help_width(cli), text);
+    return D9_OK;
+}
