@@ -1,6 +1,7 @@
 /* Builders for model files: each call adds a node, its parameters and its output, and infers the shape. */
 #include "graph/edit.h"
 #include "graph/init.h"
+#include "graph/op.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,6 +67,19 @@ d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *s
     d9_value value = {.name = "image", .kind = D9_VALUE_ACTIVATION, .shape = *shape, .producer = D9_NONE};
     d9_status status = d9_graph_add_value(context, graph, &value, x);
     graph->image = *x;
+    return status;
+}
+
+d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples, int64_t vocabulary,
+                          d9_value_id *x) {
+    d9_value value = {.name = "tokens",
+                      .kind = D9_VALUE_ACTIVATION,
+                      .type = D9_I32,
+                      .shape = make_shape(2, length, samples, 0, 0),
+                      .producer = D9_NONE};
+    d9_status status = d9_graph_add_value(context, graph, &value, x);
+    graph->image = *x;
+    graph->vocabulary = vocabulary;
     return status;
 }
 
@@ -165,12 +179,70 @@ d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role
                           d9_value_id *y) {
     d9_status status;
     d9_node node = {.op = D9_OP_LINEAR, .inputs = {x}, .input_count = 2};
-    const d9_shape *in = &graph->values[x].shape;
-    d9_shape shape = make_shape(2, outputs, d9_shape_count(in) / in->d[0], 0, 0);
+    d9_shape shape = make_shape(2, outputs, d9_linear_inputs(&graph->values[x].shape), 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[1]));
     D9_TRY(add_output_and_node(context, graph, role, node, y));
 done:
     return status;
+}
+
+/* ---- texts ---- */
+
+d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
+                         d9_value_id *y) {
+    d9_status status;
+    d9_node node = {.op = D9_OP_EMBED, .inputs = {D9_NONE, x}, .input_count = 2};
+    const d9_shape shape = make_shape(2, graph->vocabulary, channels, 0, 0);
+    D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_WEIGHT, &node.inputs[0]));
+    graph->values[node.inputs[0]].init = (d9_initializer){.name = "normal", .fill = d9_init_normal, .a = 1};
+    D9_TRY(add_output_and_node(context, graph, role, node, y));
+done:
+    return status;
+}
+
+/* Adds ROLE.NAME_lLAYER, uniform in +-1/sqrt(units). */
+static d9_status add_recurrent_parameter(d9_context *context, d9_graph *graph, const char *role, const char *name,
+                                         int layer, d9_shape shape, int64_t units, d9_value_id *id) {
+    d9_status status;
+    char slot[32];
+    snprintf(slot, sizeof slot, "%s_l%d", name, layer);
+    D9_TRY(d9_edit_parameter(context, graph, role, slot, &shape, shape.rank == 1 ? D9_BIAS : D9_WEIGHT, id));
+    graph->values[*id].init =
+        (d9_initializer){.name = "uniform", .fill = d9_init_uniform, .a = 1 / sqrt((double)units)};
+done:
+    return status;
+}
+
+d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
+                         d9_recurrent_cell cell, int64_t units, d9_value_id *y) {
+    d9_status status;
+    const int64_t rows = d9_cell_size_of(cell).gates * units;
+    const d9_shape biases = make_shape(1, rows, 0, 0, 0);
+    char input[D9_NAME_SIZE], bias[D9_NAME_SIZE], recur[D9_NAME_SIZE];
+    snprintf(input, sizeof input, "%.*s.input_l%d", (int)sizeof input - 24, role, layer);
+    snprintf(bias, sizeof bias, "%.*s.input_l%d.bias", (int)sizeof bias - 24, role, layer);
+    snprintf(recur, sizeof recur, "%.*s.recur_l%d", (int)sizeof recur - 24, role, layer);
+    d9_node linear = {.op = D9_OP_LINEAR, .inputs = {x}, .input_count = 2}, add = {.op = D9_OP_BIAS, .input_count = 2},
+            node = {.op = D9_OP_RECUR, .input_count = 3, .as.recur = {cell}};
+    D9_TRY(add_recurrent_parameter(context, graph, role, "weight_ih", layer,
+                                   make_shape(2, rows, d9_shape_channels(&graph->values[x].shape), 0, 0), units,
+                                   &linear.inputs[1]));
+    D9_TRY(add_recurrent_parameter(context, graph, role, "weight_hh", layer, make_shape(2, rows, units, 0, 0), units,
+                                   &node.inputs[1]));
+    D9_TRY(add_recurrent_parameter(context, graph, role, "bias_ih", layer, biases, units, &add.inputs[1]));
+    D9_TRY(add_recurrent_parameter(context, graph, role, "bias_hh", layer, biases, units, &node.inputs[2]));
+    D9_TRY(add_output_and_node(context, graph, input, linear, &add.inputs[0]));
+    D9_TRY(add_output_and_node(context, graph, bias, add, &node.inputs[0]));
+    D9_TRY(add_output(context, graph, recur, "out", &node));
+    D9_TRY(add_output(context, graph, recur, "saved", &node));
+    D9_TRY(add_node(context, graph, recur, &node, y));
+done:
+    return status;
+}
+
+d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
+    d9_node node = {.op = D9_OP_LAST, .inputs = {x}, .input_count = 1};
+    return add_output_and_node(context, graph, role, node, y);
 }
 
 d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits) {

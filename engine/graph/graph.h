@@ -4,8 +4,9 @@
  * type; graph/gradient.c appends the backward nodes; build/updates.c adds updates and tail nodes. A backend only sees
  * the finished list of nodes, in execution order.
  *
- * Activations are (N, H, W, C); convolution weights (O, KH, KW, I); linear weights (O, I); per-channel vectors (C);
- * running statistics (G, C) with G ghost groups. Sample i is in ghost group i mod G. */
+ * Activations are (N, H, W, C) of images and (T, N, C) of texts with T tokens; convolution weights (O, KH, KW, I);
+ * linear weights (O, I); per-channel vectors (C); running statistics (G, C) with G ghost groups. Sample i is in ghost
+ * group i mod G. */
 #ifndef D9_GRAPH_GRAPH_H
 #define D9_GRAPH_GRAPH_H
 
@@ -35,9 +36,9 @@ typedef enum d9_buffer {
     D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
     D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set */
+    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1) */
     D9_BUFFER_LABELS,       /* i32 (count) of the training set */
-    D9_BUFFER_EVAL_IMAGES,  /* u8 (count, H, W, C) of the test set */
+    D9_BUFFER_EVAL_IMAGES,  /* the same of the test set */
     D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
     D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
     D9_BUFFER_EVAL_ORDER,   /* i32 (batch): the indices of the evaluated test images */
@@ -165,8 +166,11 @@ typedef struct d9_update_attributes {
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
-} d9_lerp_attributes;                      /* a = ratio*a + (1-ratio)*x */
-typedef struct d9_augment_attributes {     /* for draw, augment, gather and rank */
+} d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
+typedef struct d9_recur_attributes {
+    d9_recurrent_cell cell;
+} d9_recur_attributes;
+typedef struct d9_augment_attributes {     /* for draw, augment, gather, tokens, rank */
     int64_t batch, count, steps_per_epoch; /* makes `count` images, from order[step % steps_per_epoch * batch] on */
     int64_t samples;                       /* number of images in the dataset */
     d9_augment_rule rule;                  /* only in draw and augment */
@@ -192,6 +196,7 @@ typedef struct d9_node {
         d9_mix_attributes mix;
         d9_update_attributes update;
         d9_lerp_attributes lerp;
+        d9_recur_attributes recur;
         d9_augment_attributes augment;
     } as;
 } d9_node;
@@ -203,9 +208,11 @@ typedef struct d9_graph {
     d9_node *nodes; /* in execution order */
     int node_count;
     size_t node_capacity;
-    d9_value_id image, logits, loss, labels; /* inputs and outputs of every model; loss (N), labels (N) */
-    d9_value_id features; /* input of the classifier, if it must be kept after the step; otherwise D9_NONE */
-    int64_t classes;
+    /* Inputs and outputs of every model: image (N, H, W, C), or the tokens i32 (T, N) of texts; loss (N), labels (N).
+     */
+    d9_value_id image, logits, loss, labels;
+    d9_value_id features;        /* input of the classifier, if it must be kept after the step; otherwise D9_NONE */
+    int64_t classes, vocabulary; /* vocabulary: number of different tokens; 0: the samples are images */
 } d9_graph;
 
 void d9_graph_init(d9_graph *graph);
@@ -233,6 +240,18 @@ D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, 
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
 
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
+/* Makes graph->image the tokens i32 (length, samples) of texts; each is below `vocabulary`. */
+D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples,
+                                      int64_t vocabulary, d9_value_id *x);
+/* The row of each token (T, N) in `ROLE.weight` (vocabulary, channels), initially standard normal -> (T, N, C). */
+D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                     int64_t channels, d9_value_id *y);
+/* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.weight_ih_lLAYER, weight_hh, bias_ih
+ * and bias_hh, uniform in +-1/sqrt(units), whose states are 0 before the first token. */
+D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
+                                     d9_recurrent_cell cell, int64_t units, d9_value_id *y);
+D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                    d9_value_id *y); /* (T, N, C) -> (N, C) of the last token */
 /* Convolution kernel x kernel, padding kernel / 2, no bias. Weight `ROLE.weight`, uniform in +-1/sqrt(fan-in). */
 D9_MUST_USE d9_status d9_graph_conv(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     int64_t channels, int kernel, int stride, d9_value_id *y);
@@ -248,7 +267,7 @@ D9_MUST_USE d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_graph_add(d9_context *context, d9_graph *graph, const char *role, d9_value_id a, d9_value_id b,
                                    d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
-                                      int64_t outputs, d9_value_id *y); /* flattens x; no bias */
+                                      int64_t outputs, d9_value_id *y); /* flattens x unless it is (T, N, C); no bias */
 D9_MUST_USE d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     d9_value_id *y); /* adds `ROLE.bias`, initially zero */
 D9_MUST_USE d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,

@@ -58,6 +58,11 @@ static inline void d9_set_shape(d9_graph *graph, d9_value_id id, d9_shape shape)
     if (id != D9_NONE) graph->values[id].shape = shape;
 }
 
+/* Inputs of a linear layer that reads a value of this shape: its elements per image, or per token of (T, N, C). */
+static inline int64_t d9_linear_inputs(const d9_shape *x) {
+    return x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0];
+}
+
 /* Operations of the matrix product of a weighted node and of its two backward passes (dy, weight -> dx; dy, x ->
  * dweight). The output is (N, OH, OW, O) or (N, O), the weight has O rows. */
 double d9_operations_forward(const d9_graph *graph, const d9_node *node);

@@ -42,7 +42,7 @@ d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_prec
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER || graph->values[v].kind == D9_VALUE_STATISTIC)
             graph->values[v].type = precision->master;
-    graph->values[graph->image].type = precision->compute;
+    if (!graph->vocabulary) graph->values[graph->image].type = precision->compute;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_op_info *info = d9_op_info_of(graph->nodes[n].op);
         if (info->weighted && precision->compute != precision->master)

@@ -49,12 +49,6 @@ D9_FN D9_REAL D9_OF(d9_act_slope_GELU)(D9_REAL x, D9_REAL alpha) {
     return below + c * D9_R(0.39894228040143267794) * density;
 }
 
-/* The exponential of -|x| never overflows; x / (1 + e^-x) is x e^x / (1 + e^x) for x < 0. */
-D9_FN D9_REAL D9_OF(d9_sigmoid)(D9_REAL x) {
-    const D9_REAL e = D9_OF(d9_exp)(x < 0 ? x : -x);
-    return (x < 0 ? e : 1) / (1 + e);
-}
-
 /* Below -800, x sigmoid(x) is smaller than the smallest denormal. */
 D9_FN D9_REAL D9_OF(d9_act_SILU)(D9_REAL x, D9_REAL alpha) {
     (void)alpha;

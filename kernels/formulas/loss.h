@@ -37,12 +37,12 @@ D9_FN D9_REAL D9_OF(d9_loss_term_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target) {
     return logit;
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_value_CROSS_ENTROPY)(const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_value_CROSS_ENTROPY)(const D9_OF(d9_loss_row) * row) {
     const D9_REAL mean = row->total / row->classes, s = row->smoothing;
     return (1 - s) * (row->log_sum_exp - row->at_target) + s * (row->log_sum_exp - mean);
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     const D9_REAL smoothed = (1 - row->smoothing) * target + row->smoothing / row->classes;
     return D9_OF(d9_exp)(logit - row->log_sum_exp) - smoothed;
 }
@@ -60,7 +60,7 @@ D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     }
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
 #define D9_LOSS(id, name, doc)                                                                                         \
     case D9_LOSS_##id:                                                                                                 \
@@ -72,7 +72,7 @@ D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) *row) {
     }
 }
 
-D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) *row) {
+D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
 #define D9_LOSS(id, name, doc)                                                                                         \
     case D9_LOSS_##id:                                                                                                 \

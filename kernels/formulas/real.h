@@ -69,6 +69,23 @@ D9_FN float d9_expm1_below_float(float x) {
     return power * p + (power - 1.0f);
 }
 
+/* 1 / (1 + e^-x). The exponential of -|x| never overflows. */
+D9_FN double d9_sigmoid_double(double x) {
+    const double e = d9_exp_double(x < 0 ? x : -x);
+    return (x < 0 ? e : 1) / (1 + e);
+}
+D9_FN float d9_sigmoid_float(float x) {
+    const float e = d9_exp_float(x < 0 ? x : -x);
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* (1 - e^-2|x|) / (1 + e^-2|x|) with the sign of x. */
+D9_FN double d9_tanh_double(double x) { return tanh(x); }
+D9_FN float d9_tanh_float(float x) {
+    const float e = d9_expm1_below_float(x < 0 ? 2 * x : -2 * x), above = -e / (2 + e);
+    return x < 0 ? -above : above;
+}
+
 #ifdef __CUDACC__
 /* The device's function needs fewer registers: with the polynomial below, norm kernels spill on compute capability 7.5
  * and 8.0. */

@@ -1,4 +1,5 @@
-/* Enumerations of the rows of activations.def, losses.def and updates.def, used by graph, kernels and formulas. */
+/* Enumerations of the rows of activations.def, losses.def, updates.def and cells.def, used by graph, kernels and
+ * formulas. */
 #ifndef D9_FORMULAS_ROWS_H
 #define D9_FORMULAS_ROWS_H
 
@@ -37,6 +38,33 @@ typedef enum d9_update {
 #undef D9_UPDATE
     D9_UPDATE_COUNT
 } d9_update;
+
+typedef enum d9_recurrent_cell {
+#define D9_CELL(id, name, gates, saved, memory, doc) D9_CELL_##id,
+#include "kernels/formulas/cells.def"
+#undef D9_CELL
+    D9_CELL_COUNT
+} d9_recurrent_cell;
+
+typedef struct d9_cell_size { /* a row of cells.def */
+    int gates, saved, memory;
+} d9_cell_size;
+D9_FN d9_cell_size d9_cell_size_of(int cell) {
+    switch (cell) {
+#define D9_CELL(id, name, gates, saved, memory, doc)                                                                   \
+    case D9_CELL_##id:                                                                                                 \
+        return (d9_cell_size){gates, saved, memory};
+#include "kernels/formulas/cells.def"
+#undef D9_CELL
+    default:
+        return (d9_cell_size){0, 0, 0};
+    }
+}
+
+enum {
+    D9_CELL_GATES = 4, /* most gates of a cell */
+    D9_CELL_SAVED = 5, /* most saved numbers per unit and step */
+};
 
 enum {
     D9_UPDATE_STATES = 2,  /* most states of an update for each parameter */

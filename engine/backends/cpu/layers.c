@@ -84,23 +84,24 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
 
 /* ---- linear layers ---- */
 
-/* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
-static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_kernel_linear *linear) {
+/* Sizes from the weight (O, I) and y, or its gradient, whose rows are images or tokens. */
+static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight, d9_value_id y,
+                                         d9_kernel_linear *linear) {
     const d9_shape *w = &d9_site_value(site, weight)->shape;
-    *linear = (d9_kernel_linear){d9_site_value(site, input(site, 0))->shape.d[0], w->d[1], w->d[0]};
+    *linear = (d9_kernel_linear){d9_site_count(site, y) / w->d[0], w->d[1], w->d[0]};
     return linear;
 }
 
-#define LINEAR(name, kernel, weight)                                                                                   \
+#define LINEAR(name, kernel, weight, y)                                                                                \
     static d9_status prepare_##name(d9_context *context, d9_site *site) {                                              \
-        const d9_kernel_linear *shape = linear_of(site, weight, &(d9_kernel_linear){0});                               \
+        const d9_kernel_linear *shape = linear_of(site, weight, y, &(d9_kernel_linear){0});                            \
         return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_linear_scratch_bytes(d9_cpu_of(site), shape));   \
     }                                                                                                                  \
-    RULE(name, kernel, linear_of(site, weight, &(d9_kernel_linear){0}), in(site, 0), in(site, 1),                      \
+    RULE(name, kernel, linear_of(site, weight, y, &(d9_kernel_linear){0}), in(site, 0), in(site, 1),                   \
          d9_cpu_device_of(site)->scratch, out(site))
-LINEAR(linear, d9_cpu_linear_forward, input(site, 1))
-LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1))
-LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0))
+LINEAR(linear, d9_cpu_linear_forward, input(site, 1), output(site, 0))
+LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1), input(site, 0))
+LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), input(site, 0))
 
 /* ---- loss and metrics ---- */
 

@@ -110,11 +110,13 @@ static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t s
 
 /* ---- linear layers that are small or have mixed types ---- */
 
-/* Sizes from the weight (O, I) and input 0, whose first dimension is the samples. */
+/* Sizes from the weight (O, I) and y, or its gradient, whose rows are images or tokens. */
 static d9_kernel_linear linear_of(const d9_site *site) {
-    const bool gradient = site->nodes[0]->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
+    const bool forward = site->nodes[0]->op == D9_OP_LINEAR,
+               gradient = site->nodes[0]->op == D9_OP_LINEAR_BACKWARD_WEIGHT;
     const d9_shape *weight = &d9_site_value(site, gradient ? output(site, 0) : input(site, 1))->shape;
-    return (d9_kernel_linear){d9_site_value(site, input(site, 0))->shape.d[0], weight->d[1], weight->d[0]};
+    const int64_t elements = d9_site_count(site, forward ? output(site, 0) : input(site, 0));
+    return (d9_kernel_linear){elements / weight->d[0], weight->d[1], weight->d[0]};
 }
 
 #define LINEAR(name)                                                                                                   \

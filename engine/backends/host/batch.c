@@ -1,4 +1,4 @@
-/* The integers of a batch: the indices of the step's samples, their random draws and their labels. */
+/* The integers of a batch: the indices of the step's samples, their random draws, their labels, and tokens. */
 #include "backends/host/shapes.h"
 
 d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
@@ -34,6 +34,19 @@ d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step)
     int32_t *gathered = d9_site_data(site, site->nodes[0]->outputs[0]);
     D9_TRY(d9_host_order(context, site, 1, step, d9_site_count(site, site->nodes[0]->inputs[0]), &order));
     for (int64_t i = 0; i < site->nodes[0]->as.augment.count; i++) gathered[i] = labels[order[i]];
+done:
+    return status;
+}
+
+d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_shape *shape = &d9_site_value(site, site->nodes[0]->inputs[0])->shape; /* (count, 1, T, 1) */
+    const int64_t samples = site->nodes[0]->as.augment.count, length = shape->d[2];
+    const int32_t *texts = d9_site_data(site, site->nodes[0]->inputs[0]), *order;
+    int32_t *tokens = d9_site_data(site, site->nodes[0]->outputs[0]); /* (T, N) */
+    D9_TRY(d9_host_order(context, site, 1, step, shape->d[0], &order));
+    for (int64_t t = 0; t < length; t++)
+        for (int64_t n = 0; n < samples; n++) tokens[t * samples + n] = texts[order[n] * length + t];
 done:
     return status;
 }

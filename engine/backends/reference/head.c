@@ -6,14 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- linear: x (N, I), weight (O, I), y (N, O) ---- */
+/* ---- linear: x (rows, I), weight (O, I), y (rows, O); a row is an image or a token ---- */
+
+static int64_t rows_of(const d9_shape *y) { return d9_shape_count(y) / d9_shape_channels(y); }
 
 d9_status d9_reference_LINEAR(const d9_reference_op *op) {
-    const int64_t images = d9_reference_out(op, 0)->shape.d[0], out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t rows = rows_of(&d9_reference_out(op, 0)->shape), out = d9_reference_in(op, 1)->shape.d[0];
     const int64_t in = d9_reference_in(op, 1)->shape.d[1];
     const double *x = op->in[0], *weight = op->in[1];
     double *y = op->out[0];
-    for (int64_t n = 0; n < images; n++)
+    for (int64_t n = 0; n < rows; n++)
         for (int64_t o = 0; o < out; o++) {
             double sum = 0;
             for (int64_t i = 0; i < in; i++) sum += x[n * in + i] * weight[o * in + i];
@@ -23,22 +25,22 @@ d9_status d9_reference_LINEAR(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_LINEAR_BACKWARD_DATA(const d9_reference_op *op) {
-    const int64_t images = d9_reference_in(op, 0)->shape.d[0], out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t rows = rows_of(&d9_reference_in(op, 0)->shape), out = d9_reference_in(op, 1)->shape.d[0];
     const int64_t in = d9_reference_in(op, 1)->shape.d[1];
     const double *dy = op->in[0], *weight = op->in[1];
     double *dx = op->out[0];
-    memset(dx, 0, (size_t)(images * in) * sizeof(double));
-    d9_reference_matmul(dy, out, 1, weight, images, out, in, dx);
+    memset(dx, 0, (size_t)(rows * in) * sizeof(double));
+    d9_reference_matmul(dy, out, 1, weight, rows, out, in, dx);
     return D9_OK;
 }
 
 d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(const d9_reference_op *op) {
-    const int64_t images = d9_reference_in(op, 0)->shape.d[0], out = d9_reference_out(op, 0)->shape.d[0];
+    const int64_t rows = rows_of(&d9_reference_in(op, 0)->shape), out = d9_reference_out(op, 0)->shape.d[0];
     const int64_t in = d9_reference_out(op, 0)->shape.d[1];
     const double *dy = op->in[0], *x = op->in[1];
     double *dweight = op->out[0];
     memset(dweight, 0, (size_t)(out * in) * sizeof(double));
-    d9_reference_matmul(dy, 1, out, x, out, images, in, dweight);
+    d9_reference_matmul(dy, 1, out, x, out, rows, in, dweight);
     return D9_OK;
 }
 

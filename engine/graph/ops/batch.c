@@ -1,5 +1,5 @@
-/* Operations that make the batch: random draws, augmented images and labels in epoch order; mixing of image pairs;
- * ranking of images by loss. */
+/* Operations that make the batch: random draws, augmented images, tokens and labels in epoch order; mixing of image
+ * pairs; ranking of images by loss. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -63,6 +63,16 @@ const d9_op_info d9_op_MIX = {
     .outputs = 1,
     .batch = true,
     D9_PRESET_OUTPUTS,
+};
+
+const d9_op_info d9_op_TOKENS = {
+    .doc = "texts i32 (count, 1, T, 1), order -> tokens i32 (T, N)",
+    .inputs = 2,
+    .outputs = 1,
+    .batch = true,
+    .exact = true,
+    D9_PRESET_OUTPUTS,
+    .read = read_batch,
 };
 
 const d9_op_info d9_op_RANK = {

@@ -1,4 +1,4 @@
-/* The linear layer: y = x w^T, where x is flattened to (N, I). */
+/* The linear layer: y = x w^T, where x is flattened to (N, I); of texts (T, N, I) each token has a row. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -6,10 +6,12 @@
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     const d9_shape *x = d9_input_shape(graph, node, 0), *w = d9_input_shape(graph, node, 1);
-    if (d9_shape_count(x) / x->d[0] != w->d[1])
+    const int64_t inputs = d9_linear_inputs(x);
+    if (inputs != w->d[1])
         return d9_fail(context, D9_USAGE, "%s: %lld features do not fit a weight of %lld", node->role,
-                       (long long)(d9_shape_count(x) / x->d[0]), (long long)w->d[1]);
-    d9_set_shape(graph, node->outputs[0], (d9_shape){2, {x->d[0], w->d[0]}});
+                       (long long)inputs, (long long)w->d[1]);
+    d9_set_shape(graph, node->outputs[0],
+                 x->rank == 3 ? (d9_shape){3, {x->d[0], x->d[1], w->d[0]}} : (d9_shape){2, {x->d[0], w->d[0]}});
     return D9_OK;
 }
 
@@ -43,7 +45,7 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
 }
 
 const d9_op_info d9_op_LINEAR = {
-    .doc = "x (N, ...) flattened to (N, I), weight (O, I) -> y (N, O)",
+    .doc = "x (N, ...) flattened to (N, I), weight (O, I) -> y (N, O); x (T, N, I) -> y (T, N, O)",
     .inputs = 2,
     .outputs = 1,
     .weighted = true,
