@@ -104,9 +104,25 @@ done:
     return status;
 }
 
+/* Checks that the samples are of the model's kind and, if they are texts, that no trick changes or selects images. */
+static d9_status check_samples(d9_context *context, const d9_config *config, const d9_extent *extent) {
+    const bool texts = extent->vocabulary > 0;
+    if (texts != config->model->texts)
+        return d9_fail(context, D9_USAGE, "model.name %s is for %s, but data.dataset %s holds %s", config->model->name,
+                       config->model->texts ? "texts" : "images", config->data.dataset, texts ? "texts" : "images");
+    for (int t = 0; texts && t < D9_TRICK_COUNT; t++) {
+        const d9_trick *trick = d9_trick_at(t);
+        if (config->trick_on[t] && (trick->on_augment || trick->on_views || trick->on_phases || trick->on_selection))
+            return d9_fail(context, D9_USAGE, "tricks.%s is for images, but data.dataset %s holds texts", trick->name,
+                           config->data.dataset);
+    }
+    return D9_OK;
+}
+
 /* Checks that images are large enough for the padding and the cutout. */
 static d9_status check_augmentation(d9_context *context, const d9_program *program) {
     const d9_extent *e = &program->extent;
+    if (e->vocabulary) return D9_OK;
     int64_t side = e->height < e->width ? e->height : e->width;
     const int reach = d9_views_padding(&program->views), shift = (int)program->augmentation.number[D9_AUGMENT_CROP][0],
               pad = shift > reach ? shift : reach, square = (int)program->augmentation.number[D9_AUGMENT_CUTOUT][0];
@@ -127,10 +143,14 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     program->extent = *extent;
     program->views = (d9_views){.count = 1, .view = {{.weight = 1}}};
     program->tail.evaluate = D9_BUFFER_STATE;
+    D9_TRY(check_samples(context, config, extent));
     D9_TRY(make_groups(context, config, &program->arena, &program->groups));
-    d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
+    const d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
     d9_value_id image, logits;
-    D9_TRY(d9_graph_image(context, forward, &shape, &image));
+    if (extent->vocabulary)
+        D9_TRY(d9_graph_tokens(context, forward, extent->width, extent->batch, extent->vocabulary, &image));
+    else
+        D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
     D9_TRY(apply_tricks(context, config, options, any, program, forward));
@@ -143,7 +163,7 @@ done:
 static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = b->program->extent.batch;
-    list->values[list->image].shape.d[0] = list->values[list->labels].shape.d[0] = images;
+    list->values[list->image].shape.d[list->vocabulary ? 1 : 0] = list->values[list->labels].shape.d[0] = images;
     for (d9_node_id n = d9_edit_next(list, D9_OP_NORM, 0); n != D9_NONE; n = d9_edit_next(list, D9_OP_NORM, n + 1)) {
         int64_t *size = &list->nodes[n].as.norm.group_size;
         if (images * *size % usual != 0)

@@ -86,43 +86,32 @@ static d9_augment_rule rule_of(const d9_program *program, bool training, const d
     return rule;
 }
 
-/* Adds the nodes draw, augment, mix (if images are mixed) and gather at the beginning of a training list, or only
- * augment at the beginning of the evaluation list. `drawn`: number of images drawn for a step. */
-static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
-                                 int64_t drawn) {
-    d9_status status;
+/* The order of a list's samples: of the epoch or of the evaluated batch, or the ranking of a second network. */
+static d9_status add_order(d9_context *context, const d9_program *program, d9_graph *graph, batch_kind kind,
+                           int64_t drawn, d9_value_id *order) {
     const bool training = kind != EVALUATED;
-    const d9_extent *e = &program->extent;
-    const int64_t images = training ? e->train_images : e->eval_images,
-                  per_epoch = training ? program->steps_per_epoch : 1, all = graph->values[graph->image].shape.d[0];
-    const d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: start at order[0] */
-                                           .count = all,
-                                           .steps_per_epoch = per_epoch,
-                                           .samples = images,
-                                           .rule = rule_of(program, training, &graph->values[graph->image].shape)};
-    const d9_shape order_shape = {1, {per_epoch * e->batch}}, draws_shape = {2, {all, D9_DRAW_SLOTS}};
-    const d9_shape images_shape = {4, {images, e->height, e->width, e->channels}},
-                   table_shape = {2, {e->channels, 256}};
-    d9_value_id order, pixels, table, labels, draws, image = graph->image;
-    if (kind == SELECTED) {
-        d9_value ranked = {.kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {1, {drawn}}, .producer = D9_NONE};
-        snprintf(ranked.name, sizeof ranked.name, "%s", ranked_name);
-        D9_TRY(d9_graph_add_value(context, graph, &ranked, &order));
-    } else {
-        D9_TRY(d9_build_stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32,
-                               order_shape, 0, &order));
-    }
-    D9_TRY(d9_build_stored(context, graph, "images", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_U8,
-                           images_shape, 0, &pixels));
+    const d9_shape all = {1, {(training ? program->steps_per_epoch : 1) * program->extent.batch}};
+    if (kind != SELECTED)
+        return d9_build_stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32, all,
+                               0, order);
+    d9_value ranked = {.kind = D9_VALUE_ACTIVATION, .type = D9_I32, .shape = {1, {drawn}}, .producer = D9_NONE};
+    snprintf(ranked.name, sizeof ranked.name, "%s", ranked_name);
+    return d9_graph_add_value(context, graph, &ranked, order);
+}
+
+/* Adds the nodes draw, augment and mix (if images are mixed) at the beginning of a training list, or only augment at
+ * the beginning of the evaluation list. `stored`: all images. */
+static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training,
+                                 const d9_augment_attributes *augment, d9_value_id stored, d9_value_id order) {
+    d9_status status;
+    const d9_shape draws_shape = {2, {augment->count, D9_DRAW_SLOTS}},
+                   table_shape = {2, {program->extent.channels, 256}};
+    d9_value_id table, draws, image = graph->image;
     D9_TRY(
         d9_build_stored(context, graph, "table", D9_BUFFER_TABLE, program->precision->master, table_shape, 0, &table));
     if (training) {
         const d9_value made = {"draws", D9_VALUE_ACTIVATION, D9_I32, draws_shape, .producer = D9_NONE};
         D9_TRY(d9_graph_add_value(context, graph, &made, &draws));
-        D9_TRY(d9_build_stored(context, graph, "images.labels", D9_BUFFER_LABELS, D9_I32, (d9_shape){1, {images}}, 0,
-                               &labels));
-        const d9_node gather = {D9_OP_GATHER, "labels", {labels, order}, 2, {graph->labels}, 1, .as.augment = augment};
-        D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
     } else {
         D9_TRY(d9_build_stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
     }
@@ -132,11 +121,46 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
         D9_TRY(d9_graph_add_value(context, graph, &plain, &image));
         D9_TRY(add_mixture(context, program, graph, image));
     }
-    const d9_node node = {D9_OP_AUGMENT, "image", {pixels, order, draws, table}, 4, {image}, 1, .as.augment = augment};
+    const d9_node node = {D9_OP_AUGMENT, "image", {stored, order, draws, table}, 4, {image}, 1, .as.augment = *augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     if (training) {
-        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.augment = augment};
+        const d9_node draw = {D9_OP_DRAW, "draws", {order}, 1, {draws}, 1, .as.augment = *augment};
         D9_TRY(d9_graph_insert_node(context, graph, 0, &draw, NULL));
+    }
+done:
+    return status;
+}
+
+/* Adds the nodes that make a list's batch at its beginning: labels (of a training list), and images or tokens. `drawn`:
+ * number of samples drawn for a step. */
+static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
+                                 int64_t drawn) {
+    d9_status status;
+    const bool training = kind != EVALUATED, texts = graph->vocabulary > 0;
+    const d9_extent *e = &program->extent;
+    const d9_shape *made = &graph->values[graph->image].shape;
+    const int64_t samples = training ? e->train_images : e->eval_images;
+    d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: start at order[0] */
+                                     .count = d9_graph_samples(graph),
+                                     .steps_per_epoch = training ? program->steps_per_epoch : 1,
+                                     .samples = samples};
+    const d9_shape stored_shape = {4, {samples, e->height, e->width, e->channels}};
+    d9_value_id order, stored, labels;
+    if (!texts) augment.rule = rule_of(program, training, made);
+    D9_TRY(add_order(context, program, graph, kind, drawn, &order));
+    D9_TRY(d9_build_stored(context, graph, texts ? "texts" : "images",
+                           training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, texts ? D9_I32 : D9_U8, stored_shape, 0,
+                           &stored));
+    if (training) {
+        D9_TRY(d9_build_stored(context, graph, texts ? "texts.labels" : "images.labels", D9_BUFFER_LABELS, D9_I32,
+                               (d9_shape){1, {samples}}, 0, &labels));
+        const d9_node gather = {D9_OP_GATHER, "labels", {labels, order}, 2, {graph->labels}, 1, .as.augment = augment};
+        D9_TRY(d9_graph_insert_node(context, graph, 0, &gather, NULL));
+    }
+    if (!texts) D9_TRY(add_image_nodes(context, program, graph, training, &augment, stored, order));
+    if (texts) {
+        const d9_node node = {D9_OP_TOKENS, "tokens", {stored, order}, 2, {graph->image}, 1, .as.augment = augment};
+        D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
     }
 done:
     return status;

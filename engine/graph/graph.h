@@ -286,6 +286,7 @@ int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *fir
 d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value); /* `value`, or what it was cast from */
 d9_node_id d9_graph_classifier(const d9_graph *graph); /* the last linear layer before the logits; D9_NONE: none */
 uint32_t d9_role_stream(const char *role);             /* random stream that depends only on the role */
+int64_t d9_graph_samples(const d9_graph *graph);       /* images or texts of a batch */
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm); /* number of ghost groups of a norm node */
 
 /* Infers the shapes of all values from the image's, in node order. Errors name the node that does not fit. */

@@ -9,6 +9,7 @@ typedef struct d9_model {
     const char *name, *doc, *source;
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
+    bool texts; /* its samples are texts, as tokens; otherwise images */
     /* Builds from graph->image to logits (N, classes); the engine adds the loss. */
     d9_status (*build)(d9_context *context, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits);

@@ -59,11 +59,16 @@ void d9_layout_copy(const d9_graph *from, d9_graph *to) {
     }
 }
 
+int64_t d9_extent_sample_bytes(const d9_extent *extent) {
+    return extent->height * extent->width * extent->channels *
+           (int64_t)d9_type_bytes(extent->vocabulary ? D9_I32 : D9_U8);
+}
+
 d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options) {
     d9_status status;
     const d9_extent *e = &program->extent;
     int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
-    int64_t pixels = e->height * e->width * e->channels, *bytes = program->buffer_bytes;
+    int64_t sample = d9_extent_sample_bytes(e), *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
     D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
@@ -80,9 +85,9 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
         bytes[D9_BUFFER_ACCUMULATORS + i] = program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE
                                                 ? bytes[D9_BUFFER_STATE]
                                                 : bytes[D9_BUFFER_GRADIENT];
-    bytes[D9_BUFFER_IMAGES] = e->train_images * pixels;
+    bytes[D9_BUFFER_IMAGES] = e->train_images * sample;
     bytes[D9_BUFFER_LABELS] = e->train_images * (int64_t)sizeof(int32_t);
-    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_images * pixels;
+    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_images * sample;
     bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * e->batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_DRAWS] = e->batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_ORDER] = e->batch * (int64_t)sizeof(int32_t);

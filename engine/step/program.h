@@ -121,9 +121,13 @@ typedef struct d9_selection {
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch;
+    int64_t
+        vocabulary; /* number of different tokens of texts, whose length is `width` (height, channels 1); 0: images */
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
+/* Bytes of a sample: u8 pixels of an image, i32 tokens of a text. */
+int64_t d9_extent_sample_bytes(const d9_extent *extent);
 
 typedef struct d9_table {
     const char *name;
