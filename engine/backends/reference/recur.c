@@ -7,6 +7,8 @@
 
 d9_status d9_reference_TOKENS(const d9_reference_op *op) { return d9_host_tokens(op->context, op->site, op->step); }
 
+d9_status d9_reference_STREAM(const d9_reference_op *op) { return d9_host_stream(op->context, op->site, op->step); }
+
 static d9_status check_tokens(const d9_reference_op *op, const int32_t *tokens, int64_t count, int64_t vocabulary) {
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= vocabulary)
