@@ -74,6 +74,8 @@ static const d9_option data_options[] = {
      "cifar100: CIFAR-100, 100 classes\n"
      "folder: your own images, a subfolder for each class\n"
      "arrays: NumPy files of images and labels\n"
+     "imdb: reviews of films, positive and negative (dawn9 data fetch imdb)\n"
+     "text: your own texts, a subfolder of .txt files for each class\n"
      "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; default: the places where setup.sh puts it"},
@@ -83,10 +85,14 @@ static const d9_option data_options[] = {
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of a folder are resized to it, those of arrays must have it"},
+    {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
+     "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end"},
+    {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,
+     "largest number of tokens: the four that are no words and the most frequent words of the training texts"},
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
-     "leave out images of a folder that cannot be read, with a warning for each"},
+     "leave out files of a folder that cannot be read, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
@@ -164,7 +170,7 @@ static const d9_option published_options[] = {
 static const d9_section sections[] = {
     {"root", "the run as a whole", root_options},
     {"backend_options", "how the backend plans", backend_options},
-    {"data", "the images", data_options},
+    {"data", "the dataset", data_options},
     {"eval", "evaluation", eval_options},
     {"train", "the optimizer and its schedule", train_options},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",
