@@ -10,7 +10,8 @@
 static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "name of this configuration in reports; default: the name of the file. Never inherited"},
-    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "test accuracy that the run is timed to, percent"},
+    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, ENDLESS, NULL,
+     "test accuracy that the run is timed to, percent; of a model with another measure, that"},
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
      "compute backend, the device and kernels that train\n"
      "auto: the fastest on this machine\n"
@@ -109,7 +110,8 @@ static const d9_option data_options[] = {
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
-     "early stopping: end training after this many epochs in a row without a better accuracy; 0: never. Needs "
+     "early stopping: end training after this many epochs in a row without a better accuracy (or other measure of the "
+     "model); 0: never. Needs "
      "data.validation, because the test set must not be used for selection"},
     {0},
 };
@@ -159,7 +161,9 @@ static const d9_option train_options[] = {
 };
 
 static const d9_option published_options[] = {
-    {"accuracy", D9_OPTION_REAL, FIELD(published.accuracy), "", 0, 100, NULL, "mean test accuracy, percent"},
+    {"accuracy", D9_OPTION_REAL, FIELD(published.scores[0]), "", 0, 100, NULL, "mean test accuracy, percent"},
+    {"auc", D9_OPTION_REAL, FIELD(published.scores[1]), "", 0, 1, NULL, "mean test area under the curve"},
+    {"perplexity", D9_OPTION_REAL, FIELD(published.scores[2]), "", 0, ENDLESS, NULL, "mean test perplexity"},
     {"seconds", D9_OPTION_REAL, FIELD(published.seconds), "", 0, ENDLESS, NULL, "training time, seconds"},
     {"epochs", D9_OPTION_REAL, FIELD(published.epochs), "", 0, ENDLESS, NULL, "epochs of that run"},
     {"hardware", D9_OPTION_TEXT, FIELD(published.hardware), "", 0, 0, NULL, "hardware of that run"},
