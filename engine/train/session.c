@@ -68,6 +68,7 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
                         .width = dataset->width,
                         .channels = dataset->channels,
                         .classes = dataset->classes,
+                        .vocabulary = dataset->vocabulary.count,
                         .batch = config->train.batch_size,
                         .epochs = config->train.epochs};
     memcpy(extent.mean, dataset->mean, sizeof extent.mean);
