@@ -81,8 +81,10 @@ typedef struct dawn9_epoch {           /* results of one epoch */
     int64_t epoch;                     /* from 1 */
     double train_loss;                 /* mean over the epoch's images */
     double train_accuracy;             /* percent, on the augmented training images */
-    double accuracy, accuracy_tta;     /* percent of the test images, without and with the test-time augmentation of the
-                                          configuration; NaN if this epoch was not evaluated */
+    const char *measure;               /* of the model: "accuracy" (percent), "auc" (0 to 1) or "perplexity" (lower is
+                                          better) */
+    double score, score_tta;           /* in that measure, on the test images, without and with the test-time
+                                          augmentation of the configuration; NaN: not evaluated */
     double learning_rate;              /* at the epoch's last step */
     double images_per_second, seconds; /* training only, without evaluation */
 } dawn9_epoch;
@@ -109,9 +111,10 @@ typedef struct dawn9_train_options { /* all zero: nothing is written to disk, no
 } dawn9_train_options;
 
 typedef struct dawn9_result {
-    double accuracy, accuracy_tta; /* percent, of the trained model: the last, or with `keep: best` the best */
-    int64_t epoch_to_target;       /* first epoch whose accuracy_tta reached the configuration's target; 0: none */
-    int64_t best_epoch;            /* with `keep: best`, the epoch that the model comes from; otherwise 0 */
+    const char *measure;     /* as in dawn9_epoch */
+    double score, score_tta; /* in that measure, of the trained model: the last, or with `keep: best` the best */
+    int64_t epoch_to_target; /* first epoch whose score_tta reached the configuration's target; 0: none */
+    int64_t best_epoch;      /* with `keep: best`, the epoch that the model comes from; otherwise 0 */
     int64_t epochs, steps, train_images, test_images, parameters;
     /* Seconds; docs/records.md defines what each clock counts. dawnbench_seconds: NaN if the target was not reached. */
     double train_seconds, airbench_seconds, dawnbench_seconds;
@@ -146,12 +149,13 @@ DAWN9_API const char *dawn9_model_class_name(const dawn9_model *model, int64_t l
 DAWN9_API const char *dawn9_model_config(const dawn9_model *model); /* see dawn9_config_text */
 
 typedef struct dawn9_evaluation {
-    double accuracy, accuracy_tta; /* percent, without and with the test-time augmentation of the configuration */
-    int64_t images;                /* number of test images */
-    int views;                     /* of the test-time augmentation, for each image */
+    const char *measure;     /* as in dawn9_epoch */
+    double score, score_tta; /* in that measure, without and with the test-time augmentation of the configuration */
+    int64_t images;          /* number of test images */
+    int views;               /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Computes the accuracy on the test images of the model's configuration, which are loaded; on all images of a folder or
+/* Computes the score on the test images of the model's configuration, which are loaded; on all images of a folder or
  * of arrays (data.path) that the model was not trained on. Returns DAWN9_DATA if their
  * size or classes are not those of the model. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);

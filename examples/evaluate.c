@@ -1,4 +1,4 @@
-/* Prints the accuracy of a saved model on the test images of its configuration.
+/* Prints the score of a saved model on the test images of its configuration.
  *
  *     cc evaluate.c -o evaluate $(pkg-config --cflags --libs dawn9)
  *     ./evaluate model.safetensors data.path=images threads=2
@@ -19,7 +19,7 @@ int main(int count, char **words) {
     if (status == DAWN9_OK) status = dawn9_model_open(context, words[1], set, &model);
     if (status == DAWN9_OK) status = dawn9_evaluate(model, &found);
     if (status == DAWN9_OK)
-        printf("accuracy %.2f%% on %lld images, views of each: %d\n", found.accuracy_tta, (long long)found.images,
+        printf("%s %.2f on %lld images, views of each: %d\n", found.measure, found.score_tta, (long long)found.images,
                found.views);
     else
         fprintf(stderr, "evaluate: %s\n", context ? dawn9_message(context) : "out of memory");

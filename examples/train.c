@@ -10,8 +10,9 @@
 static int show(void *user, const dawn9_progress *progress) {
     (void)user;
     if (progress->epoch)
-        printf("epoch %lld: train loss %.4f, accuracy %.2f%%, %.0f images/s\n", (long long)progress->epoch->epoch,
-               progress->epoch->train_loss, progress->epoch->accuracy_tta, progress->epoch->images_per_second);
+        printf("epoch %lld: train loss %.4f, %s %.2f, %.0f images/s\n", (long long)progress->epoch->epoch,
+               progress->epoch->train_loss, progress->epoch->measure, progress->epoch->score_tta,
+               progress->epoch->images_per_second);
     return 0;
 }
 
@@ -31,7 +32,7 @@ int main(int count, char **words) {
     if (status == DAWN9_OK) status = dawn9_train(context, config, &options, &result, &model);
     if (status == DAWN9_OK) status = dawn9_model_save(model, words[2]);
     if (status == DAWN9_OK)
-        printf("accuracy %.2f%% on %lld images; train_seconds %.2f; %s in %s on %s\n", result.accuracy_tta,
+        printf("%s %.2f on %lld images; train_seconds %.2f; %s in %s on %s\n", result.measure, result.score_tta,
                (long long)result.test_images, result.train_seconds, result.backend, result.precision, result.device);
     else
         fprintf(stderr, "train: %s\n", context ? dawn9_message(context) : "out of memory");

@@ -1,14 +1,14 @@
-# curves.tsv: training loss and, if runs were evaluated during training, accuracy after each epoch; one line per run.
+# curves.tsv: training loss and, if runs were evaluated during training, the score after each epoch; one line per run.
 # The two plots are side by side, on a narrow screen one below the other, with the legend below them.
 legend = 8 + 22 * (narrow ? legend_entries : legend_rows) # its height
-beside = accuracies && !narrow
+beside = scores && !narrow
 bottom = (60.0 + legend) / plot_height
-middle = accuracies && narrow ? bottom + (0.97 - bottom) / 2 : bottom # where the lower one ends
+middle = scores && narrow ? bottom + (0.97 - bottom) / 2 : bottom # where the lower one ends
 left = narrow ? 0.13 : 0.065
 dot = curves_last < 2 ? 0.7 : 0.25 # a point that no line leads to must be seen
 set multiplot
 set tmargin at screen (narrow ? 1 - 44.0 / plot_height : 0.90)
-set bmargin at screen (accuracies && narrow ? middle + 56.0 / plot_height : bottom)
+set bmargin at screen (scores && narrow ? middle + 56.0 / plot_height : bottom)
 set lmargin at screen left
 set rmargin at screen (beside ? 0.4875 : 0.985)
 set xlabel 'epoch'
@@ -22,11 +22,11 @@ plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN
      for [s=1:series] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'train_loss' \
          with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot
 
-if (accuracies) {
+if (scores) {
     if (beside) { set lmargin at screen 0.5625 }
     if (narrow) { set tmargin at screen middle - 56.0 / plot_height; set bmargin at screen bottom }
     set rmargin at screen 0.985
-    set title 'accuracy, %'
+    set title measure_axis
     if (curves_bent) {
         bent_low = curves_low
         bent_high = curves_high
@@ -38,9 +38,9 @@ if (accuracies) {
         set arrow 1 from graph 0, first target to graph 1, first target nohead linecolor rgb quiet dashtype 3
         set label 1 sprintf('target %g', target) at graph 0.5, first target center offset 0,0.6 textcolor rgb quiet
     }
-    plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'accuracy' \
+    plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):(column(measure)) \
              with linespoints linecolor rgb pale linewidth 1 pointtype 7 pointsize 0.8 * dot, \
-         for [s=1:series] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'accuracy' \
+         for [s=1:series] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):(column(measure)) \
              with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot
 }
 

@@ -1,6 +1,6 @@
 # forest.tsv: one row per difference, with its interval; filled if the effect is significant. On a narrow screen the
 # label of a row is above its bar.
-set xlabel (narrow ? 'percentage points' : 'difference in accuracy, percentage points')
+set xlabel (narrow ? difference_axis_narrow : difference_axis)
 set xrange [forest_low:forest_high]
 set yrange [forest_rows + (narrow ? 0.5 : 0.7):0.3]
 set border 1

@@ -68,7 +68,7 @@ def _find():
 
 
 class _Result(c.Structure):
-    _fields_ = [("accuracy", c.c_double), ("accuracy_tta", c.c_double), ("epoch_to_target", c.c_int64), ("best_epoch", c.c_int64),
+    _fields_ = [("measure", c.c_char_p), ("score", c.c_double), ("score_tta", c.c_double), ("epoch_to_target", c.c_int64), ("best_epoch", c.c_int64),
                 ("epochs", c.c_int64), ("steps", c.c_int64), ("train_images", c.c_int64), ("test_images", c.c_int64), ("parameters", c.c_int64),
                 ("train_seconds", c.c_double), ("airbench_seconds", c.c_double), ("dawnbench_seconds", c.c_double),
                 ("total_seconds", c.c_double), ("seed", c.c_uint64), ("backend", c.c_char * 32), ("precision", c.c_char * 8),
@@ -76,12 +76,12 @@ class _Result(c.Structure):
 
 
 class _Evaluation(c.Structure):
-    _fields_ = [("accuracy", c.c_double), ("accuracy_tta", c.c_double), ("images", c.c_int64), ("views", c.c_int)]
+    _fields_ = [("measure", c.c_char_p), ("score", c.c_double), ("score_tta", c.c_double), ("images", c.c_int64), ("views", c.c_int)]
 
 
 class _Epoch(c.Structure):
-    _fields_ = [("epoch", c.c_int64), ("train_loss", c.c_double), ("train_accuracy", c.c_double), ("accuracy", c.c_double),
-                ("accuracy_tta", c.c_double), ("learning_rate", c.c_double), ("images_per_second", c.c_double), ("seconds", c.c_double)]
+    _fields_ = [("epoch", c.c_int64), ("train_loss", c.c_double), ("train_accuracy", c.c_double), ("measure", c.c_char_p),
+                ("score", c.c_double), ("score_tta", c.c_double), ("learning_rate", c.c_double), ("images_per_second", c.c_double), ("seconds", c.c_double)]
 
 
 class _Progress(c.Structure):
@@ -152,7 +152,9 @@ def _texts(texts):
 
 
 def _plain(structure):
-    values = {name: getattr(structure, name) for name, _ in structure._fields_}
+    """The fields as a dictionary; scores have the keys of files: accuracy and accuracy_tta, or those of another measure."""
+    measure = structure.measure.decode()
+    values = {name.replace("score", measure): getattr(structure, name) for name, _ in structure._fields_}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
@@ -249,7 +251,7 @@ class Model:
         self._call(_lib.dawn9_model_save, _path(path))
 
     def evaluate(self):
-        """Accuracy on the test images of the model's configuration; on all of a folder that it was not trained on."""
+        """Score on the test images of the model's configuration; on all of a folder that it was not trained on."""
         found = _Evaluation()
         self._call(_lib.dawn9_evaluate, c.byref(found))
         return _plain(found)

@@ -94,8 +94,9 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     D9_TRY(d9_session_open(context, &open, &session));
     D9_TRY(d9_model_load(&session, model->name, model->file));
     D9_TRY(d9_session_evaluate(&session, &found));
-    *evaluation = (dawn9_evaluation){.accuracy = found.accuracy,
-                                     .accuracy_tta = found.accuracy_tta,
+    *evaluation = (dawn9_evaluation){.measure = session.program.measure->name,
+                                     .score = found.score,
+                                     .score_tta = found.score_tta,
                                      .images = session.program.extent.eval_images,
                                      .views = session.program.views.count};
 done:

@@ -38,8 +38,9 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     const dawn9_epoch epoch = {.epoch = row->epoch,
                                .train_loss = row->train_loss,
                                .train_accuracy = row->train_accuracy,
-                               .accuracy = row->accuracy,
-                               .accuracy_tta = row->accuracy_tta,
+                               .measure = program->measure->name,
+                               .score = row->score,
+                               .score_tta = row->score_tta,
                                .learning_rate = row->learning_rate,
                                .images_per_second = row->images_per_second,
                                .seconds = row->seconds};
@@ -76,8 +77,9 @@ static double clock_seconds(const d9_result *result, const char *name) {
 }
 
 static void copy_result(const d9_result *from, dawn9_result *to) {
-    *to = (dawn9_result){.accuracy = from->accuracy,
-                         .accuracy_tta = from->accuracy_tta,
+    *to = (dawn9_result){.measure = from->config->measure->name,
+                         .score = from->score,
+                         .score_tta = from->score_tta,
                          .epoch_to_target = from->epoch_to_target,
                          .best_epoch = from->best_epoch,
                          .epochs = from->epoch_count,

@@ -288,6 +288,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     d9_graph_init(&program->train);
     d9_graph_init(&program->eval);
     program->precision = precision;
+    program->measure = config->measure;
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));

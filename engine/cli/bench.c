@@ -165,7 +165,7 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     d9_measurement m = {.steps = 0};
     d9_graph_init(&graph);
     D9_TRY(d9_batch_plan(session, &graph, &plan));
-    D9_TRY(d9_measure(session, plan, &graph, step->steps, &m));
+    D9_TRY(d9_measure_plan(session, plan, &graph, step->steps, &m));
     if (json) {
         print_json(cli, &m, "pipeline");
         goto done;
@@ -226,9 +226,9 @@ static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *
     const bool eval = session->eval_plan != NULL;
     if (strcmp(what, "cold") == 0) return bench_cold(cli, session, chosen->json);
     const int64_t usual = eval ? 0 : d9_program_usual_step(&session->program);
-    D9_TRY(d9_measure(session, eval ? session->eval_plan : d9_session_step_plan(session, usual),
-                      eval ? &session->program.eval : d9_program_list(&session->program, usual),
-                      chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
+    D9_TRY(d9_measure_plan(session, eval ? session->eval_plan : d9_session_step_plan(session, usual),
+                           eval ? &session->program.eval : d9_program_list(&session->program, usual),
+                           chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
     if (strcmp(what, "pipeline") == 0)
         status = bench_pipeline(cli, session, &m, chosen->json);
     else if (strcmp(what, "ops") == 0)

@@ -229,10 +229,12 @@ static d9_status put_member(table *table, part part, int run, const char *name) 
 
 static d9_status put_run(table *table, int run) {
     static const char *const machine[] = {"backend", "precision", "device", "isa", "threads", "commit", "resumed"};
-    static const char *const outcome[] = {"accuracy", "accuracy_tta", "epoch_to_target"};
     static const char *const versions[] = {"dawn9", "compiler", "backend"};
     d9_status status;
-    const json_t *result = table->results[run], *epochs = json_object_get(result, "epochs");
+    const json_t *result = table->results[run];
+    const d9_measure *measure = d9_result_measure(result);
+    const char *const outcome[] = {measure->name, measure->name_tta, "epoch_to_target"};
+    const json_t *epochs = json_object_get(result, "epochs");
     json_t *best = json_object_get(result, "best_epoch"); /* NULL: the model is that of the last epoch */
     const size_t epoch = best ? (size_t)json_integer_value(best) : json_array_size(epochs);
     const json_t *row = json_array_get(epochs, epoch - 1);
@@ -275,8 +277,11 @@ static void cell_text(const row *row, int run, char text[CELL_BYTES]) {
         const bool hash = strcmp(row->key, "params_sha256") == 0;
         snprintf(text, CELL_BYTES, "%.*s", hash ? 12 : CELL_BYTES - 1, json_string_value(cell));
     } else if (json_is_real(cell)) {
-        const bool fixed = strstr(row->key, "accuracy") || strstr(row->key, "_seconds");
-        snprintf(text, CELL_BYTES, fixed ? "%.2f" : "%.6g", json_real_value(cell));
+        const d9_measure *measure = d9_measure_in(row->key);
+        if (measure || strstr(row->key, "_seconds"))
+            snprintf(text, CELL_BYTES, "%.*f", measure ? measure->digits : 2, json_real_value(cell));
+        else
+            snprintf(text, CELL_BYTES, "%.6g", json_real_value(cell));
     } else {
         char *dump = json_dumps(cell, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
         snprintf(text, CELL_BYTES, "%s", dump ? dump : "?");

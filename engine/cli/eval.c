@@ -1,4 +1,4 @@
-/* dawn9 eval: accuracy of a saved model. */
+/* dawn9 eval: the score of a saved model in its measure, and the accuracy of each class. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/system.h"
@@ -83,20 +83,26 @@ static void print_classes(d9_cli *cli, const d9_session *session, const class_ro
 static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
     d9_status status;
     const d9_program *program = &session->program;
-    class_row *rows;
-    int64_t count;
+    const d9_measure *measure = program->measure;
+    class_row *rows = NULL;
+    int64_t count = 0;
     const bool views = program->views.count > 1;
-    D9_TRY(count_classes(cli, session, evaluation, &rows, &count));
+    if (measure->by_class) D9_TRY(count_classes(cli, session, evaluation, &rows, &count));
     if (json) {
-        d9_cli_print_json(cli, json_pack("{s:f, s:f, s:I, s:i, s:s, s:s, s:o}", "accuracy", evaluation->accuracy,
-                                         "accuracy_tta", evaluation->accuracy_tta, "images",
-                                         (json_int_t)program->extent.eval_images, "views", program->views.count,
-                                         "backend", session->backend->name, "precision", program->precision->name,
-                                         "classes", classes_json(session, rows, count)));
+        json_t *object = json_object();
+        d9_scores_set(object, measure, program->views.count, evaluation->score, evaluation->score_tta);
+        json_object_update_new(object,
+                               json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_images,
+                                         "views", program->views.count, "backend", session->backend->name, "precision",
+                                         program->precision->name));
+        if (measure->by_class) json_object_set_new(object, "classes", classes_json(session, rows, count));
+        d9_cli_print_json(cli, object);
         goto done;
     }
-    d9_cli_print(cli, "accuracy %.2f%%", evaluation->accuracy);
-    if (views) d9_cli_print(cli, " plain, %.2f%% with TTA (%d views)", evaluation->accuracy_tta, program->views.count);
+    d9_cli_print(cli, "%s %s", measure->word, d9_measure_format(measure, evaluation->score).text);
+    if (views)
+        d9_cli_print(cli, " plain, %s with TTA (%d views)", d9_measure_format(measure, evaluation->score_tta).text,
+                     program->views.count);
     const bool unseen = session->dataset->unseen;
     if (unseen && session->dataset->drawn)
         d9_cli_print(cli, ", on all %lld images: none is among the training images that the model records\n",
@@ -104,7 +110,7 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     else
         d9_cli_print(cli, ", on %lld %s images\n", (long long)program->extent.eval_images,
                      session->config->data.validation > 0 && !unseen ? "validation" : "test");
-    print_classes(cli, session, rows, count);
+    if (measure->by_class) print_classes(cli, session, rows, count);
 done:
     return status;
 }

@@ -90,7 +90,7 @@ done:
     return status;
 }
 
-d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
+d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;
     const bool asynchronous = session->info.asynchronous;

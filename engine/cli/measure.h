@@ -20,8 +20,8 @@ typedef struct d9_measurement {
 
 /* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. A run that has fewer steps is
  * repeated. For the session's eval_plan, a step is the first batch of evaluation. */
-D9_MUST_USE d9_status d9_measure(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
-                                 d9_measurement *measurement);
+D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
+                                      d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
 
 /* Images per step. */

@@ -53,11 +53,11 @@ void d9_live_line_clear(d9_live_line *line) {
 }
 
 /* Parts of a live line from left to right; `expendable` lists the order in which they are dropped if space is short. */
-typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_ACCURACY, PART_RATE, PART_LEFT, PART_COUNT } part;
-static const part expendable[] = {PART_RATE, PART_ACCURACY, PART_BAR, PART_LOSS, PART_LEFT};
+typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_SCORE, PART_RATE, PART_LEFT, PART_COUNT } part;
+static const part expendable[] = {PART_RATE, PART_SCORE, PART_BAR, PART_LOSS, PART_LEFT};
 
 typedef struct line_parts {
-    char parts[PART_COUNT][40];
+    char parts[PART_COUNT][72];
 } line_parts;
 
 static int line_width(const line_parts *line) {
@@ -86,7 +86,7 @@ static void fit_line(line_parts *line, int columns, int64_t done, int64_t all) {
 static void show_line(d9_progress *progress, const line_parts *line) {
     const int width = line_width(line);
     d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
-                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_ACCURACY],
+                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_SCORE],
                  line->parts[PART_RATE], line->parts[PART_LEFT], d9_live_line_padding(&progress->live, width), "");
     progress->live.width = width;
 }
@@ -96,6 +96,7 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
     const int64_t steps = progress->steps, per_epoch = program->steps_per_epoch,
                   epochs = (program->steps + per_epoch - 1) / per_epoch;
     const double loss = progress->loss, seconds_per_step = progress->step_seconds;
+    const d9_measure *measure = program->measure;
     line_parts line = {0};
     char left[24];
     d9_duration_format(d9_seconds_left(program, progress->config, steps, seconds_per_step), left, sizeof left);
@@ -103,8 +104,9 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
              (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
     set_bar(&line, BAR_COLUMNS, steps, program->steps);
     if (isfinite(loss)) snprintf(line.parts[PART_LOSS], sizeof line.parts[0], "  loss %.4f", loss);
-    if (isfinite(progress->accuracy))
-        snprintf(line.parts[PART_ACCURACY], sizeof line.parts[0], "  accuracy %.2f%%", progress->accuracy);
+    if (isfinite(progress->score))
+        snprintf(line.parts[PART_SCORE], sizeof line.parts[0], "  %s %s", measure->word,
+                 d9_measure_format(measure, progress->score).text);
     snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f images/s",
              (double)program->extent.batch / seconds_per_step);
     if (evaluated >= 0)
@@ -136,11 +138,17 @@ static double peak_ratio(const d9_progress *progress, const d9_program *program,
 
 static bool has_views(const d9_program *program) { return program->views.count > 1; }
 
+static int score_columns(const d9_program *program) {
+    const int width = (int)strlen(program->measure->word);
+    return width > 8 ? width : 8;
+}
+
 static void print_header(d9_progress *progress, const d9_program *program) {
     if (progress->header) return;
     progress->header = true;
-    d9_cli_print(progress->cli, "epoch  train loss  accuracy%s%s%s\n", has_views(program) ? "  with TTA" : "",
-                 shows_rate(progress) ? "  images/s  seconds" : "", shows_peak_ratio(progress) ? "  x peak" : "");
+    d9_cli_print(progress->cli, "epoch  train loss  %*s%s%s%s\n", score_columns(program), program->measure->word,
+                 has_views(program) ? "  with TTA" : "", shows_rate(progress) ? "  images/s  seconds" : "",
+                 shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
 /* Prints "about 27 minutes (25 to 31)", or "about 3.5 hours (3.2 to 4.0)" from three hours on. */
@@ -244,23 +252,24 @@ static void on_lap(void *user, d9_segment_kind kind) {
     show_line(progress, &line);
 }
 
-static void print_percent(d9_cli *cli, double value) {
-    if (isfinite(value))
-        d9_cli_print(cli, "  %8.2f", value);
+static void print_score(const d9_progress *progress, const d9_program *program, double score) {
+    const int width = score_columns(program);
+    if (isfinite(score))
+        d9_cli_print(progress->cli, "  %*.*f", width, program->measure->digits, score);
     else
-        d9_cli_print(cli, "  %8s", "-");
+        d9_cli_print(progress->cli, "  %*s", width, "-");
 }
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
-    if (isfinite(row->accuracy_tta)) progress->accuracy = row->accuracy_tta;
+    if (isfinite(row->score_tta)) progress->score = row->score_tta;
     d9_live_page_epoch(&progress->page, row);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
     print_header(progress, program);
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
-    print_percent(progress->cli, row->accuracy);
-    if (has_views(program)) print_percent(progress->cli, row->accuracy_tta);
+    print_score(progress, program, row->score);
+    if (has_views(program)) print_score(progress, program, row->score_tta);
     if (shows_rate(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
     if (shows_peak_ratio(progress)) d9_cli_print(progress->cli, "  %5.2fx", peak_ratio(progress, program, row));
     d9_cli_print(progress->cli, "\n");
@@ -269,7 +278,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 /* On a terminal, shows a line from the start, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
-    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .accuracy = NAN, .quiet = quiet};
+    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .score = NAN, .quiet = quiet};
     d9_live_page_begin(&progress->page, &cli->context, config, page);
     if (quiet && !page) return (d9_observer){0};
     if (cli->terminal && !quiet) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});

@@ -163,33 +163,35 @@ done:
 static const d9_run_kind kinds[] = {D9_RUN_DONE, D9_RUN_RUNNING, D9_RUN_FAILED, D9_RUN_STOPPED, D9_RUN_WAITING};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* Formats the accuracies of a finished run. Returns the number of characters. */
-static int accuracy_text(const d9_run_state *state, char *text, size_t size) {
-    return state->views == 1 ? snprintf(text, size, "%6.2f%%", state->accuracy)
-                             : snprintf(text, size, "%6.2f%%, with TTA %6.2f%%", state->accuracy, state->accuracy_tta);
+/* Formats the scores of a finished run. Returns the number of characters. */
+static int score_text(const d9_run_state *state, char *text, size_t size) {
+    const d9_score_text plain = d9_measure_format(state->measure, state->score),
+                        tta = d9_measure_format(state->measure, state->score_tta);
+    return state->views == 1 ? snprintf(text, size, "%7s", plain.text)
+                             : snprintf(text, size, "%7s, with TTA %7s", plain.text, tta.text);
 }
 
 static void print_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
     (void)rows;
     if (state->kind == D9_RUN_WAITING) return;
-    char accuracy[48];
+    char scores[112];
     short_text name;
-    const int others = (int)strlen("  seed 123  ") + accuracy_text(state, accuracy, sizeof accuracy),
+    const int others = (int)strlen("  seed 123  ") + score_text(state, scores, sizeof scores),
               width = name_width(runs, others);
     d9_cli_print(runs->cli, "%-*s  seed %-3lld  ", width, shorten(arm_name(runs, index), width, name),
                  seed_of(runs, index));
     if (state->kind == D9_RUN_DONE)
-        d9_cli_print(runs->cli, "%s\n", accuracy);
+        d9_cli_print(runs->cli, "%s\n", scores);
     else
         d9_cli_print(runs->cli, "%s%s%s\n", d9_run_kind_name(state->kind), state->kind == D9_RUN_FAILED ? ": " : "",
                      state->kind == D9_RUN_FAILED ? state->message : "");
 }
 
 static void add_state(const d9_runs *runs, int64_t index, const d9_run_state *state, json_t *rows) {
-    json_t *object = json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "arm", arm_name(runs, index), "seed",
-                               (json_int_t)seed_of(runs, index), "state", d9_run_kind_name(state->kind), "accuracy",
-                               d9_json_number(state->accuracy), "accuracy_tta", d9_json_number(state->accuracy_tta),
-                               "train_seconds", d9_json_number(state->train_seconds));
+    json_t *object = json_pack("{s:s, s:I, s:s}", "arm", arm_name(runs, index), "seed",
+                               (json_int_t)seed_of(runs, index), "state", d9_run_kind_name(state->kind));
+    d9_scores_set(object, state->measure, (int)state->views, state->score, state->score_tta);
+    json_object_set_new(object, "train_seconds", d9_json_number(state->train_seconds));
     if (state->kind == D9_RUN_FAILED) json_object_set_new(object, "message", json_string(state->message));
     json_array_append_new(rows, object);
 }
@@ -349,12 +351,11 @@ static int columns_to_erase(const d9_runs *runs) {
 
 /* Prints the line of an ended run with a single write, because several workers share the screen. */
 static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *state, double seconds) {
-    char accuracy[48], figures[1100], left[48] = "";
+    char scores[112], figures[1100], left[48] = "";
     const int64_t done = count_with_file(runs, "result.json");
-    const int others =
-        (int)strlen("1234/1234    seed 123    12345.7 s") + accuracy_text(state, accuracy, sizeof accuracy);
+    const int others = (int)strlen("1234/1234    seed 123    12345.7 s") + score_text(state, scores, sizeof scores);
     const int width = name_width(runs, others);
-    snprintf(figures, sizeof figures, "%s  %7.1f s", accuracy, seconds);
+    snprintf(figures, sizeof figures, "%s  %7.1f s", scores, seconds);
     if (state->kind == D9_RUN_FAILED) snprintf(figures, sizeof figures, "failed: %s", state->message);
     short_text name;
     if (state->kind == D9_RUN_DONE && width + others + LEFT_COLUMNS < d9_cli_columns(runs->cli)) time_left(runs, left);

@@ -56,18 +56,23 @@ static const d9_flag flags[] = {
 
 /* ---- final lines of a run ---- */
 
-static void print_accuracy(d9_cli *cli, const d9_result *result) {
-    if (result->views > 1)
-        d9_cli_print(cli, "accuracy   %.2f%% plain, %.2f%% with TTA", result->accuracy, result->accuracy_tta);
-    else
-        d9_cli_print(cli, "accuracy   %.2f%%", result->accuracy);
+/* "94.12%", or "94.12% plain, 94.30% with TTA" */
+static void print_scores(d9_cli *cli, const d9_measure *measure, double plain, double tta, bool views) {
+    d9_cli_print(cli, "%s", d9_measure_format(measure, plain).text);
+    if (views) d9_cli_print(cli, " plain, %s with TTA", d9_measure_format(measure, tta).text);
+}
+
+static void print_outcome(d9_cli *cli, const d9_result *result) {
+    const d9_measure *measure = result->config->measure;
+    d9_cli_print(cli, "%-10s ", measure->word);
+    print_scores(cli, measure, result->score, result->score_tta, result->views > 1);
     d9_cli_print(cli, ", on %lld %s images", (long long)result->eval_images,
                  result->config->data.validation > 0 ? "validation" : "test");
     if (result->epoch_to_target > 0)
-        d9_cli_print(cli, "; target %g%% met in epoch %lld\n", result->config->target,
+        d9_cli_print(cli, "; target %g%s met in epoch %lld\n", result->config->target, measure->unit,
                      (long long)result->epoch_to_target);
     else
-        d9_cli_print(cli, "; target %g%% not met\n", result->config->target);
+        d9_cli_print(cli, "; target %g%s not met\n", result->config->target, measure->unit);
 }
 
 /* Formats "train_seconds 761.15 (Page's timer)", or why the clock does not apply. Returns the number of bytes. */
@@ -97,8 +102,9 @@ static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
 }
 
 static void print_published(d9_cli *cli, const d9_config *config) {
-    if (!isfinite(config->published.accuracy)) return;
-    d9_cli_print(cli, "published  %g%%", config->published.accuracy);
+    const double score = d9_config_published(config);
+    if (!isfinite(score)) return;
+    d9_cli_print(cli, "published  %g%s", score, config->measure->unit);
     if (isfinite(config->published.epochs)) d9_cli_print(cli, " after %g epochs", config->published.epochs);
     if (isfinite(config->published.seconds)) d9_cli_print(cli, ", train_seconds %g", config->published.seconds);
     if (config->published.hardware) d9_cli_print(cli, " on %s", config->published.hardware);
@@ -134,8 +140,9 @@ static void describe_ending(const d9_result *result, ending *text) {
                  (long long)result->epoch_count, ceil((double)steps / per_epoch), (long long)patience,
                  patience == 1 ? "" : "s");
     if (config->keep == D9_KEEP_BEST)
-        snprintf(text->model, sizeof text->model, "of epoch %lld, best validation accuracy: %.2f%%",
-                 (long long)result->best_epoch, result->epochs[result->best_epoch - 1].accuracy_tta);
+        snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s: %s",
+                 (long long)result->best_epoch, config->measure->word,
+                 d9_measure_format(config->measure, result->epochs[result->best_epoch - 1].score_tta).text);
 }
 
 static void print_ending(d9_cli *cli, const d9_result *result) {
@@ -149,15 +156,17 @@ static void print_ending(d9_cli *cli, const d9_result *result) {
 static void describe_result(const d9_result *result, char *text, size_t size) {
     ending parts;
     describe_ending(result, &parts);
-    int length = snprintf(text, size, "finished: accuracy %.2f%%", result->accuracy);
+    const d9_measure *measure = result->config->measure;
+    int length = snprintf(text, size, "finished: %s %s", measure->word, d9_measure_format(measure, result->score).text);
     if (result->views > 1)
-        length += snprintf(text + length, size - (size_t)length, ", with TTA %.2f%%", result->accuracy_tta);
+        length += snprintf(text + length, size - (size_t)length, ", with TTA %s",
+                           d9_measure_format(measure, result->score_tta).text);
     snprintf(text + length, size - (size_t)length, "%s%s%s%s", parts.ended[0] ? "; ended " : "", parts.ended,
              parts.model[0] ? "; model " : "", parts.model);
 }
 
 static void print_end(d9_cli *cli, const d9_result *result, const char *out, bool verbose, double peak_rate) {
-    print_accuracy(cli, result);
+    print_outcome(cli, result);
     print_ending(cli, result);
     print_clocks(cli, result, verbose);
     if (verbose) print_rate(cli, result, peak_rate);
@@ -297,9 +306,9 @@ done:
 static void print_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_cli *cli = user;
     d9_text line;
-    (void)program;
     d9_text_init(&cli->context, &line);
-    if (d9_epoch_json(&cli->context, row, &line) != D9_OK || d9_cli_print_text(cli, &line) != D9_OK)
+    if (d9_epoch_json(&cli->context, row, program->measure, program->views.count, &line) != D9_OK ||
+        d9_cli_print_text(cli, &line) != D9_OK)
         cli->output_error = ENOMEM;
     d9_text_free(&line);
 }
@@ -380,8 +389,7 @@ static d9_status find_finished(d9_cli *cli, const train_options *options, const 
     if (!finished) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
     D9_TRY(d9_json_read(&cli->context, path, result, NULL));
-    if (!json_is_number(json_object_get(*result, "accuracy")) ||
-        !json_is_number(json_object_get(*result, "accuracy_tta")))
+    if (isnan(d9_json_score(*result, config->measure)))
         status = d9_fail(&cli->context, D9_DATA, "%s: not the result of a run; --overwrite trains it again", path);
 done:
     if (status == D9_OK) return status;
@@ -390,11 +398,10 @@ done:
     return status;
 }
 
-static void print_finished(d9_cli *cli, const json_t *result, const char *folder) {
-    const double plain = d9_json_real(result, "accuracy"), tta = d9_json_real(result, "accuracy_tta");
-    const bool views = json_integer_value(json_object_get(result, "views")) != 1;
-    d9_cli_print(cli, "finished   before, %.2f%%", plain);
-    if (views) d9_cli_print(cli, " plain, %.2f%% with TTA", tta);
+static void print_finished(d9_cli *cli, const json_t *result, const d9_measure *measure, const char *folder) {
+    d9_cli_print(cli, "finished   before, ");
+    print_scores(cli, measure, d9_json_real(result, measure->name), d9_json_real(result, measure->name_tta),
+                 json_integer_value(json_object_get(result, "views")) != 1);
     d9_cli_print(cli, "; --overwrite trains it again\nrecord     %s\n", folder);
 }
 
@@ -417,7 +424,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     else if (options->json)
         d9_cli_print_json(cli, json_incref(object));
     else if (before)
-        print_finished(cli, object, folder);
+        print_finished(cli, object, config->measure, folder);
     else
         print_end(cli, &result, folder, options->verbose, peak_rate);
 done:
@@ -428,7 +435,7 @@ done:
 }
 
 typedef struct seed_runs {
-    double *plain, *tta; /* accuracies, (count) */
+    double *plain, *tta; /* scores, (count) */
     int64_t count;
     json_t *rows;
     const char *out;
@@ -436,14 +443,14 @@ typedef struct seed_runs {
     bool views;       /* some run has TTA views */
 } seed_runs;
 
-static void add_accuracy(seed_runs *many, double plain, double tta, bool views) {
+static void add_scores(seed_runs *many, double plain, double tta, bool views) {
     many->views = many->views || views;
     many->plain[many->count] = plain;
     many->tta[many->count++] = tta;
 }
 
-/* Statistics of the accuracies; a single run gets deviation 0. */
-static d9_sample accuracy_sample(const seed_runs *many, const double *values) {
+/* Statistics of the scores; a single run gets deviation 0. */
+static d9_sample score_sample(const seed_runs *many, const double *values) {
     d9_sample sample;
     d9_sample_describe(values, many->count, &sample);
     if (many->count == 1) sample.deviation = 0;
@@ -492,8 +499,8 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
     D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     if (object) {
-        add_accuracy(many, d9_json_real(object, "accuracy"), d9_json_real(object, "accuracy_tta"),
-                     json_integer_value(json_object_get(object, "views")) != 1);
+        add_scores(many, d9_json_real(object, config->measure->name), d9_json_score(object, config->measure),
+                   json_integer_value(json_object_get(object, "views")) != 1);
         json_array_append(many->rows, object);
         if (text) d9_cli_print(cli, "seed %lld: finished before, %s\n", (long long)seed, folder);
         goto done;
@@ -502,10 +509,10 @@ static d9_status train_seed(d9_cli *cli, const train_options *options, int64_t s
         D9_TRY(d9_arena_format(&cli->context, &cli->arena, &tensorboard, "%s/seed%lld", options->tensorboard,
                                (long long)seed));
     D9_TRY(train_once(cli, options, config, folder, tensorboard, &result, &many->peak_rate));
-    add_accuracy(many, result.accuracy, result.accuracy_tta, result.views > 1);
+    add_scores(many, result.score, result.score_tta, result.views > 1);
     if (text) {
         d9_cli_print(cli, "seed %lld: ", (long long)seed);
-        print_accuracy(cli, &result);
+        print_outcome(cli, &result);
         print_ending(cli, &result);
         goto done;
     }
@@ -533,17 +540,22 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
         if (i > 0) cli->process_start = 0; /* process start counts only for the first run */
         D9_TRY(train_seed(cli, options, first + i, &many));
     }
-    const d9_sample plain = accuracy_sample(&many, many.plain), tta = accuracy_sample(&many, many.tta);
+    const d9_sample plain = score_sample(&many, many.plain), tta = score_sample(&many, many.tta);
+    const d9_measure *measure = config->measure;
     if (options->events) {
-        json_t *both = json_pack("{s:o, s:o}", "accuracy", sample_json(&plain), "accuracy_tta", sample_json(&tta));
+        json_t *both =
+            json_pack("{s:o, s:o}", measure->name, sample_json(&plain), measure->name_tta, sample_json(&tta));
         d9_cli_print_json_line(cli, both, REAL_DIGITS);
     } else if (options->json) {
-        json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, "accuracy", sample_json(&plain), "accuracy_tta",
-                                sample_json(&tta));
+        json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, measure->name, sample_json(&plain),
+                                measure->name_tta, sample_json(&tta));
         d9_cli_print_json(cli, all);
     } else {
-        d9_cli_print(cli, "mean       %.2f%%%s (sd %.2f)", plain.mean, many.views ? " plain" : "", plain.deviation);
-        if (many.views) d9_cli_print(cli, ", %.2f%% with TTA (sd %.2f)", tta.mean, tta.deviation);
+        d9_cli_print(cli, "mean       %s%s (sd %.*f)", d9_measure_format(measure, plain.mean).text,
+                     many.views ? " plain" : "", measure->digits, plain.deviation);
+        if (many.views)
+            d9_cli_print(cli, ", %s with TTA (sd %.*f)", d9_measure_format(measure, tta.mean).text, measure->digits,
+                         tta.deviation);
         d9_cli_print(cli, ", over %d runs\nrecord     %s\n", (int)many.count, many.out);
         print_published(cli, config);
         d9_cli_print_next(cli, "compare", many.out);

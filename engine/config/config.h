@@ -12,6 +12,7 @@
 
 #include "config/edits.h"
 #include "core/installed.h"
+#include "core/measure.h"
 #include "core/option.h"
 #include "models/model.h"
 #include "tricks/trick.h"
@@ -29,7 +30,7 @@ typedef struct d9_config {
     const char *title; /* `title:`, or the name of the file without .yaml */
 
     /* root table */
-    double target;         /* percent */
+    double target;         /* in `measure` */
     const char *backend;   /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */
     int64_t seed;
@@ -46,14 +47,14 @@ typedef struct d9_config {
     struct {
         const char *dataset;
         const char *path;
-        int64_t validation, image_size, largest_picture;
+        int64_t validation, image_size, largest_picture, length, vocabulary;
         bool check, skip_damaged;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
     } data;
     struct {
         double every;     /* epochs between evaluations; 0: only at the end */
-        int64_t patience; /* epochs without a better accuracy after which training ends; 0: never */
+        int64_t patience; /* epochs without a better score after which training ends; 0: never */
     } eval;
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon;
@@ -67,11 +68,13 @@ typedef struct d9_config {
         const char *from_sha256; /* "sha256:" and 64 digits, which records contain instead of the path */
     } train;
     struct {
-        double accuracy, seconds, epochs;
+        double scores[D9_MEASURE_COUNT]; /* by index of d9_measure_at; d9_config_published reads that of `measure` */
+        double seconds, epochs;
         const char *hardware, *source;
     } published; /* NaN and NULL: not given */
 
     const d9_model *model;
+    const d9_measure *measure; /* the model's */
     void *model_options;
     bool trick_on[D9_TRICK_COUNT];
     void *trick_options[D9_TRICK_COUNT]; /* NULL if the trick is off */
@@ -95,12 +98,15 @@ D9_MUST_USE d9_status d9_config_parse(d9_context *context, const char *name, con
                                       const d9_config_edits *edits, d9_config **config);
 void d9_config_free(d9_context *context, d9_config *config);
 
+/* The published score in the measure of the configuration; NAN: none. */
+double d9_config_published(const d9_config *config);
+
 /* Appends YAML that loads to the same configuration. With `origins` each line of a value ends in its origin,
  * "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and switched off tricks are added as comments. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
- * each trick that is on, and for a folder "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a default must never
+ * each trick that is on, and for the datasets folder and text "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a default must never
  * change: a new one needs a new key. It leaves out the seed and options that do not change a result (title, keep,
  * published, ablate, eval.every, threads, data.path, target and the checks of data), so the runs of an arm with all
  * seeds have the same hash. "": out of memory. */

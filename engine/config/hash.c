@@ -83,11 +83,11 @@ done:
     return status;
 }
 
-/* The version of the rule that draws a folder's test and validation images. */
+/* The version of the rule that draws test and validation samples by the names of files. */
 static d9_status add_split_rule(settings *all, const d9_config *config) {
     d9_status status;
     char *rule;
-    if (strcmp(config->data.dataset, "folder") != 0) return D9_OK;
+    if (strcmp(config->data.dataset, "folder") != 0 && strcmp(config->data.dataset, "text") != 0) return D9_OK;
     D9_TRY(d9_arena_format(all->context, &all->arena, &rule, "%d", D9_SPLIT_RULE));
     D9_TRY(add_setting(all, "data.split", rule, false));
 done:

@@ -10,7 +10,8 @@
 static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,
      "name of this configuration in reports; default: the name of the file. Never inherited"},
-    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, 100, NULL, "test accuracy that the run is timed to, percent"},
+    {"target", D9_OPTION_REAL, FIELD(target), "94", 0, ENDLESS, NULL,
+     "test accuracy that the run is timed to, percent; of a model with another measure, that"},
     {"backend", D9_OPTION_TEXT, FIELD(backend), "auto", 0, 0, "auto|reference|cpu|onednn|cuda",
      "compute backend, the device and kernels that train\n"
      "auto: the fastest on this machine\n"
@@ -74,6 +75,8 @@ static const d9_option data_options[] = {
      "cifar100: CIFAR-100, 100 classes\n"
      "folder: your own images, a subfolder for each class\n"
      "arrays: NumPy files of images and labels\n"
+     "imdb: reviews of films, positive and negative (dawn9 data fetch imdb)\n"
+     "text: your own texts, a subfolder of .txt files for each class\n"
      "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; default: the places where setup.sh puts it"},
@@ -83,10 +86,14 @@ static const d9_option data_options[] = {
      "training images set aside and evaluated instead of the test set; 0: none"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of a folder are resized to it, those of arrays must have it"},
+    {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
+     "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end"},
+    {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,
+     "largest number of tokens: the four that are no words and the most frequent words of the training texts"},
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
-     "leave out images of a folder that cannot be read, with a warning for each"},
+     "leave out files of a folder that cannot be read, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
@@ -103,7 +110,8 @@ static const d9_option data_options[] = {
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
-     "early stopping: end training after this many epochs in a row without a better accuracy; 0: never. Needs "
+     "early stopping: end training after this many epochs in a row without a better accuracy (or other measure of the "
+     "model); 0: never. Needs "
      "data.validation, because the test set must not be used for selection"},
     {0},
 };
@@ -153,7 +161,9 @@ static const d9_option train_options[] = {
 };
 
 static const d9_option published_options[] = {
-    {"accuracy", D9_OPTION_REAL, FIELD(published.accuracy), "", 0, 100, NULL, "mean test accuracy, percent"},
+    {"accuracy", D9_OPTION_REAL, FIELD(published.scores[0]), "", 0, 100, NULL, "mean test accuracy, percent"},
+    {"auc", D9_OPTION_REAL, FIELD(published.scores[1]), "", 0, 1, NULL, "mean test area under the curve"},
+    {"perplexity", D9_OPTION_REAL, FIELD(published.scores[2]), "", 0, ENDLESS, NULL, "mean test perplexity"},
     {"seconds", D9_OPTION_REAL, FIELD(published.seconds), "", 0, ENDLESS, NULL, "training time, seconds"},
     {"epochs", D9_OPTION_REAL, FIELD(published.epochs), "", 0, ENDLESS, NULL, "epochs of that run"},
     {"hardware", D9_OPTION_TEXT, FIELD(published.hardware), "", 0, 0, NULL, "hardware of that run"},
@@ -164,7 +174,7 @@ static const d9_option published_options[] = {
 static const d9_section sections[] = {
     {"root", "the run as a whole", root_options},
     {"backend_options", "how the backend plans", backend_options},
-    {"data", "the images", data_options},
+    {"data", "the dataset", data_options},
     {"eval", "evaluation", eval_options},
     {"train", "the optimizer and its schedule", train_options},
     {"published", "what the author of this file's recipe reported; data for reports, never inherited",

@@ -1,5 +1,5 @@
 /* Class weights, and warnings about small or unbalanced classes. */
-#include "data/dataset.h"
+#include "data/source.h"
 
 #include "core/system.h"
 #include "core/text.h"
@@ -40,10 +40,10 @@ static void warn_uneven(d9_context *context, const d9_dataset *dataset, const in
     if (counts[most] < UNEVEN * counts[least] || counts[least] == 0) return;
     const double ratio = (double)counts[most] / (double)counts[least];
     d9_log(context, D9_LOG_WARNING,
-           "uneven classes: %s has %.3g times the training images of %s (%lld and %lld); "
+           "uneven classes: %s has %.3g times the training %ss of %s (%lld and %lld); "
            "train.class_weights=balanced lets each class count as much",
-           dataset->class_names[most], ratio, dataset->class_names[least], (long long)counts[most],
-           (long long)counts[least]);
+           dataset->class_names[most], ratio, d9_sample_noun(dataset), dataset->class_names[least],
+           (long long)counts[most], (long long)counts[least]);
 }
 
 static void count_labels(const d9_split *split, int64_t *counts) {
@@ -59,8 +59,10 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     count_labels(&dataset->train, trained);
     count_labels(&dataset->test, evaluated);
     warn_uneven(context, dataset, trained);
-    warn_below(context, dataset, trained, FEW, "few images", "fewer than 20 to train on");
-    warn_below(context, dataset, evaluated, 1, "no accuracy", "no image to evaluate on");
+    warn_below(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
+               "fewer than 20 to train on");
+    warn_below(context, dataset, evaluated, 1, "no accuracy",
+               dataset->tokens ? "no text to evaluate on" : "no image to evaluate on");
 done:
     d9_release(context, trained);
     d9_release(context, evaluated);

@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "data/check.h"
 #include "data/cifar.h"
+#include "data/image.h"
 #include "data/split.h"
 
 enum { SIDE_DEFAULT = 32, SIDE_MIN = 4 };
@@ -27,6 +28,8 @@ static const source sources[] = {
     {"cifar100", d9_cifar_describe, d9_cifar_load, true, true},
     {"folder", d9_folder_describe, d9_folder_load, false, true},
     {"arrays", d9_arrays_describe, d9_arrays_load, false, true},
+    {"imdb", d9_text_describe, d9_imdb_load, true, true},
+    {"text", d9_text_describe, d9_text_load, false, true},
     {"synthetic", d9_synthetic_describe, d9_synthetic_load, false, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
@@ -39,7 +42,8 @@ static d9_status find_source(d9_context *context, const char *name, const source
         if (!strcmp(name, sources[i].name)) return D9_OK;
     }
     const char *near = d9_text_nearest(name, names, SOURCES);
-    return d9_fail(context, D9_USAGE, "dataset %s: must be cifar10, cifar100, folder, arrays or synthetic%s%s%s", name,
+    return d9_fail(context, D9_USAGE,
+                   "dataset %s: must be cifar10, cifar100, folder, arrays, imdb, text or synthetic%s%s%s", name,
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -119,22 +123,24 @@ static d9_status check_published(d9_context *context, const char *name, const ch
 
 /* ---- splitting off test and validation images ---- */
 
-static d9_status check_validation(d9_context *context, const d9_dataset_options *options, int64_t train) {
+static d9_status check_validation(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+    const int64_t train = dataset->train.count;
     if (options->validation >= 0 && options->validation < train) return D9_OK;
-    return d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training images",
-                   (long long)options->validation, (long long)train - 1, options->name, (long long)train);
+    return d9_fail(context, D9_USAGE, "data.validation %lld: must be 0 to %lld, %s has %lld training %ss",
+                   (long long)options->validation, (long long)train - 1, options->name, (long long)train,
+                   d9_sample_noun(dataset));
 }
 
 /* Rejects a split that leaves a class without training images; possible with small classes in the user's own data. */
 static d9_status check_remaining(d9_context *context, const d9_dataset *dataset) {
     d9_status status;
     int64_t missing;
+    const char *noun = d9_sample_noun(dataset);
     if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
     D9_TRY(d9_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
-        status =
-            d9_fail(context, D9_DATA, "class %s: no training image is left after %lld images were drawn for evaluation",
-                    dataset->class_names[missing], (long long)dataset->test.count);
+        status = d9_fail(context, D9_DATA, "class %s: no training %s is left after %lld %ss were drawn for evaluation",
+                         dataset->class_names[missing], noun, (long long)dataset->test.count, noun);
 done:
     return status;
 }
@@ -146,11 +152,12 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
     if (options->validation && !dataset->unseen) {
-        D9_TRY(check_validation(context, options, dataset->train.count));
+        D9_TRY(check_validation(context, options, dataset));
         D9_TRY(d9_split_off_validation(context, options, dataset));
     }
     if (!options->known) D9_TRY(check_remaining(context, dataset));
-    if (dataset->test.count == 0) status = d9_fail(context, D9_DATA, "%s: no image to evaluate on", dataset->name);
+    if (dataset->test.count == 0)
+        status = d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset));
 done:
     return status;
 }
@@ -196,8 +203,7 @@ uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
 }
 
 static uint64_t hash_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
-    const int64_t bytes = dataset->height * dataset->width * dataset->channels;
-    digest = d9_digest_bytes(digest, split->images, (size_t)(split->count * bytes));
+    digest = d9_digest_bytes(digest, split->images, (size_t)split->count * d9_sample_bytes(dataset));
     return d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
 }
 
@@ -205,17 +211,24 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
     uint64_t digest = hash_word((uint64_t)dataset->height, (uint64_t)dataset->width);
     for (int64_t c = 0; c < dataset->classes; c++)
         digest = d9_digest_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
+    for (int64_t i = 0; i < dataset->vocabulary.count; i++)
+        digest = d9_digest_bytes(digest, dataset->vocabulary.words[i], strlen(dataset->vocabulary.words[i]));
     digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
 /* ---- the other public functions ---- */
 
+const char *d9_sample_noun(const d9_dataset *dataset) { return dataset->tokens ? "text" : "image"; }
+
+size_t d9_sample_bytes(const d9_dataset *dataset) {
+    return (size_t)(dataset->height * dataset->width * dataset->channels) * (dataset->tokens ? sizeof(int32_t) : 1);
+}
+
 d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
     d9_status status = D9_OK;
-    const int64_t bytes = dataset->height * dataset->width * dataset->channels;
     split->count = count;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count * bytes, &split->images));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, (size_t)count * d9_sample_bytes(dataset), &split->images));
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, count, &split->labels));
 done:
     return status;
@@ -255,16 +268,45 @@ static void set_normalization(const d9_dataset_options *options, d9_dataset *dat
     }
 }
 
+/* Rejects options of texts for images and the other way round, unless they have their defaults. */
+static d9_status check_options(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+    const struct {
+        const char *key;
+        bool tokens;
+        int64_t value, fallback; /* 0 is the default, too */
+    } rows[] = {
+        {"length", true, options->length, D9_LENGTH_DEFAULT},
+        {"vocabulary", true, options->vocabulary_size, D9_VOCABULARY_DEFAULT},
+        {"image_size", false, options->image_size, SIDE_DEFAULT},
+        {"largest_picture", false, options->largest_picture, D9_MEGAPIXELS_DEFAULT},
+        {"normalize", false, options->normalize, D9_NORMALIZE_DATASET},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].tokens != dataset->tokens && rows[i].value && rows[i].value != rows[i].fallback)
+            return d9_fail(context, D9_USAGE, "data.%s: is for datasets of %ss; the samples of %s are %ss", rows[i].key,
+                           dataset->tokens ? "image" : "text", options->name, d9_sample_noun(dataset));
+    return D9_OK;
+}
+
+static d9_status describe_source(d9_context *context, const source *source, const d9_dataset_options *options,
+                                 d9_dataset *dataset) {
+    d9_status status;
+    D9_TRY(source->describe(context, options, dataset));
+    D9_TRY(check_options(context, options, dataset));
+done:
+    return status;
+}
+
 d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const source *source;
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
-    D9_TRY(source->describe(context, options, dataset));
+    D9_TRY(describe_source(context, source, options, dataset));
     set_normalization(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;
-    D9_TRY(check_validation(context, options, dataset->train.count));
+    D9_TRY(check_validation(context, options, dataset));
     dataset->train.count -= options->validation;
     dataset->test.count = options->validation;
 done:
@@ -275,9 +317,10 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     d9_status status = D9_OK;
     const source *source = NULL;
     char folder[D9_FOLDER_SIZE] = "";
-    d9_dataset *loaded = NULL;
+    d9_dataset *loaded = NULL, described = {0};
     *dataset = NULL;
     D9_TRY(find_source(context, options->name, &source));
+    D9_TRY(describe_source(context, source, options, &described));
     if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
     if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));
 

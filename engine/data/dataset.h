@@ -1,18 +1,20 @@
 /* Datasets in memory, and where they are loaded from.
  *
- * Sources: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy arrays, and a
- * built-in synthetic set of drawn shapes. All sources give images u8 (count, H, W, C) and labels i32. */
+ * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
+ * arrays, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews of IMDB, and a folder of class
+ * folders of .txt files. A sample is an image, u8 (H, W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
 
 #include "core/arena.h"
 #include "core/context.h"
+#include "data/vocabulary.h"
 
 typedef struct d9_split {
     int64_t count;
-    uint8_t *images;    /* (count, height, width, channels) */
+    uint8_t *images;    /* samples (count, height, width, channels), of d9_sample_bytes each */
     int32_t *labels;    /* (count), each in [0, classes) */
-    const char **names; /* (count), paths of a folder's files; NULL: the images have no names */
+    const char **names; /* (count), paths of a folder's files; NULL: the samples have no names */
 } d9_split;
 
 /* Identifies the user's own images (a folder, arrays) that a model was trained with. Models record it, so that an
@@ -29,11 +31,13 @@ typedef struct d9_provenance {
 
 typedef struct d9_dataset {
     d9_arena arena;
-    const char *name; /* one of D9_DATASET_NAMES */
-    int64_t height, width, channels, classes;
+    const char *name;                         /* one of D9_DATASET_NAMES */
+    int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
+    bool tokens;                              /* samples are texts */
+    d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
-                               `normalize` */
+                               `normalize`; texts: 0 and 1 */
     d9_split train, test;
     bool drawn;               /* the test part was drawn from the user's own images */
     bool unseen;              /* the model of options->known was trained on none of the images */
@@ -42,23 +46,29 @@ typedef struct d9_dataset {
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
-#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|synthetic"
+#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|imdb|text|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
 /* Normalisation of a pixel: (byte - mean) / standard deviation of the dataset's channel; byte / 255; or with mean and
  * standard deviation of ImageNet, as weights from torchvision expect. */
 typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZE_IMAGENET } d9_normalize;
 
+enum { D9_LENGTH_DEFAULT = 150, D9_VOCABULARY_DEFAULT = 30000 };
+
 typedef struct d9_dataset_options {
     const char *name;   /* one of D9_DATASET_NAMES */
     const char *path;   /* folder of the data; NULL: the one that d9_dataset_folder finds */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
-    int64_t largest_picture; /* folder: size limit of an image in megapixels; 0: 64 */
-    bool skip_damaged;       /* folder: leave out images that cannot be decoded, with warnings that name the first 50 */
+    int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
+    int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
+    const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: that of the training part */
+    int64_t largest_picture;    /* folder: size limit of an image in megapixels; 0: 64 */
+    bool skip_damaged; /* folder, text, imdb: leave out files that cannot be decoded, with warnings that name the first
+                          50 */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */
-    int threads;                /* number of threads that decode the images of a folder; 0: OpenMP's default */
+    int threads;                /* number of threads that decode the files of a folder; 0: OpenMP's default */
     bool check;                 /* compute checksums of published files; d9_dataset_verify reports the result */
     const d9_provenance *known; /* of the model that is evaluated; NULL: the images are for training */
     uint64_t seed; /* for the synthetic set, the splits and a folder's order; independent of the run's seed */
@@ -69,12 +79,15 @@ D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_opti
 /* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file's path, if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
-/* Hash of all images, labels and class names, for detecting a changed dataset. It is not cryptographic: different
- * datasets with equal hashes can be constructed. */
+/* Bytes of a sample. */
+size_t d9_sample_bytes(const d9_dataset *dataset);
+
+/* Hash of all samples, labels, class names and words, for detecting a changed dataset. It is not cryptographic:
+ * different datasets with equal hashes can be constructed. */
 enum { D9_DIGEST_DIGITS = 16 };
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]);
 
-/* Fills sizes, image counts (0 for a folder or arrays) and the normalisation (a standard deviation of 0 if it would be
+/* Fills sizes, image counts (0 for files of the user) and the normalisation (a standard deviation of 0 if it would be
  * measured) without reading a file. `dataset` gets no images and needs no freeing. D9_USAGE: an illegal option. */
 D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
@@ -85,11 +98,11 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
-/* For the user's own images (a folder, arrays): logs one warning if the largest class has at least 3 times the training
+/* For the user's own images or texts: logs one warning if the largest class has at least 3 times the training
  * images of the smallest that has any, one if classes have fewer than 20, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images, `folder` and `arrays`. */
+/* True for the user's own images and texts: `folder`, `arrays` and `text`. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and

@@ -14,16 +14,24 @@ typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_optio
 D9_MUST_USE d9_source_describe d9_cifar_describe;
 D9_MUST_USE d9_source_describe d9_folder_describe;
 D9_MUST_USE d9_source_describe d9_arrays_describe;
+D9_MUST_USE d9_source_describe d9_text_describe; /* also imdb */
 D9_MUST_USE d9_source_describe d9_synthetic_describe;
 
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by options->name */
 D9_MUST_USE d9_source_load d9_folder_load;
-D9_MUST_USE d9_source_load d9_arrays_load;    /* may leave test empty: a part of train then becomes the test set */
+D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: a part of train then becomes the test set */
+D9_MUST_USE d9_source_load d9_imdb_load;
+D9_MUST_USE d9_source_load d9_text_load;
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
 /* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
+
+/* Sets `root` to the folder that contains train/ and test/ of IMDB: `folder` or its aclImdb/; to "" if neither does. */
+void d9_imdb_root(d9_context *context, const char *folder, char *root, size_t size);
+
+const char *d9_sample_noun(const d9_dataset *dataset); /* "image" or "text" */
 
 /* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
 D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);

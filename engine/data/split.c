@@ -29,10 +29,6 @@ bool d9_is_test_draw(uint64_t draw) { return draw < UINT64_MAX / TEST_SHARE; }
 
 /* ---- moving images between parts ---- */
 
-static size_t image_bytes(const d9_dataset *dataset) {
-    return (size_t)(dataset->height * dataset->width * dataset->channels);
-}
-
 static d9_status allocate_part(d9_context *context, d9_dataset *dataset, int64_t count, bool named, d9_split *part) {
     d9_status status;
     D9_TRY(d9_split_allocate(context, dataset, count, part));
@@ -42,7 +38,7 @@ done:
 }
 
 static void move_image(const d9_dataset *dataset, const d9_split *from, int64_t i, d9_split *to, int64_t j) {
-    const size_t bytes = image_bytes(dataset);
+    const size_t bytes = d9_sample_bytes(dataset);
     if (from->images + (size_t)i * bytes == to->images + (size_t)j * bytes) return;
     memcpy(to->images + (size_t)j * bytes, from->images + (size_t)i * bytes, bytes);
     to->labels[j] = from->labels[i];
@@ -150,7 +146,7 @@ static int compare_identities(const void *a, const void *b) {
 }
 
 static void identify_part(const d9_dataset *dataset, const d9_split *split, bool test, identity *all) {
-    const size_t bytes = image_bytes(dataset);
+    const size_t bytes = d9_sample_bytes(dataset);
     for (int64_t i = 0; i < split->count; i++)
         all[i] = (identity){.digest = d9_digest_bytes(1, split->images + (size_t)i * bytes, bytes),
                             .name = split->names ? split->names[i] : NULL,
@@ -171,21 +167,21 @@ static void fill_provenance(const identity *all, int64_t count, d9_provenance *o
 
 /* Warns of equal images in both parts or in two classes: the first NAMED_MOST by name if they have names, and the
  * number of the others. `one_part`: images of both parts are used alike. */
-static void warn_twice(d9_context *context, const identity *all, int64_t count, bool one_part) {
+static void warn_twice(d9_context *context, const char *noun, const identity *all, int64_t count, bool one_part) {
     int64_t found = 0, unnamed = 0;
     for (int64_t i = 1; i < count; i++) {
         const identity *a = &all[i - 1], *b = &all[i];
         const bool parts = !one_part && a->test != b->test;
         if (a->digest != b->digest || (!parts && a->label == b->label)) continue;
         if (a->name && found++ < NAMED_MOST)
-            d9_log(context, D9_LOG_WARNING, "%s and %s are the same picture, %s", a->name, b->name,
+            d9_log(context, D9_LOG_WARNING, "%s and %s are the same %s, %s", a->name, b->name, noun,
                    parts ? "one to train on, one to test" : "in two classes");
         else
             unnamed++;
     }
     if (unnamed > 0)
-        d9_log(context, D9_LOG_WARNING, "%lld %spicture%s in both parts or in two classes", (long long)unnamed,
-               found > 0 ? "more " : "", unnamed == 1 ? " is" : "s are");
+        d9_log(context, D9_LOG_WARNING, "%lld %s%s%s in both parts or in two classes", (long long)unnamed,
+               found > 0 ? "more " : "", noun, unnamed == 1 ? " is" : "s are");
 }
 
 /* Counts the images that the model was trained on, among training and test images. */
@@ -215,15 +211,16 @@ done:
 /* Compares the images with those of the model's training. `trained`: see count_trained. */
 static void warn_changed(d9_context *context, const d9_provenance *known, const int64_t trained[2],
                          const d9_dataset *dataset) {
+    const char *noun = d9_sample_noun(dataset);
     if (known->rule == D9_SPLIT_BY_POSITION && dataset->drawn)
         d9_log(context, D9_LOG_WARNING,
-               "the model does not record its images: if any were added, removed or renamed since its training, or if "
-               "these are others, it was trained on some of the test images");
+               "the model does not record its %ss: if any were added, removed or renamed since its training, or if "
+               "these are others, it was trained on some of the test %ss",
+               noun, noun);
     else if (known->rule != D9_SPLIT_BY_POSITION && known->test != dataset->provenance.test)
         d9_log(context, D9_LOG_WARNING,
-               "the test images differ from those of the training: of a sample of %d training images %lld are now "
-               "test images",
-               known->trained_count, (long long)trained[1]);
+               "the test %ss differ from those of the training: of a sample of %d training %ss %lld are now test %ss",
+               noun, known->trained_count, noun, (long long)trained[1], noun);
 }
 
 d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
@@ -241,7 +238,7 @@ d9_status d9_split_identify(d9_context *context, const d9_dataset_options *optio
         count_trained(all, count, known, trained);
         dataset->unseen = known->rule != D9_SPLIT_BY_POSITION && trained[0] + trained[1] == 0;
     }
-    warn_twice(context, all, count, dataset->unseen);
+    warn_twice(context, d9_sample_noun(dataset), all, count, dataset->unseen);
     if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));
     if (known && !dataset->unseen) warn_changed(context, known, trained, dataset);
 done:

@@ -101,10 +101,11 @@ const char *d9_run_kind_name(d9_run_kind kind);
 
 typedef struct d9_run_state {
     d9_run_kind kind;
-    double accuracy, accuracy_tta, train_seconds; /* if done; otherwise NAN */
-    int64_t views;                                /* if done; 0: not recorded */
-    d9_status failure;                            /* if failed */
-    char message[1024];                           /* if failed */
+    const d9_measure *measure;              /* of the configuration */
+    double score, score_tta, train_seconds; /* if done; otherwise NAN */
+    int64_t views;                          /* if done; 0: not recorded */
+    d9_status failure;                      /* if failed */
+    char message[1024];                     /* if failed */
 } d9_run_state;
 
 /* Reads the run's state from its folder. The folder of another run: D9_USAGE. */

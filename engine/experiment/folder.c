@@ -102,7 +102,7 @@ static json_t *published_json(const d9_config *config) {
     const struct {
         const char *key;
         double value;
-    } numbers[] = {{"accuracy", config->published.accuracy},
+    } numbers[] = {{config->measure->name, d9_config_published(config)},
                    {"seconds", config->published.seconds},
                    {"epochs", config->published.epochs}};
     for (int i = 0; i < 3; i++)

@@ -65,7 +65,8 @@ static d9_status read_json(const run *self, const char *name, json_t **object) {
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
-    *state = (d9_run_state){.accuracy = NAN, .accuracy_tta = NAN, .train_seconds = NAN};
+    *state =
+        (d9_run_state){.measure = self->arm->config->measure, .score = NAN, .score_tta = NAN, .train_seconds = NAN};
     *damaged = false;
     D9_TRY(read_json(self, "result.json", &result));
     const char *hash = json_string_value(json_object_get(result, "config_hash"));
@@ -77,8 +78,8 @@ static d9_status read_result(const run *self, d9_run_state *state, bool *damaged
                        "%s: holds a run of another configuration or seed; give another --out, or remove the folder",
                        self->folder));
     state->kind = D9_RUN_DONE;
-    state->accuracy = d9_json_real(result, "accuracy");
-    state->accuracy_tta = d9_json_real(result, "accuracy_tta");
+    state->score = d9_json_real(result, state->measure->name);
+    state->score_tta = d9_json_real(result, state->measure->name_tta);
     state->views = json_integer_value(json_object_get(result, "views"));
     state->train_seconds = d9_json_real(result, "train_seconds");
 done:
@@ -178,8 +179,8 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     d9_status status = d9_train(self->context, &wanted, &result);
     if (status != D9_OK) return status;
     state->kind = D9_RUN_DONE;
-    state->accuracy = result.accuracy;
-    state->accuracy_tta = result.accuracy_tta;
+    state->score = result.score;
+    state->score_tta = result.score_tta;
     state->views = result.views;
     state->train_seconds = d9_timeline_sum(result.timeline, d9_clock_find("train_seconds"), result.epoch_to_target);
     d9_result_free(self->context, &result);

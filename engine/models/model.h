@@ -7,6 +7,7 @@
 
 typedef struct d9_model {
     const char *name, *doc, *source;
+    const char *measure;      /* a row of core/measure.c that judges a run; NULL: accuracy */
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
     bool texts; /* its samples are texts, as tokens; otherwise images */

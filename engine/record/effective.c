@@ -109,8 +109,7 @@ done:
     return status;
 }
 
-static const char accuracy_fault[] = "has an accuracy outside 0 to 100", time_fault[] = "has an invalid time or speed",
-                  count_fault[] = "has an invalid count, seed or epoch";
+static const char time_fault[] = "has an invalid time or speed", count_fault[] = "has an invalid count, seed or epoch";
 
 /* Legal range of each key, in result.json itself and in the objects of its lists epochs, timeline and rules. */
 static const struct bound {
@@ -119,9 +118,7 @@ static const struct bound {
     double minimum, maximum;
     const char *fault;
 } bounds[] = {
-    {"accuracy", false, 0, 100, accuracy_fault},
-    {"accuracy_tta", false, 0, 100, accuracy_fault},
-    {"train_accuracy", false, 0, 100, accuracy_fault},
+    {"train_accuracy", false, 0, 100, "has an accuracy outside 0 to 100"},
     {"train_seconds", false, 0, INFINITY, time_fault},
     {"airbench_seconds", false, 0, INFINITY, time_fault},
     {"dawnbench_seconds", false, 0, INFINITY, time_fault},
@@ -142,20 +139,40 @@ static const struct bound {
     {"eval_images", true, 1, INFINITY, count_fault},
 };
 
+/* Does the object have a value at the bound's key that is outside of it? */
+static bool breaks(const json_t *object, const struct bound *bound) {
+    const json_t *value = json_object_get(object, bound->key);
+    const double number = json_number_value(value);
+    if (!value || json_is_null(value)) return false;
+    if (bound->integer ? !json_is_integer(value) : !json_is_number(value)) return true;
+    return !(number >= bound->minimum && number <= bound->maximum);
+}
+
 static const char *object_fault(const json_t *object) {
-    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
-        const json_t *value = json_object_get(object, bounds[i].key);
-        const double number = json_number_value(value);
-        if (!value || json_is_null(value)) continue;
-        if (bounds[i].integer ? !json_is_integer(value) : !json_is_number(value)) return bounds[i].fault;
-        if (!(number >= bounds[i].minimum && number <= bounds[i].maximum)) return bounds[i].fault;
-    }
+    const d9_measure *measure;
+    for (int i = 0; (measure = d9_measure_at(i)); i++)
+        if (breaks(object, &(struct bound){measure->name, false, measure->minimum, measure->maximum, NULL}) ||
+            breaks(object, &(struct bound){measure->name_tta, false, measure->minimum, measure->maximum, NULL}))
+            return measure->fault;
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        if (breaks(object, &bounds[i])) return bounds[i].fault;
     return NULL;
+}
+
+const d9_measure *d9_result_measure(const json_t *result) {
+    const json_t *name = json_object_get(result, "measure");
+    return name && !json_is_string(name) ? NULL : d9_measure_find(json_string_value(name));
+}
+
+double d9_json_score(const json_t *object, const d9_measure *measure) {
+    const double views = d9_json_real(object, measure->name_tta);
+    return isnan(views) ? d9_json_real(object, measure->name) : views;
 }
 
 const char *d9_result_fault(const json_t *result) {
     static const char *const lists[] = {"epochs", "timeline", "rules"};
-    const char *fault = object_fault(result);
+    const char *fault =
+        d9_result_measure(result) ? object_fault(result) : "has a measure that this version does not know";
     for (size_t l = 0; !fault && l < sizeof lists / sizeof *lists; l++) {
         size_t row;
         const json_t *list = json_object_get(result, lists[l]), *object;

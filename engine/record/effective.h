@@ -25,6 +25,11 @@ json_t *d9_json_path(d9_context *context, d9_arena *arena, const char *path);
 /* The number at `key` of an object; NAN if there is none. */
 double d9_json_real(const json_t *object, const char *key);
 
+/* The measure of a result.json: accuracy if it names none; NULL if it names one that is unknown here. */
+const d9_measure *d9_result_measure(const json_t *result);
+/* The score in a result.json or in one of its epochs, with TTA if it is recorded; NAN: not evaluated. */
+double d9_json_score(const json_t *object, const d9_measure *measure);
+
 /* Describes an impossible value in a result.json (an accuracy of 150, a negative time); NULL if there is none. Missing
  * keys are not reported. */
 const char *d9_result_fault(const json_t *result);

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char epochs_header[] = "epoch\thours\ttop1Accuracy\n";
-
 /* Files of a run. d9_record_open removes the first LEFTOVERS; if it resumes with keep: best, not the last KEPT of them,
  * which may be of an epoch before the checkpoint. */
 enum { LEFTOVERS = 5, KEPT = 2 };
@@ -169,6 +167,8 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     d9_status status;
     d9_text text;
     const int64_t kept = mode == D9_RECORD_RESUME ? epochs_kept : 0;
+    char heading[64];
+    snprintf(heading, sizeof heading, "epoch\thours\t%s\n", config->measure->epochs_heading);
     d9_text_init(context, &text);
     D9_TRY(set_folder(context, record, folder));
     D9_TRY(d9_directory_make(context, folder));
@@ -179,7 +179,7 @@ d9_status d9_record_open(d9_context *context, d9_record *record, const char *fol
     D9_TRY(d9_effective_yaml(config, &text));
     D9_TRY(d9_record_write(record, "config.yaml", &text));
     D9_TRY(keep_rows(record, "events.jsonl", "", true, kept));
-    D9_TRY(keep_rows(record, "epochs.tsv", epochs_header, false, kept));
+    D9_TRY(keep_rows(record, "epochs.tsv", heading, false, kept));
 done:
     d9_text_free(&text);
     return status;
@@ -224,30 +224,47 @@ static const struct {
 } columns[D9_EPOCH_COLUMNS] = {
     {"train_loss", offsetof(d9_epoch_row, train_loss)},
     {"train_accuracy", offsetof(d9_epoch_row, train_accuracy)},
-    {"accuracy", offsetof(d9_epoch_row, accuracy)},
-    {"accuracy_tta", offsetof(d9_epoch_row, accuracy_tta)},
+    {NULL, offsetof(d9_epoch_row, score)},
+    {NULL, offsetof(d9_epoch_row, score_tta)},
     {"images_per_second", offsetof(d9_epoch_row, images_per_second)},
     {"seconds", offsetof(d9_epoch_row, seconds)},
     {"hours", offsetof(d9_epoch_row, hours)},
     {"rate", offsetof(d9_epoch_row, learning_rate)},
 };
 
-const char *d9_epoch_column(int column) { return columns[column].name; }
+const char *d9_epoch_column(const d9_measure *measure, int column) {
+    const size_t offset = columns[column].offset;
+    return offset == offsetof(d9_epoch_row, score)       ? measure->name
+           : offset == offsetof(d9_epoch_row, score_tta) ? measure->name_tta
+                                                         : columns[column].name;
+}
 
 double *d9_epoch_cell(const d9_epoch_row *row, int column) { return (double *)((char *)row + columns[column].offset); }
 
-json_t *d9_epoch_object(const d9_epoch_row *row, int count) {
-    json_t *object = json_pack("{s:I}", "epoch", (json_int_t)row->epoch);
-    for (int c = 0; object && c < count; c++)
-        if (json_object_set_new(object, columns[c].name, d9_json_number(*d9_epoch_cell(row, c))) != 0) {
-            json_decref(object);
-            object = NULL;
-        }
-    return object;
+bool d9_scores_set(json_t *object, const d9_measure *measure, int views, double score, double score_tta) {
+    const bool both = measure->both_keys || views > 1;
+    return json_object_set_new(object, measure->name, d9_json_number(score)) == 0 &&
+           (!both || json_object_set_new(object, measure->name_tta, d9_json_number(score_tta)) == 0);
 }
 
-d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text) {
-    json_t *object = d9_epoch_object(row, D9_EPOCH_COLUMNS - 1);
+json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measure, int views, int count) {
+    json_t *object = json_pack("{s:I}", "epoch", (json_int_t)row->epoch);
+    bool fine = object != NULL;
+    for (int c = 0; fine && c < count; c++) {
+        const double *cell = d9_epoch_cell(row, c);
+        if (cell == &row->score)
+            fine = d9_scores_set(object, measure, views, row->score, row->score_tta);
+        else if (cell != &row->score_tta)
+            fine = json_object_set_new(object, columns[c].name, d9_json_number(*cell)) == 0;
+    }
+    if (fine) return object;
+    json_decref(object);
+    return NULL;
+}
+
+d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
+                        d9_text *text) {
+    json_t *object = d9_epoch_object(row, measure, views, D9_EPOCH_COLUMNS - 1);
     const bool fine = json_object_set_new(object, "learning_rate", d9_json_number(row->learning_rate)) == 0;
     char *dump = fine ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     if (dump) d9_text_add(text, "%s\n", dump);
@@ -257,16 +274,16 @@ d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *t
     return status;
 }
 
-d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views) {
+d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views) {
     d9_status status = D9_OK;
-    double top1 = views ? row->accuracy_tta : row->accuracy;
+    const double score = views > 1 ? row->score_tta : row->score;
     d9_text line;
     d9_text_init(record->context, &line);
-    D9_TRY(d9_epoch_json(record->context, row, &line));
+    D9_TRY(d9_epoch_json(record->context, row, measure, views, &line));
     D9_TRY(append_line(record, "events.jsonl", d9_text_get(&line)));
-    if (isfinite(top1)) {
+    if (isfinite(score)) {
         char cells[96];
-        snprintf(cells, sizeof cells, "%lld\t%.9f\t%.2f\n", (long long)row->epoch, row->hours, top1);
+        snprintf(cells, sizeof cells, "%lld\t%.9f\t%.*f\n", (long long)row->epoch, row->hours, measure->digits, score);
         D9_TRY(append_line(record, "epochs.tsv", cells));
     }
 done:

@@ -9,20 +9,22 @@
 #include "config/config.h"
 #include "record/timeline.h"
 
+struct json_t;
+
 typedef struct d9_epoch_row {
-    int64_t epoch;                 /* from 1 */
-    double train_loss;             /* mean over the epoch's images of the (smoothed) training loss */
-    double train_accuracy;         /* percent, of the augmented training images */
-    double accuracy, accuracy_tta; /* percent; NAN when not evaluated after this epoch */
-    double images_per_second;      /* of training only */
-    double seconds;                /* of training only */
-    double hours;                  /* DAWNBench clock at the end of the epoch's training */
-    double learning_rate;          /* train.lr in the epoch's last step, without multipliers */
+    int64_t epoch;            /* from 1 */
+    double train_loss;        /* mean over the epoch's images of the (smoothed) training loss */
+    double train_accuracy;    /* percent, of the augmented training images */
+    double score, score_tta;  /* in the measure of the run; NAN when not evaluated after this epoch */
+    double images_per_second; /* of training only */
+    double seconds;           /* of training only */
+    double hours;             /* DAWNBench clock at the end of the epoch's training */
+    double learning_rate;     /* train.lr in the epoch's last step, without multipliers */
 } d9_epoch_row;
-/* Columns of a row, under their names in files. Checkpoints have all columns, result.json has the first
- * D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
+/* Columns of a row, under their names in files; scores are named as the measure. Checkpoints have all columns,
+ * result.json has the first D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
 enum { D9_EPOCH_COLUMNS = 8, D9_EPOCH_RESULT_COLUMNS = 6 };
-const char *d9_epoch_column(int column);
+const char *d9_epoch_column(const d9_measure *measure, int column);
 double *d9_epoch_cell(const d9_epoch_row *row, int column);
 
 typedef struct d9_result {
@@ -37,9 +39,9 @@ typedef struct d9_result {
     double train_operations, evaluation_operations; /* flops of matrix products: of all steps; of one evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
-    double accuracy, accuracy_tta; /* percent, of the model in the last epoch or in best_epoch */
-    int64_t best_epoch;            /* epoch kept by `keep: best`; 0: another `keep` */
-    int64_t epoch_to_target;       /* first epoch whose accuracy, with `views`, reached the target; 0: none did */
+    double score, score_tta; /* in config->measure, of the model in the last epoch or in best_epoch */
+    int64_t best_epoch;      /* epoch kept by `keep: best`; 0: another `keep` */
+    int64_t epoch_to_target; /* first epoch whose score_tta reached the target; 0: none did */
     bool resumed;
     const char *plan_text; /* the backend's rules (node implementations) of training steps, one a line */
     const d9_timeline *timeline;
@@ -73,12 +75,16 @@ D9_MUST_USE d9_status d9_record_open(d9_context *context, d9_record *record, con
                                      const d9_config *config, d9_record_mode mode, int64_t epochs_kept);
 /* Removes partially written run files that killed processes left. Failures are ignored. The caller holds the lock. */
 void d9_record_remove_partial(d9_context *context, const char *folder);
+/* Sets the scores of an evaluation with `views` views under the keys of the measure. False: out of memory. */
+bool d9_scores_set(struct json_t *object, const d9_measure *measure, int views, double score, double score_tta);
 /* The row as a JSON object: its epoch and its first `columns` columns. NULL: out of memory. */
-struct json_t *d9_epoch_object(const d9_epoch_row *row, int columns);
+struct json_t *d9_epoch_object(const d9_epoch_row *row, const d9_measure *measure, int views, int columns);
 /* Adds the row's line for events.jsonl, including the newline. */
-D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, d9_text *text);
-/* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with accuracy_tta (`views`) or accuracy. */
-D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, bool views);
+D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row, const d9_measure *measure, int views,
+                                    d9_text *text);
+/* Appends the row to events.jsonl and, if evaluated, to epochs.tsv, there with score_tta if there are several `views`,
+ * else with the score. */
+D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
  * the hash of the parameters that made them. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,

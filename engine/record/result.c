@@ -37,7 +37,8 @@ static json_t *rules_json(const char *plan) {
 static json_t *epochs_json(const d9_result *result) {
     json_t *rows = json_array();
     for (int64_t i = 0; i < result->epoch_count; i++)
-        json_array_append_new(rows, d9_epoch_object(&result->epochs[i], D9_EPOCH_RESULT_COLUMNS));
+        json_array_append_new(
+            rows, d9_epoch_object(&result->epochs[i], result->config->measure, result->views, D9_EPOCH_RESULT_COLUMNS));
     return rows;
 }
 
@@ -86,8 +87,9 @@ static bool set_data(json_t *root, const d9_result *result) {
 }
 
 static bool set_outcome(json_t *root, const d9_result *result) {
-    return set(root, "accuracy", d9_json_number(result->accuracy)) &&
-           set(root, "accuracy_tta", d9_json_number(result->accuracy_tta)) &&
+    const d9_measure *measure = result->config->measure;
+    return set(root, "measure", json_string(measure->name)) &&
+           d9_scores_set(root, measure, result->views, result->score, result->score_tta) &&
            set(root, "target", d9_json_number(result->config->target)) &&
            set(root, "epoch_to_target", integer_or_null(result->epoch_to_target)) &&
            (result->best_epoch == 0 || set(root, "best_epoch", json_integer(result->best_epoch))) &&

@@ -8,23 +8,24 @@
  *   report/         the tables as NAME.tsv; each plot's data, gnuplot script, NAME.svg and NAME.png
  *
  * A run that is missing, unfinished, truncated, a copy, or of another configuration or seed is excluded and listed in
- * `problems`. The accuracy of a run is its final one, with the TTA views of its configuration. */
+ * `problems`. The score of a run is its final one, in the measure of its model, with the TTA views of
+ * its configuration. Runs of different measures are D9_DATA. */
 #ifndef D9_REPORT_REPORT_H
 #define D9_REPORT_REPORT_H
 
+#include "core/measure.h"
 #include "report/statistics.h"
 #include "report/figures.h"
 
-#define D9_REPORT_LEVEL      0.95 /* confidence level of every interval */
-#define D9_REPORT_DIFFERENCE 0.1  /* percentage points: effect size for seeds_needed */
-#define D9_REPORT_POWER      0.8  /* power for seeds_needed */
+#define D9_REPORT_LEVEL 0.95 /* confidence level of every interval */
+#define D9_REPORT_POWER 0.8  /* power for seeds_needed, whose effect size is measure->effect */
 
 typedef struct d9_report_run {
     int arm; /* index; -1: an unfinished run, without experiment.json */
     int64_t seed;
     const char *folder;                    /* relative to the report's folder; "." for that folder itself */
     json_t *result;                        /* result.json; NULL: the run is excluded, and `problems` says why */
-    double accuracy;                       /* percent */
+    double score;                          /* in report->measure */
     double train_seconds, process_seconds; /* NAN: not recorded */
     double epoch_to_target;                /* NAN: not reached */
     double difference; /* from the baseline's run of this seed, else from the baseline's mean; NAN: neither */
@@ -36,22 +37,22 @@ typedef struct d9_report_arm {
     int baseline;                     /* index; -1: none */
     double epochs;                    /* configured epochs; NAN: no finished run */
     double trained; /* mean of the trained epochs, fewer if runs stopped early; NAN: no finished run */
-    double published_accuracy, published_seconds, published_epochs; /* NAN: not published */
-    const char *published_hardware, *published_source;              /* NULL: not given */
-    int asked;                                                      /* planned runs */
-    const struct d9_report_arm *runs_of;                            /* first arm with all these runs, maybe itself */
-    int count;                                                      /* finished runs, sorted by seed: */
-    double *accuracy;                                               /* (count) */
-    int64_t *seeds;                                                 /* (count) */
-    d9_sample sample, seconds;                                      /* of accuracy; of train_seconds */
+    double published_score, published_seconds, published_epochs; /* NAN: not published */
+    const char *published_hardware, *published_source;           /* NULL: not given */
+    int asked;                                                   /* planned runs */
+    const struct d9_report_arm *runs_of;                         /* first arm with all these runs, maybe itself */
+    int count;                                                   /* finished runs, sorted by seed: */
+    double *scores;                                              /* (count) */
+    int64_t *seeds;                                              /* (count) */
+    d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
     d9_estimate mean;
-    int64_t met; /* finished runs whose final accuracy reached the target; `chance`: their share */
+    int64_t met; /* finished runs whose final score reached the target; `chance`: their share */
     d9_proportion chance;
     /* Arm minus baseline: paired if both finished the same seeds, at least two; otherwise Welch's t. */
     bool paired;
     d9_estimate difference, welch;
     double holm;          /* p of `difference`, adjusted by Holm over all arms with a baseline */
-    int64_t seeds_needed; /* per arm, for D9_REPORT_DIFFERENCE and D9_REPORT_POWER; 0: unknown, or over a million */
+    int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* more epochs that the baseline's (else the first) series needs; NAN: outside its curve */
 } d9_report_arm;
@@ -80,7 +81,8 @@ typedef struct d9_report {
     const char **commands;                 /* commands that ran the experiment, in order */
     int command_count;                     /* 0: not recorded */
     bool experiment, ablation;             /* the folder has experiment.json; its kind is ablation */
-    double target;                         /* percent; NAN: none */
+    const d9_measure *measure;             /* of all runs; NULL: no run was read */
+    double target;                         /* NAN: none */
     d9_report_arm *arms;
     d9_report_run *runs;
     d9_report_series *series;

@@ -4,21 +4,25 @@
 #include <math.h>
 #include <string.h>
 
-const d9_report_arm *d9_report_next(const d9_report *report, double (*size)(const d9_report_arm *arm, int which),
-                                    int which, const d9_report_arm *before) {
-    const double limit = before ? size(before, which) : INFINITY;
+const d9_report_arm *d9_report_next(const d9_report *report, d9_report_size *size, int which,
+                                    const d9_report_arm *before) {
+    const double limit = before ? size(report, before, which) : INFINITY;
     const d9_report_arm *best = NULL;
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
-        const double value = size(arm, which);
+        const double value = size(report, arm, which);
         if (isnan(value) || value > limit || (value == limit && arm <= before)) continue;
-        if (!best || value > size(best, which)) best = arm;
+        if (!best || value > size(report, best, which)) best = arm;
     }
     return best;
 }
 
-double d9_report_mean_of(const d9_report_arm *arm, int which) {
+double d9_report_gain(const d9_report *report, double score) {
+    return report->measure->higher_is_better ? score : -score;
+}
+
+double d9_report_mean_of(const d9_report *report, const d9_report_arm *arm, int which) {
     (void)which;
-    return arm->sample.mean;
+    return d9_report_gain(report, arm->sample.mean);
 }
 
 /* ---- the runs of an arm ---- */
@@ -29,7 +33,7 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
     double *seconds, trained = 0;
     int timed = 0;
     const size_t most = (size_t)arm->asked + 1;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->accuracy));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->scores));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->seeds));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &seconds));
     arm->epochs = NAN;
@@ -39,14 +43,14 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         int at = arm->count++; /* insertion sort by seed */
         for (; at > 0 && arm->seeds[at - 1] > run->seed; at--) {
             arm->seeds[at] = arm->seeds[at - 1];
-            arm->accuracy[at] = arm->accuracy[at - 1];
+            arm->scores[at] = arm->scores[at - 1];
         }
         arm->seeds[at] = run->seed;
-        arm->accuracy[at] = run->accuracy;
+        arm->scores[at] = run->score;
         if (!isnan(run->train_seconds)) seconds[timed++] = run->train_seconds;
         arm->epochs = d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
         trained += d9_report_trained(report, run);
-        arm->met += run->accuracy >= report->target;
+        arm->met += d9_measure_reaches(report->measure, run->score, report->target);
     }
     arm->trained = arm->count > 0 ? trained / arm->count : NAN;
     d9_sample_describe(seconds, timed, &arm->seconds);
@@ -60,14 +64,14 @@ static void clip(d9_estimate *estimate, double low, double high) {
     estimate->high = fmin(estimate->high, high);
 }
 
-void d9_report_mean(const double *accuracy, int count, d9_estimate *mean) {
-    d9_mean_estimate(accuracy, count, D9_REPORT_LEVEL, mean);
-    clip(mean, 0, 100);
+void d9_report_mean(const d9_report *report, const double *scores, int count, d9_estimate *mean) {
+    d9_mean_estimate(scores, count, D9_REPORT_LEVEL, mean);
+    clip(mean, report->measure->minimum, report->measure->maximum);
 }
 
 static void describe_arm(d9_report *report, d9_report_arm *arm) {
-    d9_sample_describe(arm->accuracy, arm->count, &arm->sample);
-    d9_report_mean(arm->accuracy, arm->count, &arm->mean);
+    d9_sample_describe(arm->scores, arm->count, &arm->sample);
+    d9_report_mean(report, arm->scores, arm->count, &arm->mean);
     d9_proportion_estimate(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->chance);
     if (arm->count > report->most_seeds) report->most_seeds = arm->count;
 }
@@ -95,21 +99,22 @@ static void compare_with_baseline(d9_report *report, d9_report_arm *arm) {
     double deviation = arm->sample.deviation;
     const d9_report_arm *base = arm->baseline >= 0 ? &report->arms[arm->baseline] : NULL;
     if (base && base->runs_of != arm->runs_of) {
-        d9_welch_difference(arm->accuracy, arm->count, base->accuracy, base->count, D9_REPORT_LEVEL, &arm->welch);
+        d9_welch_difference(arm->scores, arm->count, base->scores, base->count, D9_REPORT_LEVEL, &arm->welch);
         arm->difference = arm->welch;
         arm->paired = arm->count >= 2 && same_seeds(arm, base);
         deviation =
             sqrt((arm->sample.deviation * arm->sample.deviation + base->sample.deviation * base->sample.deviation) / 2);
         if (arm->paired) {
-            d9_paired_difference(arm->accuracy, base->accuracy, arm->count, D9_REPORT_LEVEL, &arm->difference);
+            d9_paired_difference(arm->scores, base->scores, arm->count, D9_REPORT_LEVEL, &arm->difference);
             deviation = arm->difference.error * sqrt((double)arm->count);
         }
     }
-    clip(&arm->difference, -100, 100);
-    clip(&arm->welch, -100, 100);
+    const double range = report->measure->maximum - report->measure->minimum;
+    clip(&arm->difference, -range, range);
+    clip(&arm->welch, -range, range);
     if (deviation == 0 && arm->difference.estimate != 0)
         deviation = NAN; /* no variance was observed, but there may be some */
-    arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, D9_REPORT_DIFFERENCE,
+    arm->seeds_needed = d9_seeds_needed(arm->paired ? D9_DESIGN_PAIRED : D9_DESIGN_TWO_SAMPLES, report->measure->effect,
                                         deviation, 1 - D9_REPORT_LEVEL, D9_REPORT_POWER);
 }
 
@@ -134,8 +139,8 @@ static void set_run_differences(d9_report *report) {
         const d9_report_arm *base = &report->arms[baseline];
         double reference = base->sample.mean;
         for (int i = 0; i < base->count; i++)
-            if (base->seeds[i] == run->seed) reference = base->accuracy[i];
-        run->difference = run->accuracy - reference;
+            if (base->seeds[i] == run->seed) reference = base->scores[i];
+        run->difference = run->score - reference;
     }
 }
 
@@ -175,7 +180,8 @@ static void give_rank(d9_report *report, const d9_report_arm *arm, int *ranked) 
     if (*ranked < D9_REPORT_SERIES && !series->rank) series->rank = ++*ranked;
 }
 
-static double difference_size(const d9_report_arm *arm, int which) {
+static double difference_size(const d9_report *report, const d9_report_arm *arm, int which) {
+    (void)report;
     (void)which;
     return isnan(arm->difference.estimate) ? 0 : fabs(arm->difference.estimate);
 }
@@ -190,8 +196,8 @@ static void rank_series(d9_report *report) {
         give_rank(report, arm, &ranked);
 }
 
-/* The curve of a series: trained epochs and mean accuracy of its arms, sorted by epochs. Returns the number of points.
- */
+/* The curve of a series: trained epochs and gain of the mean score of its arms, sorted by epochs.
+ * Returns the number of points. */
 static int curve_of(const d9_report *report, int series, double *epochs, double *means) {
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
@@ -203,7 +209,7 @@ static int curve_of(const d9_report *report, int series, double *epochs, double 
             means[at] = means[at - 1];
         }
         epochs[at] = arm->trained;
-        means[at] = arm->sample.mean;
+        means[at] = d9_report_mean_of(report, arm, 0);
     }
     return count;
 }
@@ -222,7 +228,8 @@ static d9_status find_epochs_saved(d9_context *context, d9_report *report) {
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
         if (points > 1 && against != arm->series)
-            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, arm->sample.mean) - arm->trained;
+            arm->epochs_saved =
+                d9_epochs_to_reach(epochs, means, points, d9_report_mean_of(report, arm, 0)) - arm->trained;
     }
 done:
     return status;

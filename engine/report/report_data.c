@@ -11,11 +11,6 @@
 
 static int rank_of(const d9_report *report, int arm) { return report->series[report->arms[arm].series].rank; }
 
-double d9_report_accuracy(const json_t *object) {
-    const double views = d9_json_real(object, "accuracy_tta");
-    return isnan(views) ? d9_json_real(object, "accuracy") : views;
-}
-
 static void add_numbers(d9_text *text, const double *numbers, size_t count) {
     for (size_t i = 0; i < count; i++) {
         d9_text_add(text, "\t");
@@ -52,14 +47,14 @@ double d9_report_trained(const d9_report *report, const d9_report_run *run) {
 d9_status d9_report_curves(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
-    d9_text_add(text, "rank\tarm\tseed\tepoch\ttrain_loss\taccuracy\n");
+    d9_text_add(text, "rank\tarm\tseed\tepoch\ttrain_loss\t%s\n", report->measure->name);
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
             begin_run_row(text, report, run);
             ADD_NUMBERS(text, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
-                        d9_json_real(row, "train_loss"), d9_report_accuracy(row));
+                        d9_json_real(row, "train_loss"), d9_json_score(row, report->measure));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");
@@ -67,28 +62,29 @@ d9_status d9_report_curves(const d9_report *report, d9_text *text) {
     return d9_text_status(text);
 }
 
-/* ---- accuracy over epochs: final accuracies of each length in a sweep, otherwise every evaluation of the runs ---- */
+/* ---- score over epochs: final scores of each length in a sweep, otherwise every evaluation of the runs ---- */
 
-static void add_run(const d9_report *report, const d9_report_run *run, double epoch, double accuracy, d9_text *text) {
-    if (isnan(epoch) || isnan(accuracy)) return;
+static void add_run(const d9_report *report, const d9_report_run *run, double epoch, double score, d9_text *text) {
+    if (isnan(epoch) || isnan(score)) return;
     begin_run_row(text, report, run);
-    ADD_NUMBERS(text, epoch, accuracy);
+    ADD_NUMBERS(text, epoch, score);
     d9_text_add(text, "\n");
 }
 
-d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text) {
+d9_status d9_report_score_runs(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
-    d9_text_add(text, "rank\tarm\tseed\tepoch\taccuracy\n");
+    d9_text_add(text, "rank\tarm\tseed\tepoch\t%s\n", report->measure->name);
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         if (report->sweep) {
-            add_run(report, run, d9_report_trained(report, run), run->accuracy, text);
+            add_run(report, run, d9_report_trained(report, run), run->score, text);
             continue;
         }
-        json_array_foreach(json_object_get(run->result, "epochs"), index, row) add_run(
-            report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")), d9_report_accuracy(row), text);
+        json_array_foreach(json_object_get(run->result, "epochs"), index, row)
+            add_run(report, run, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
+                    d9_json_score(row, report->measure), text);
     }
     return d9_text_status(text);
 }
@@ -108,12 +104,12 @@ static bool mean_at(const d9_report *report, int arm, int64_t epoch, double *val
         if (report->runs[r].arm != arm) continue;
         for (size_t i = 0; i < json_array_size(epochs); i++) {
             const json_t *row = json_array_get(epochs, i);
-            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_report_accuracy(row))) continue;
-            values[count++] = d9_report_accuracy(row);
+            if (d9_json_real(row, "epoch") != (double)epoch || isnan(d9_json_score(row, report->measure))) continue;
+            values[count++] = d9_json_score(row, report->measure);
             break;
         }
     }
-    d9_report_mean(values, count, mean);
+    d9_report_mean(report, values, count, mean);
     return count > 0;
 }
 
@@ -126,7 +122,10 @@ static int64_t longest_run(const d9_report *report) {
     return (int64_t)longest;
 }
 
-static double shortness(const d9_report_arm *arm, int series) { return arm->series == series ? -arm->trained : NAN; }
+static double shortness(const d9_report *report, const d9_report_arm *arm, int series) {
+    (void)report;
+    return arm->series == series ? -arm->trained : NAN;
+}
 
 /* Adds a row for each arm of a series, in ascending order of the epochs that were trained. */
 static void sweep_means(const d9_report *report, int series, d9_text *text) {
@@ -145,7 +144,7 @@ static void epoch_means(const d9_report *report, double *values, d9_text *text) 
     }
 }
 
-d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text) {
+d9_status d9_report_score_means(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
     d9_context *context = text->context;
     double *values = NULL;
@@ -155,20 +154,20 @@ d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text) {
         d9_text_add(text, "\n");
     }
     if (report->sweep) goto done;
-    D9_TRY(D9_ALLOCATE(context, report->run_count, "accuracies", &values));
+    D9_TRY(D9_ALLOCATE(context, report->run_count, "scores", &values));
     epoch_means(report, values, text);
 done:
     d9_release(context, values);
     return status;
 }
 
-d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text) {
-    d9_text_add(text, "rank\tarm\tepoch\taccuracy\n");
+d9_status d9_report_score_published(const d9_report *report, d9_text *text) {
+    d9_text_add(text, "rank\tarm\tepoch\t%s\n", report->measure->name);
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
-        if (isnan(arm->published_accuracy) || isnan(arm->published_epochs)) continue;
+        if (isnan(arm->published_score) || isnan(arm->published_epochs)) continue;
         begin_row(text, rank_of(report, a), arm->label);
-        ADD_NUMBERS(text, arm->published_epochs, arm->published_accuracy);
+        ADD_NUMBERS(text, arm->published_epochs, arm->published_score);
         d9_text_add(text, "\n");
     }
     return d9_text_status(text);
@@ -177,12 +176,13 @@ d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text) {
 /* ---- forest plot: differences from the baselines ---- */
 
 /* Adds a number with its sign, + if it rounds to 0; the minus sign is as wide as a plus. */
-static void add_signed(d9_text *text, double number) {
-    d9_text_add(text, "%s%.2f", number < -0.005 ? "\xe2\x88\x92" : "+", fabs(number));
+static void add_signed(d9_text *text, const d9_report *report, double number) {
+    const int digits = report->measure->digits;
+    d9_text_add(text, "%s%.*f", number < -0.5 * pow(10, -digits) ? "\xe2\x88\x92" : "+", digits, fabs(number));
 }
 
 /* Adds the row of an arm. `against`: label of its baseline; NULL: a heading above names the baseline. */
-static void forest_row(const d9_report_arm *arm, const char *against, int row, d9_text *text) {
+static void forest_row(const d9_report *report, const d9_report_arm *arm, const char *against, int row, d9_text *text) {
     const d9_estimate *e = &arm->difference;
     begin_row(text, row, arm->label);
     if (against) {
@@ -191,20 +191,20 @@ static void forest_row(const d9_report_arm *arm, const char *against, int row, d
     }
     ADD_NUMBERS(text, e->estimate, e->low, e->high);
     d9_text_add(text, "\t%d\t", arm->holm < 1 - D9_REPORT_LEVEL);
-    add_signed(text, e->estimate);
+    add_signed(text, report, e->estimate);
     if (!isnan(e->low)) {
         d9_text_add(text, " [");
-        add_signed(text, e->low);
+        add_signed(text, report, e->low);
         d9_text_add(text, ", ");
-        add_signed(text, e->high);
+        add_signed(text, report, e->high);
         d9_text_add(text, "]");
     }
     d9_text_add(text, "\n");
 }
 
 /* Sort key of the arms compared with `baseline`; NAN for all others. */
-static double difference_of(const d9_report_arm *arm, int baseline) {
-    return arm->baseline == baseline ? arm->difference.estimate : NAN;
+static double gain_of(const d9_report *report, const d9_report_arm *arm, int baseline) {
+    return arm->baseline == baseline ? d9_report_gain(report, arm->difference.estimate) : NAN;
 }
 
 /* True if no two arms have the same baseline, as on a ladder. */
@@ -220,7 +220,7 @@ static void forest_list(const d9_report *report, d9_text *text) {
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
         if (arm->baseline >= 0 && !isnan(arm->difference.estimate))
-            forest_row(arm, report->arms[arm->baseline].label, ++row, text);
+            forest_row(report, arm, report->arms[arm->baseline].label, ++row, text);
     }
 }
 
@@ -228,13 +228,13 @@ static void forest_list(const d9_report *report, d9_text *text) {
 static void forest_groups(const d9_report *report, d9_text *text) {
     int row = 0;
     for (int baseline = 0; baseline < report->arm_count; baseline++) {
-        const d9_report_arm *arm = d9_report_next(report, difference_of, baseline, NULL);
+        const d9_report_arm *arm = d9_report_next(report, gain_of, baseline, NULL);
         if (!arm) continue;
         row += row ? 2 : 1; /* a blank row between groups */
         d9_text_add(text, "%d\tagainst ", row);
         d9_report_plot_field(text, report->arms[baseline].label);
         d9_text_add(text, "\t\t\t\t\t\n");
-        for (; arm; arm = d9_report_next(report, difference_of, baseline, arm)) forest_row(arm, NULL, ++row, text);
+        for (; arm; arm = d9_report_next(report, gain_of, baseline, arm)) forest_row(report, arm, NULL, ++row, text);
     }
 }
 
@@ -256,13 +256,14 @@ bool d9_report_is_chain(const d9_report *report) {
 }
 
 d9_status d9_report_ladder(const d9_report *report, d9_text *text) {
-    d9_text_add(text, "row\tlabel\taccuracy\tlow\thigh\tpublished_accuracy\tseconds\tpublished_seconds\n");
+    d9_measure_words(report->measure, "row\tlabel\t{name}\tlow\thigh\tpublished_{name}\tseconds\tpublished_seconds\n",
+                     text);
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
         const double mean = arm->sample.mean;
         begin_row(text, a + 1, arm->label);
         ADD_NUMBERS(text, mean, isnan(arm->mean.low) ? mean : arm->mean.low, /* a single run is a dot */
-                    isnan(arm->mean.high) ? mean : arm->mean.high, arm->published_accuracy, arm->seconds.mean,
+                    isnan(arm->mean.high) ? mean : arm->mean.high, arm->published_score, arm->seconds.mean,
                     arm->published_seconds);
         d9_text_add(text, "\n");
     }

@@ -43,7 +43,7 @@ static void put_facts(page *page) {
     const d9_report *report = page->report;
     d9_text_add(page->text, "%d of %d runs finished, in %d %s", report->finished, report->run_count, report->arm_count,
                 report->arm_count == 1 ? "arm" : "arms");
-    if (!isnan(report->target)) d9_text_add(page->text, "; target %g%%", report->target);
+    if (!isnan(report->target)) d9_text_add(page->text, "; target %g%s", report->target, report->measure->unit);
     d9_text_add(page->text, ". Brackets are 95%% intervals.");
     for (int i = 0; i < report->notes.count; i++) d9_html_put(page->text, " ", report->notes.items[i], "");
 }
@@ -83,14 +83,17 @@ static void put_plot(page *page, const d9_report_plot *plot) {
                 plot->file ? plot->file : plot->name, plot->file ? "" : ".png");
 }
 
-/* Index of the plot above the tables: "accuracy" for a sweep, else "ladder"; if that is missing, the first plot. */
+/* Index of the plot above the tables: the measure's for a sweep, else "ladder"; if that is missing, the first plot. */
 static int lead_plot(const page *page) {
     for (int i = 0; i < page->plot_count; i++)
-        if (strcmp(page->plots[i].name, page->report->sweep ? "accuracy" : "ladder") == 0) return i;
+        if (strcmp(page->plots[i].name, page->report->sweep ? page->report->measure->name : "ladder") == 0) return i;
     return 0;
 }
 static void put_lead(page *page) {
     if (page->plot_count) put_plot(page, &page->plots[lead_plot(page)]);
+}
+static void put_score(page *page) {
+    d9_measure_words(page->report->measure, "{title} is the final {word} of a run{, in |unit|}", page->text);
 }
 static void put_plots(page *page) {
     for (int i = 0; i < page->plot_count; i++)
@@ -124,7 +127,7 @@ static const struct {
 } places[] = {
     {"title", put_title}, {"kind", put_kind},         {"question", put_question}, {"verdict", put_verdict},
     {"facts", put_facts}, {"problems", put_problems}, {"lead", put_lead},         {"results", put_results},
-    {"plots", put_plots}, {"runs", put_runs},         {"made", put_made},
+    {"plots", put_plots}, {"runs", put_runs},         {"made", put_made},         {"score", put_score},
 };
 
 static void put_place(void *page, const char *name, size_t length) {

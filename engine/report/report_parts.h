@@ -21,19 +21,25 @@ D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_
 /* ---- report_compute.c ---- */
 D9_MUST_USE d9_status d9_report_compute(d9_context *context, d9_report *report);
 
-/* Mean accuracy with Student's interval, clipped to 0..100%. */
-void d9_report_mean(const double *accuracy, int count, d9_estimate *mean);
+/* Mean score with Student's interval, clipped to legal scores. */
+void d9_report_mean(const d9_report *report, const double *scores, int count, d9_estimate *mean);
 
+typedef double d9_report_size(const d9_report *report, const d9_report_arm *arm, int which);
 /* Iterates over the arms by decreasing `size`, ties in the order of the experiment; arms of size NAN are skipped.
  * `before`: the previous arm, NULL for the first. Returns NULL after the last arm. `which` is passed to `size`. */
-const d9_report_arm *d9_report_next(const d9_report *report, double (*size)(const d9_report_arm *arm, int which),
-                                    int which, const d9_report_arm *before);
-double d9_report_mean_of(const d9_report_arm *arm, int which); /* a `size` for d9_report_next; ignores `which` */
+const d9_report_arm *d9_report_next(const d9_report *report, d9_report_size *size, int which,
+                                    const d9_report_arm *before);
+d9_report_size d9_report_mean_of; /* the gain of the mean score, so the best arm comes first; ignores `which` */
+/* A score or a difference of scores, negated if lower is better. */
+double d9_report_gain(const d9_report *report, double score);
+/* Copies `pattern`, with the words of the report's measure (d9_measure_words), into the report's arena. */
+D9_MUST_USE d9_status d9_report_words(d9_context *context, d9_report *report, const char *pattern, const char **words);
 
 /* ---- report_verdict.c: sets report->verdict, a few sentences ---- */
 D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 
 /* ---- report_tables.c ---- */
+enum { D9_REPORT_SCORE = -3 }; /* d9_column.digits: those of the measure. Its words may have fields of the measure. */
 D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name,
                                           const d9_column *columns, size_t column_count, int row_count,
                                           d9_figures **table);
@@ -42,15 +48,14 @@ D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report)
 /* ---- report_data.c: the data files of the plots, one text each ---- */
 /* Adds a text field; '"', which gnuplot interprets, becomes a typographic quote. */
 void d9_report_plot_field(d9_text *text, const char *bytes);
-double d9_report_accuracy(const json_t *object); /* accuracy_tta if it is a number, else accuracy; NAN: not evaluated */
 /* Epochs trained at the end of epoch number `epoch`; the last epoch may be a fraction. */
 double d9_report_epochs(const d9_report *report, int arm, double epoch);
 /* Epochs that a finished run was trained for: fewer than configured if it stopped early. */
 double d9_report_trained(const d9_report *report, const d9_report_run *run);
 D9_MUST_USE d9_status d9_report_curves(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_accuracy_runs(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_accuracy_means(const d9_report *report, d9_text *text);
-D9_MUST_USE d9_status d9_report_accuracy_published(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_score_runs(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_score_means(const d9_report *report, d9_text *text);
+D9_MUST_USE d9_status d9_report_score_published(const d9_report *report, d9_text *text);
 D9_MUST_USE d9_status d9_report_forest(const d9_report *report, d9_text *text);
 bool d9_report_is_chain(const d9_report *report); /* three or more arms, each later one compared with the previous */
 D9_MUST_USE d9_status d9_report_ladder(const d9_report *report, d9_text *text);
@@ -64,7 +69,7 @@ typedef struct d9_run_predictions {
 D9_MUST_USE d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                                               d9_run_predictions *predictions);
 void d9_run_predictions_free(d9_context *context, d9_run_predictions *predictions);
-/* Fills report->predictions from the most accurate arm that has any, and adds tables of classes and mistakes. */
+/* Fills report->predictions from the best arm that has any, and adds tables of classes and mistakes. */
 D9_MUST_USE d9_status d9_report_gather_predictions(d9_context *context, d9_report *report);
 D9_MUST_USE d9_status d9_report_confusion(const d9_report *report, d9_text *text); /* data of a plot */
 /* End of the matrix's colour scale, percent: the largest share of a class predicted as one wrong class; at least 10. */

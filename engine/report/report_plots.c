@@ -45,7 +45,7 @@ static bool has_epochs(const d9_report *report) {
     for (int r = 0; r < report->run_count; r++) {
         int evaluated = 0;
         json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) evaluated +=
-            !isnan(d9_json_real(row, "accuracy"));
+            !isnan(d9_json_real(row, report->measure->name));
         if (evaluated > 1) return true;
     }
     return false;
@@ -63,9 +63,9 @@ static void set_legend(const drawing *drawing, int entries) {
     const int rows = (entries + columns - 1) / columns;
     d9_text_add(drawing->settings,
                 "legend_columns = %d\nlegend_rows = %d\nlegend_entries = %d\nlegend_trim = %d\nheight_curves = %d\n"
-                "height_curves_narrow = %d\nheight_accuracy = %d\nheight_accuracy_narrow = %d\n",
+                "height_curves_narrow = %d\nheight_%s = %d\nheight_%s_narrow = %d\n",
                 columns, rows, entries, longest / 5, 398 + 22 * rows, (has_epochs(report) ? 630 : 330) + 22 * entries,
-                426 + 22 * rows, 316 + 22 * entries);
+                report->measure->name, 426 + 22 * rows, report->measure->name, 316 + 22 * entries);
 }
 
 static void set_names(const drawing *drawing) {
@@ -84,6 +84,10 @@ static void set_names(const drawing *drawing) {
     d9_text_add(drawing->settings, "]\n");
     if (!isnan(report->target)) d9_text_add(drawing->settings, "target = %.10g\n", report->target);
     d9_text_add(drawing->settings, "sweep = %d\n", report->sweep);
+    d9_measure_words(report->measure,
+                     "measure = '{name}'\nmeasure_axis = '{word}{, |unit|}'\n"
+                     "difference_axis = 'difference in {word}{, |points|}'\ndifference_axis_narrow = '{points}'\n",
+                     drawing->settings);
 }
 
 /* ---- axes: each plan_* function adds the settings of a plot and returns whether to draw it ---- */
@@ -99,14 +103,15 @@ static void widen(range *range, double value) { /* fmin and fmax ignore NAN */
 
 static const range nothing = {INFINITY, -INFINITY};
 
-/* Sets NAME_low, NAME_high and NAME_bent. If the error rates differ by more than a factor of three, the accuracy axis
- * is logarithmic in the error rate (see style.gp), so that 93% and 94% stay distinguishable beside 40%. */
-static void set_accuracies(const drawing *drawing, const char *name, range range) {
+/* Sets NAME_low, NAME_high and NAME_bent. If the error rates differ by more than a factor of three, the axis of
+ * accuracies is logarithmic in the error rate (see style.gp), so that 93% and 94% stay distinguishable beside 40%. */
+static void set_scores(const drawing *drawing, const char *name, range range) {
     static const double beyond = 100.1; /* 100.1 instead of 100 keeps 100% at a finite position */
     if (!(range.low <= range.high)) range.low = range.high = 0;
     const double wrong = beyond - range.low, least = beyond - range.high, ratio = wrong / least;
-    const bool bent = ratio > 3;
-    const double margin = 0.06 * fmax(range.high - range.low, 0.5), factor = pow(ratio, 0.06);
+    const d9_measure *measure = drawing->report->measure;
+    const bool bent = measure->bent_axis && ratio > 3;
+    const double margin = 0.06 * fmax(range.high - range.low, 5 * measure->effect), factor = pow(ratio, 0.06);
     const double low = bent ? beyond - wrong * factor : range.low - margin,
                  high = bent ? beyond - least / factor : range.high + margin;
     d9_text_add(drawing->settings, "%s_low = %.10g\n%s_high = %.10g\n%s_bent = %d\n", name, fmax(low, -1), name, high,
@@ -152,48 +157,48 @@ static double median_width(const d9_report *report, interval_of *interval) {
     return found;
 }
 
-/* Training curves: losses, and accuracies if a run was evaluated after more than one epoch. */
+/* Training curves: losses, and scores if a run was evaluated after more than one epoch. */
 static bool plan_curves(drawing *drawing) {
     const d9_report *report = drawing->report;
-    range accuracies = nothing, epochs = {0, 0};
+    range scores = nothing, epochs = {0, 0};
     size_t index;
     const json_t *row;
     for (int r = 0; r < report->run_count; r++)
         json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index, row) {
-            widen(&accuracies, d9_report_accuracy(row));
+            widen(&scores, d9_json_score(row, report->measure));
             widen(&epochs, d9_report_epochs(report, report->runs[r].arm, d9_json_real(row, "epoch")));
         }
     const bool evaluated = has_epochs(report);
-    if (evaluated) widen(&accuracies, report->target);
-    d9_text_add(drawing->settings, "accuracies = %d\n", evaluated);
-    set_accuracies(drawing, "curves", accuracies);
+    if (evaluated) widen(&scores, report->target);
+    d9_text_add(drawing->settings, "scores = %d\n", evaluated);
+    set_scores(drawing, "curves", scores);
     set_epochs(drawing, "curves", epochs);
     return drawing->lines > 2;
 }
 
-/* Accuracy over epochs; in a sweep (arms that differ in train.epochs), final accuracy over the length of training. */
-static bool plan_accuracy(drawing *drawing) {
+/* Score over epochs; in a sweep (arms that differ in train.epochs), final score over the length of training. */
+static bool plan_score(drawing *drawing) {
     const d9_report *report = drawing->report;
-    range accuracies = nothing, epochs = report->sweep ? nothing : (range){0, 0};
+    range scores = nothing, epochs = report->sweep ? nothing : (range){0, 0};
     size_t index;
     const json_t *row;
     if (drawing->lines <= 2 || !(report->sweep || has_epochs(report))) return false;
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
-        widen(&accuracies, run->accuracy);
+        widen(&scores, run->score);
         widen(&epochs, d9_report_trained(report, run));
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) if (!report->sweep)
-            widen(&accuracies, d9_report_accuracy(row));
+            widen(&scores, d9_json_score(row, report->measure));
     }
     for (int a = 0; a < report->arm_count; a++) {
         if (isnan(report->arms[a].published_epochs)) continue;
-        widen(&accuracies, report->arms[a].published_accuracy);
+        widen(&scores, report->arms[a].published_score);
         widen(&epochs, report->arms[a].published_epochs);
     }
-    widen(&accuracies, report->target);
-    set_accuracies(drawing, "accuracy", accuracies);
-    set_epochs(drawing, "accuracy", epochs);
+    widen(&scores, report->target);
+    set_scores(drawing, "score", scores);
+    set_epochs(drawing, "score", epochs);
     return true;
 }
 
@@ -222,14 +227,14 @@ static bool plan_forest(drawing *drawing) {
     return drawing->lines > 1 && span > 0;
 }
 
-/* The ladder is drawn if two published accuracies are known or each arm is compared with the previous one. */
+/* The ladder is drawn if two published scores are known or each arm is compared with the previous one. */
 static bool plan_ladder(drawing *drawing) {
     int published = 0;
     range all = nothing, points = nothing;
     for (int a = 0; a < drawing->report->arm_count; a++) {
         const d9_report_arm *arm = &drawing->report->arms[a];
-        published += !isnan(arm->published_accuracy);
-        widen(&points, arm->published_accuracy);
+        published += !isnan(arm->published_score);
+        widen(&points, arm->published_score);
         widen(&points, arm->sample.mean);
         widen(&all, arm->mean.low);
         widen(&all, arm->mean.high);
@@ -269,7 +274,7 @@ static bool has_interval(const d9_report *report, bool differences) {
 
 static bool has_published(const d9_report *report) {
     for (int a = 0; a < report->arm_count; a++)
-        if (!isnan(report->arms[a].published_accuracy)) return true;
+        if (!isnan(report->arms[a].published_score)) return true;
     return false;
 }
 
@@ -282,7 +287,8 @@ static void note_forest(const drawing *drawing, d9_text *text) {
     for (int a = 0; a < drawing->report->arm_count; a++)
         clear = clear || drawing->report->arms[a].holm < 1 - D9_REPORT_LEVEL;
     const bool intervals = has_interval(drawing->report, true);
-    d9_text_add(text, "Difference in accuracy, percentage points%s.", intervals ? ", with 95% intervals" : "");
+    d9_measure_words(drawing->report->measure, "Difference in {word}{, |points|}", text);
+    d9_text_add(text, intervals ? ", with 95%% intervals." : ".");
     if (intervals)
         d9_text_add(text, clear ? " Filled: a clear effect (Holm's p below 0.05)."
                                 : " Hollow: no clear effect (Holm's p is not below 0.05).");
@@ -296,7 +302,7 @@ static void note_ladder(const drawing *drawing, d9_text *text) {
                 about_cuts(drawing));
 }
 
-static void note_accuracy(const drawing *drawing, d9_text *text) {
+static void note_score(const drawing *drawing, d9_text *text) {
     const d9_report *report = drawing->report;
     d9_text_add(text, "Each run is a dot%s.%s",
                 has_interval(report, false) ? "; line and band are the mean and its 95% interval" : "",
@@ -322,7 +328,7 @@ static void note_confusion(const drawing *drawing, d9_text *text) {
 
 typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
-    const char *name, *title;
+    const char *name, *title; /* with fields of the measure, as in the names of the data */
     struct {
         const char *name;
         maker make;
@@ -333,13 +339,13 @@ static const struct {
 } plots[] = {
     {"forest", "Effect of each change", {{"forest", d9_report_forest}}, plan_forest, note_forest, true},
     {"ladder", "Step by step", {{"ladder", d9_report_ladder}}, plan_ladder, note_ladder, true},
-    {"accuracy",
-     "Accuracy over epochs",
-     {{"accuracy_published", d9_report_accuracy_published},
-      {"accuracy_means", d9_report_accuracy_means},
-      {"accuracy", d9_report_accuracy_runs}},
-     plan_accuracy,
-     note_accuracy,
+    {"{name}",
+     "{title} over epochs",
+     {{"{name}_published", d9_report_score_published},
+      {"{name}_means", d9_report_score_means},
+      {"{name}", d9_report_score_runs}},
+     plan_score,
+     note_score,
      true},
     {"curves", "Training curves", {{"curves", d9_report_curves}}, plan_curves, note_curves, true},
     {"step", "Time of a training step by rule", {{"step", d9_report_step}}, plan_step, note_step, true},
@@ -363,11 +369,13 @@ static void measure_data(drawing *drawing, const char *text) {
 static d9_status write_data(drawing *drawing, int which) {
     d9_status status = D9_OK;
     d9_text text;
+    const char *name;
     d9_text_init(drawing->context, &text);
     for (int i = 0; i < 3 && plots[which].data[i].name; i++) {
         D9_TRY(plots[which].data[i].make(drawing->report, &text));
         D9_TRY(d9_text_status(&text));
-        D9_TRY(write_named(drawing, plots[which].data[i].name, ".tsv", d9_text_get(&text), text.size));
+        D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].data[i].name, &name));
+        D9_TRY(write_named(drawing, name, ".tsv", d9_text_get(&text), text.size));
         measure_data(drawing, d9_text_get(&text));
         d9_text_free(&text);
     }
@@ -419,9 +427,12 @@ void d9_report_convert_svg(const char *svg, const char *name, d9_text *text) {
 static d9_status write_scripts(const drawing *drawing) {
     d9_status status = D9_OK;
     const d9_template *template;
-    for (int i = 0; (template = d9_template_at(i)); i++)
-        if (strstr(template->name, ".gp"))
-            D9_TRY(write_named(drawing, template->name, "", template->bytes, template->size));
+    for (int i = 0; (template = d9_template_at(i)); i++) {
+        if (!strstr(template->name, ".gp")) continue;
+        const bool score = strcmp(template->name, "score.gp") == 0; /* the script of the plot {name} */
+        D9_TRY(write_named(drawing, score ? drawing->report->measure->name : template->name, score ? ".gp" : "",
+                           template->bytes, template->size));
+    }
 done:
     return status;
 }
@@ -465,17 +476,21 @@ done:
     return status;
 }
 
-/* Writes the data of a plot, adds its settings and makes its caption. Sets *wanted: the plot is to be drawn. */
-static d9_status prepare_plot(drawing *drawing, int which, const char **note, bool *wanted) {
+/* Writes the data of a plot, adds its settings and makes its name, title and caption. Sets *wanted: it is to be drawn.
+ */
+static d9_status prepare_plot(drawing *drawing, int which, d9_report_plot *plot, bool *wanted) {
     d9_status status = D9_OK;
     d9_text text;
+    *plot = (d9_report_plot){0};
     d9_text_init(drawing->context, &text);
     drawing->cut = false;
     D9_TRY(write_data(drawing, which));
-    remove_pictures(drawing, plots[which].name);
+    D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].name, &plot->name));
+    D9_TRY(d9_report_words(drawing->context, drawing->report, plots[which].title, &plot->title));
+    remove_pictures(drawing, plot->name);
     *wanted = plots[which].plan(drawing);
     plots[which].note(drawing, &text);
-    D9_TRY(d9_report_keep(drawing->context, drawing->report, &text, note));
+    D9_TRY(d9_report_keep(drawing->context, drawing->report, &text, &plot->note));
 done:
     d9_text_free(&text);
     return status;
@@ -497,13 +512,13 @@ done:
 d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot *drawn_plots, int *count) {
     d9_status status = D9_OK;
     d9_text settings;
-    const char *notes[PLOTS];
+    d9_report_plot all[PLOTS];
     bool wanted[PLOTS], drawn = false;
     drawing drawing = {.context = context, .report = report, .settings = &settings};
     d9_text_init(context, &settings);
     *count = 0;
     set_names(&drawing);
-    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare_plot(&drawing, i, &notes[i], &wanted[i]));
+    for (int i = 0; i < PLOTS; i++) D9_TRY(prepare_plot(&drawing, i, &all[i], &wanted[i]));
     D9_TRY(d9_text_status(&settings));
     D9_TRY(write_named(&drawing, "settings", ".gp", d9_text_get(&settings), settings.size));
     D9_TRY(write_scripts(&drawing));
@@ -511,10 +526,10 @@ d9_status d9_report_draw(d9_context *context, d9_report *report, d9_report_plot 
     for (int i = 0; drawn && i < PLOTS; i++) {
         bool plotted;
         if (!wanted[i]) continue;
-        D9_TRY(run_gnuplot(&drawing, plots[i].name, &plotted));
+        D9_TRY(run_gnuplot(&drawing, all[i].name, &plotted));
         if (!plotted) continue;
         d9_report_plot *plot = &drawn_plots[*count];
-        *plot = (d9_report_plot){.name = plots[i].name, .title = plots[i].title, .note = notes[i]};
+        *plot = all[i];
         D9_TRY(embed_pictures(&drawing, plot, plots[i].narrow));
         ++*count;
     }

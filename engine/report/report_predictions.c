@@ -209,7 +209,8 @@ d9_status d9_report_gather_predictions(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_arm *arm = NULL;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, D9_REPORT_CLASSES, &report->predictions.counts));
-    while (report->predictions.classes == 0 && (arm = d9_report_next(report, d9_report_mean_of, 0, arm)))
+    while (report->measure->by_class && report->predictions.classes == 0 &&
+           (arm = d9_report_next(report, d9_report_mean_of, 0, arm)))
         D9_TRY(add_arm_predictions(context, report, (int)(arm - report->arms)));
     if (report->predictions.classes == 0) goto done;
     D9_TRY(name_classes(context, report, &report->predictions));

@@ -113,8 +113,8 @@ static d9_status add_unfinished(d9_context *context, d9_report *report, const d9
 static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t seed) {
     const char *hash = json_text(result, "config_hash");
     const json_t *seeded = json_object_get(result, "seed");
-    if (isnan(d9_json_real(result, "accuracy"))) return "has no accuracy";
     if (d9_result_fault(result)) return d9_result_fault(result);
+    if (isnan(d9_json_real(result, d9_result_measure(result)->name))) return "has no score";
     if (!json_is_array(json_object_get(result, "epochs"))) return "has no epochs";
     if (!hash || !json_is_integer(seeded)) return "has no config_hash or seed";
     if (arm && arm->config_hash && strcmp(arm->config_hash, hash) != 0) return "is the run of another configuration";
@@ -129,7 +129,7 @@ static const char *relative(const d9_report *report, const char *text) {
 }
 
 static void clear_numbers(d9_report_run *run) {
-    run->accuracy = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
+    run->score = run->train_seconds = run->process_seconds = run->epoch_to_target = run->difference = NAN;
 }
 
 /* Fills the run from its result.json, or adds a problem. `arm` NULL: place_run sets the arm later. */
@@ -150,8 +150,13 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
     const char *wrong = fault(result, arm, run->seed);
     if (wrong) D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: %s", relative(report, path), wrong));
     if (wrong) goto done;
-    const double views = d9_json_real(result, "accuracy_tta");
-    run->accuracy = isnan(views) ? d9_json_real(result, "accuracy") : views;
+    const d9_measure *measure = d9_result_measure(result);
+    if (!report->measure) report->measure = measure;
+    if (measure != report->measure)
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "%s: its measure is %s, that of earlier runs %s: a report has runs of one measure", path,
+                       measure->name, report->measure->name));
+    run->score = d9_json_score(result, measure);
     run->train_seconds = d9_json_real(result, "train_seconds");
     run->process_seconds = d9_json_real(result, "process_seconds");
     run->epoch_to_target = d9_json_real(result, "epoch_to_target");
@@ -166,10 +171,10 @@ done:
 
 /* ---- experiment.json ---- */
 
-/* Reads {"accuracy", "seconds", "epochs", "hardware", "source"} of an arm or a configuration. */
+/* Reads {MEASURE, "seconds", "epochs", "hardware", "source"} of an arm or a configuration. Without a run: no score. */
 static d9_status read_published(d9_context *context, d9_report *report, const json_t *object, d9_report_arm *arm) {
     d9_status status = D9_OK;
-    arm->published_accuracy = d9_json_real(object, "accuracy");
+    arm->published_score = report->measure ? d9_json_real(object, report->measure->name) : NAN;
     arm->published_seconds = d9_json_real(object, "seconds");
     arm->published_epochs = d9_json_real(object, "epochs");
     D9_TRY(copy_text(context, report, json_text(object, "hardware"), &arm->published_hardware));
@@ -213,7 +218,6 @@ static d9_status read_arms(d9_context *context, d9_report *report, const json_t 
         D9_TRY(copy_text(context, report, label && *label ? label : name, &arm->label));
         D9_TRY(copy_text(context, report, json_text(object, "config_hash"), &arm->config_hash));
         D9_TRY(join_edits(context, report, json_object_get(object, "edits"), &arm->edits));
-        D9_TRY(read_published(context, report, json_object_get(object, "published"), arm));
         report->arm_count = i + 1;
     }
     for (int i = 0; i < count; i++) {
@@ -275,6 +279,10 @@ static d9_status read_experiment(d9_context *context, d9_report *report, const c
     D9_TRY(read_commands(context, report, json_object_get(object, "commands")));
     D9_TRY(read_arms(context, report, json_object_get(object, "arms")));
     D9_TRY(read_listed_runs(context, report, json_object_get(object, "runs")));
+    for (int i = 0; i < report->arm_count; i++)
+        D9_TRY(read_published(context, report,
+                              json_object_get(json_array_get(json_object_get(object, "arms"), (size_t)i), "published"),
+                              &report->arms[i]));
 done:
     json_decref(object);
     return status;
@@ -380,7 +388,7 @@ done:
     return status;
 }
 
-/* Adds problems for runs whose accuracies are not comparable: runs with other images than the first run with the same
+/* Adds problems for runs whose scores are not comparable: runs with other images than the first run with the same
  * data settings, and the first run of each other data setting if its images differ from the first run's. */
 static d9_status compare_data(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
@@ -400,8 +408,8 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
     for (int f = 1; f < first_count; f++) {
         if (d9_report_same_images(firsts[f], firsts[0])) continue;
         D9_TRY(d9_report_add_line(context, report, &report->problems,
-                                  "%s: requests other data than %s: their accuracies are not comparable",
-                                  firsts[f]->folder, firsts[0]->folder));
+                                  "%s: requests other data than %s: their %s are not comparable", firsts[f]->folder,
+                                  firsts[0]->folder, report->measure->plural));
     }
 done:
     return status;
@@ -412,16 +420,16 @@ static d9_status note_validation(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->run_count; i++) validated += d9_report_validation(&report->runs[i]) > 0;
     if (validated == 0) return D9_OK;
     if (validated == report->finished)
-        return d9_report_add_line(
-            context, report, &report->notes,
-            "Accuracies are of validation images, which were set aside from the training images, not "
-            "of the test images.");
+        return d9_report_add_line(context, report, &report->notes,
+                                  "%s are of validation images, which were set aside from the training images, not "
+                                  "of the test images.",
+                                  report->measure->plural_title);
     return d9_report_add_line(context, report, &report->notes,
-                              "Accuracies of %d runs are of validation images, of the other %d of test images.",
-                              validated, report->finished - validated);
+                              "%s of %d runs are of validation images, of the other %d of test images.",
+                              report->measure->plural_title, validated, report->finished - validated);
 }
 
-/* Notes the epoch of each model that keep: best kept: accuracies and predictions are of that model. */
+/* Notes the epoch of each model that keep: best kept: scores and predictions are of that model. */
 static d9_status note_best(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     for (int i = 0; i < report->run_count; i++) {

@@ -4,13 +4,42 @@
 #include <math.h>
 #include <string.h>
 
-#define TEXT D9_COLUMN_TEXT
+#define TEXT  D9_COLUMN_TEXT
+#define SCORE D9_REPORT_SCORE
+
+d9_status d9_report_words(d9_context *context, d9_report *report, const char *pattern, const char **words) {
+    d9_text text;
+    d9_text_init(context, &text);
+    d9_measure_words(report->measure, pattern, &text);
+    return d9_report_keep(context, report, &text, words);
+}
+
+/* The columns with the words and the decimals of the report's measure. */
+static d9_status fit_columns(d9_context *context, d9_report *report, const d9_column *columns, size_t count,
+                             d9_column **fitted) {
+    d9_status status;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, count, fitted));
+    for (size_t i = 0; i < count; i++) {
+        d9_column *column = &(*fitted)[i];
+        *column = columns[i];
+        D9_TRY(d9_report_words(context, report, column->key, &column->key));
+        D9_TRY(d9_report_words(context, report, column->heading, &column->heading));
+        if (column->hint) D9_TRY(d9_report_words(context, report, column->hint, &column->hint));
+        if (column->digits == D9_REPORT_SCORE) column->digits = report->measure->digits;
+    }
+done:
+    return status;
+}
 
 d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name, const d9_column *columns,
                               size_t column_count, int row_count, d9_figures **table) {
+    d9_status status;
+    d9_column *fitted;
     *table = &report->tables[report->table_count];
-    d9_status status = d9_figures_make(context, &report->arena, name, columns, (int)column_count, row_count, *table);
-    if (status == D9_OK) report->table_count++;
+    D9_TRY(fit_columns(context, report, columns, column_count, &fitted));
+    D9_TRY(d9_figures_make(context, &report->arena, name, fitted, (int)column_count, row_count, *table));
+    report->table_count++;
+done:
     return status;
 }
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -19,16 +48,16 @@ d9_status d9_report_add_table(d9_context *context, d9_report *report, const char
 
 static const d9_column arm_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
-    {"accuracy", "Accuracy %", "mean of the final accuracies, with the configuration's TTA views", 2, false},
-    {"accuracy_low", "95% low", "lower end of the 95% interval of the mean (Student's t)", 2, false},
-    {"accuracy_high", "95% high", "upper end of that interval", 2, false},
-    {"deviation", "s.d.", "standard deviation from run to run", 2, false},
-    {"minimum", "min", NULL, 2, false},
-    {"maximum", "max", NULL, 2, false},
+    {"{name}", "{title}{ |unit|}", "mean of the final {plural}, with the configuration's TTA views", SCORE, false},
+    {"{name}_low", "95% low", "lower end of the 95% interval of the mean (Student's t)", SCORE, false},
+    {"{name}_high", "95% high", "upper end of that interval", SCORE, false},
+    {"deviation", "s.d.", "standard deviation from run to run", SCORE, false},
+    {"minimum", "min", NULL, SCORE, false},
+    {"maximum", "max", NULL, SCORE, false},
     {"runs", "Runs", "finished runs", 0, false},
     {"asked", "planned", "runs that the experiment plans", 0, false},
-    {"published_accuracy", "published %", "what the step's author reports", 2, false},
-    {"met", "Reached target", "runs whose final accuracy is at least the target", 0, false},
+    {"published_{name}", "published{ |unit|}", "what the step's author reports", SCORE, false},
+    {"met", "Reached target", "runs whose final {word} is {bound} the target", 0, false},
     {"chance", "share", "share of the runs that reached the target", 2, false},
     {"chance_low", "share 95% low", "lower end of the exact 95% interval (Clopper and Pearson)", 2, false},
     {"chance_high", "share 95% high", "upper end of that interval", 2, false},
@@ -50,7 +79,7 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
         D9_FIGURES_ROW(table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
                        d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
                        d9_real_cell(arm->sample.minimum), d9_real_cell(arm->sample.maximum), d9_real_cell(arm->count),
-                       d9_real_cell(arm->asked), d9_real_cell(arm->published_accuracy),
+                       d9_real_cell(arm->asked), d9_real_cell(arm->published_score),
                        d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->chance.share),
                        d9_real_cell(arm->chance.low), d9_real_cell(arm->chance.high), d9_real_cell(arm->trained),
                        d9_real_cell(arm->seconds.mean), d9_real_cell(arm->published_seconds),
@@ -66,17 +95,18 @@ static const d9_column effect_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"baseline", "against", NULL, TEXT, false},
     {"runs", "Runs", "finished runs of the arm", 0, false},
-    {"difference", "Difference", "percentage points, arm minus baseline", 2, true},
-    {"low", "95% low", "lower end of the 95% interval", 2, true},
-    {"high", "95% high", "upper end of that interval", 2, true},
+    {"difference", "Difference", "{|points|, }arm minus baseline", SCORE, true},
+    {"low", "95% low", "lower end of the 95% interval", SCORE, true},
+    {"high", "95% high", "upper end of that interval", SCORE, true},
     {"p", "p", "two-sided, for the hypothesis of no difference", 4, false},
     {"p_holm", "Holm's p", "p adjusted by Holm over all rows", 4, false},
     {"by", "test", "paired by seed if both arms finished the same seeds; else Welch's t", TEXT, false},
-    {"welch_low", "Welch 95% low", "95% interval without pairing", 2, true},
-    {"welch_high", "Welch 95% high", NULL, 2, true},
+    {"welch_low", "Welch 95% low", "95% interval without pairing", SCORE, true},
+    {"welch_high", "Welch 95% high", NULL, SCORE, true},
     {"welch_p", "Welch p", NULL, 4, false},
-    {"seeds_needed", "Seeds to see 0.1", "per arm, to detect 0.1 points at 5% significance with 80% power", 0, false},
-    {"epochs_saved", "Epochs saved", "more epochs that the baseline's curve needs for this accuracy", 1, true},
+    {"seeds_needed", "Seeds to see {effect}", "per arm, to detect {effect points} at 5% significance with 80% power", 0,
+     false},
+    {"epochs_saved", "Epochs saved", "more epochs that the baseline's curve needs for this {word}", 1, true},
 };
 
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
@@ -97,8 +127,10 @@ static d9_status make_effects_table(d9_context *context, d9_report *report) {
     if (rows == 0) goto done;
     D9_TRY(d9_report_add_table(context, report, "effects", effect_columns, COUNT(effect_columns), rows, &table));
     table->title = "Differences";
-    table->note = "Accuracy in percentage points, arm minus baseline, with 95% intervals. An effect is clear if "
-                  "Holm's p is below 0.05.";
+    D9_TRY(d9_report_words(context, report,
+                           "{title}{ in |points|}, arm minus baseline, with 95% intervals. An effect is clear if "
+                           "Holm's p is below 0.05.",
+                           &table->note));
     for (int i = 0; i < report->arm_count; i++)
         if (report->arms[i].baseline >= 0) fill_effect(report, &report->arms[i], table, row++);
 done:
@@ -110,10 +142,10 @@ done:
 static const d9_column run_columns[] = {
     {"arm", "Arm", NULL, TEXT, false},
     {"seed", "Seed", NULL, 0, false},
-    {"accuracy", "Accuracy %", "final, with the configuration's TTA views", 2, false},
-    {"accuracy_plain", "plain %", "final, without TTA", 2, false},
+    {"{name}", "{title}{ |unit|}", "final, with the configuration's TTA views", SCORE, false},
+    {"{name}_plain", "plain{ |unit|}", "final, without TTA", SCORE, false},
     {"difference", "to baseline",
-     "minus the baseline's run of the same seed if there is one, else its mean; percentage points", 2, true},
+     "minus the baseline's run of the same seed if there is one, else its mean{; |points|}", SCORE, true},
     {"epoch_to_target", "Target at epoch", NULL, 0, false},
     {"train_seconds", "Train s", "Page's timer", 2, false},
     {"process_seconds", "Process s", "everything, from the start of the process", 2, false},
@@ -141,7 +173,7 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
     char *brief;
     D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[run->arm].label), d9_real_cell((double)run->seed),
-                   d9_real_cell(run->accuracy), d9_real_cell(d9_json_real(run->result, "accuracy")),
+                   d9_real_cell(run->score), d9_real_cell(d9_json_real(run->result, report->measure->name)),
                    d9_real_cell(run->difference), d9_real_cell(run->epoch_to_target), d9_real_cell(run->train_seconds),
                    d9_real_cell(run->process_seconds));
     for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));

@@ -13,17 +13,23 @@ enum { NAMED = 4 };         /* clear differences named at most; the table lists 
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }
 
-/* "−0.31 points [−0.45, −0.17]"; without the brackets if there is no interval */
-static void add_difference(d9_text *text, const d9_estimate *e) {
-    d9_text_add(text, "%s%.2f points", sign_of(e->estimate), fabs(e->estimate));
+static void add_interval(const d9_report *report, d9_text *text, const d9_estimate *e) {
+    const int digits = report->measure->digits;
     if (isnan(e->low)) return;
-    d9_text_add(text, " [%s%.2f, %s%.2f]", minus_of(e->low), fabs(e->low), minus_of(e->high), fabs(e->high));
+    d9_text_add(text, " [%s%.*f, %s%.*f]", minus_of(e->low), digits, fabs(e->low), minus_of(e->high), digits,
+                fabs(e->high));
 }
 
-static void add_mean(d9_text *text, const d9_report_arm *arm) {
-    d9_text_add(text, "%.2f%%", arm->sample.mean);
-    if (!isnan(arm->mean.low))
-        d9_text_add(text, " [%s%.2f, %.2f]", minus_of(arm->mean.low), fabs(arm->mean.low), arm->mean.high);
+/* "−0.31 points [−0.45, −0.17]"; without the brackets if there is no interval */
+static void add_difference(const d9_report *report, d9_text *text, const d9_estimate *e) {
+    d9_text_add(text, "%s%.*f%s", sign_of(e->estimate), report->measure->digits, fabs(e->estimate),
+                report->measure->brief_points);
+    add_interval(report, text, e);
+}
+
+static void add_mean(const d9_report *report, d9_text *text, const d9_report_arm *arm) {
+    d9_text_add(text, "%s", d9_measure_format(report->measure, arm->sample.mean).text);
+    add_interval(report, text, &arm->mean);
 }
 
 static void add_seeds(d9_text *text, int count) { d9_text_add(text, "%d %s", count, count == 1 ? "seed" : "seeds"); }
@@ -32,7 +38,8 @@ static bool is_compared(const d9_report_arm *arm) { return arm->baseline >= 0 &&
 static bool is_clear(const d9_report_arm *arm) { return arm->holm < ALPHA; }
 
 /* Size of the difference of a compared arm for which is_clear equals `clear`; NAN for all other arms. */
-static double size_of(const d9_report_arm *arm, int clear) {
+static double size_of(const d9_report *report, const d9_report_arm *arm, int clear) {
+    (void)report;
     return is_compared(arm) && is_clear(arm) == clear ? fabs(arm->difference.estimate) : NAN;
 }
 
@@ -48,26 +55,27 @@ static void judge_pair(const d9_report *report, const d9_report_arm *arm, d9_tex
     const d9_estimate *e = &arm->difference;
     if (isnan(e->low)) {
         d9_text_add(text, "%s against %s: ", arm->label, base);
-        add_difference(text, e);
+        add_difference(report, text, e);
         d9_text_add(text, ", %s. This is not evidence of a difference.", without_interval(e));
         return;
     }
     if (is_clear(arm)) {
-        d9_text_add(text, "%s is %s than %s: ", arm->label, e->estimate < 0 ? "worse" : "better", base);
-        add_difference(text, e);
+        d9_text_add(text, "%s is %s than %s: ", arm->label,
+                    d9_report_gain(report, e->estimate) < 0 ? "worse" : "better", base);
+        add_difference(report, text, e);
         d9_text_add(text, " (p = %.2g).", e->p);
         return;
     }
     d9_text_add(text, "%s and %s cannot be told apart with ", arm->label, base);
     add_seeds(text, arm->count);
     d9_text_add(text, ": ");
-    add_difference(text, e);
+    add_difference(report, text, e);
     d9_text_add(text, ", an interval that spans zero.");
     if (arm->seeds_needed > MANY_SEEDS)
         d9_text_add(text, " These seeds are too few to estimate how many would be needed.");
     else if (arm->seeds_needed > arm->count)
-        d9_text_add(text, " Detecting %.1f points would take about %lld seeds in each arm.", D9_REPORT_DIFFERENCE,
-                    (long long)arm->seeds_needed);
+        d9_text_add(text, " Detecting %.4g%s would take about %lld seeds in each arm.", report->measure->effect,
+                    report->measure->brief_points, (long long)arm->seeds_needed);
 }
 
 /* ---- many comparisons ---- */
@@ -76,7 +84,7 @@ static void add_largest(const d9_report *report, bool clear, int most, d9_text *
     const d9_report_arm *arm = NULL;
     for (int i = 0; i < most && (arm = d9_report_next(report, size_of, clear, arm)); i++) {
         d9_text_add(text, "%s%s ", i ? "; " : "", arm->label);
-        add_difference(text, &arm->difference);
+        add_difference(report, text, &arm->difference);
     }
 }
 
@@ -119,9 +127,9 @@ static void judge_many(const d9_report *report, int comparisons, int clear, int 
 
 /* ---- without comparisons ---- */
 
-/* Mean accuracy as a sort key. Arms with identical configurations have the same runs; only the first of them counts. */
-static double ranked(const d9_report_arm *arm, int which) {
-    return arm->runs_of == arm ? d9_report_mean_of(arm, which) : NAN;
+/* Mean score as a sort key. Arms with identical configurations have the same runs; only the first of them counts. */
+static double ranked(const d9_report *report, const d9_report_arm *arm, int which) {
+    return arm->runs_of == arm ? d9_report_mean_of(report, arm, which) : NAN;
 }
 
 /* Best and second were picked from all pairs of arms after the fact, so their difference's interval has the confidence
@@ -130,37 +138,41 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
     const d9_report_arm *best = d9_report_next(report, ranked, 0, NULL);
     const d9_report_arm *second = d9_report_next(report, ranked, 0, best);
     d9_estimate e;
-    d9_text_add(text, "%s has the highest mean accuracy, ", best->label);
-    add_mean(text, best);
+    d9_text_add(text, "%s has the %s mean %s, ", best->label, report->measure->higher_is_better ? "highest" : "lowest",
+                report->measure->word);
+    add_mean(report, text, best);
     if (!second) {
         d9_text_add(text, "; no run of another configuration has finished.");
         return;
     }
     const int pairs = arms * (arms - 1) / 2;
-    d9_welch_difference(best->accuracy, best->count, second->accuracy, second->count, 1 - ALPHA / pairs, &e);
+    d9_welch_difference(best->scores, best->count, second->scores, second->count, 1 - ALPHA / pairs, &e);
     d9_text_add(text, "; %s follows, ", second->label);
-    add_difference(text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
+    add_difference(report, text, &(d9_estimate){.estimate = -e.estimate, .low = -e.high, .high = -e.low});
     if (isnan(e.low)) {
         d9_text_add(text, ": %s.", without_interval(&e));
         return;
     }
     if (pairs > 1) d9_text_add(text, " (%.4g%% interval, corrected for %d pairs)", 100 * (1 - ALPHA / pairs), pairs);
-    d9_text_add(text, e.low > 0 ? "." : ": the interval spans zero, so these runs do not distinguish them.");
+    d9_text_add(text,
+                e.low > 0 || e.high < 0 ? "." : ": the interval spans zero, so these runs do not distinguish them.");
 }
 
 static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
     if (arm->count == 1) {
-        d9_text_add(text, "One run: %.2f%%", arm->sample.mean);
+        d9_text_add(text, "One run: %s", d9_measure_format(report->measure, arm->sample.mean).text);
         if (!isnan(report->target))
-            d9_text_add(text, ", the target of %g%% %s", report->target, arm->met ? "met" : "not met");
+            d9_text_add(text, ", the target of %g%s %s", report->target, report->measure->unit,
+                        arm->met ? "met" : "not met");
         d9_text_add(text, ". A single run has no interval.");
         return;
     }
     d9_text_add(text, "%d runs: mean ", arm->count);
-    add_mean(text, arm);
-    d9_text_add(text, ", standard deviation %.2f. ", arm->sample.deviation);
+    add_mean(report, text, arm);
+    d9_text_add(text, ", standard deviation %.*f. ", report->measure->digits, arm->sample.deviation);
     if (isnan(report->target)) return;
-    d9_text_add(text, "%lld of %d reach %g%%; ", (long long)arm->met, arm->count, report->target);
+    d9_text_add(text, "%lld of %d reach %g%s; ", (long long)arm->met, arm->count, report->target,
+                report->measure->unit);
     d9_text_add(text, "the mean is %s.",
                 isnan(arm->mean.low)              ? "not distinguished from the target: the runs show no variance"
                 : arm->mean.low > report->target  ? "above the target"
@@ -182,7 +194,7 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
     int own = 0, finished = 0; /* arms with runs of their own; those with finished runs */
     for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++) {
         own += arm->runs_of == arm;
-        finished += !isnan(ranked(arm, 0));
+        finished += !isnan(ranked(report, arm, 0));
     }
     if (own == 1 && report->arm_count > 1)
         d9_text_add(text, "The %d arms have identical configurations and share their runs, so there is no comparison. ",
@@ -192,7 +204,8 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
     else if (all_of_same_images(report))
         judge_best(report, finished, text);
     else
-        d9_text_add(text, "These runs were not all evaluated on the same images: their accuracies are not compared.");
+        d9_text_add(text, "These runs were not all evaluated on the same images: their %s are not compared.",
+                    report->measure->plural);
 }
 
 /* ---- epochs saved, missing runs, and the whole verdict ---- */

@@ -102,7 +102,7 @@ double d9_noncentral_t_above(double t, double freedom, double shift) {
 /* Element i of `a`, or of a - b if `b` is not NULL. */
 static double value_at(const double *a, const double *b, int64_t i) { return b ? a[i] - b[i] : a[i]; }
 
-static const double rounding = 1e-12; /* relative; below the last digit of any accuracy, above rounding error */
+static const double rounding = 1e-12; /* relative; below the last digit of any score, above rounding error */
 
 static void describe(const double *a, const double *b, int64_t count, d9_sample *sample) {
     double sum = 0, squares = 0, largest = 0;
@@ -244,14 +244,14 @@ int64_t d9_seeds_needed(d9_design design, double difference, double deviation, d
     return high;
 }
 
-/* ---- epochs to reach an accuracy ---- */
+/* ---- epochs to reach a score ---- */
 
-double d9_epochs_to_reach(const double *epochs, const double *accuracy, int64_t count, double level) {
-    if (count < 1 || isnan(level) || level < accuracy[0]) return NAN;
-    if (level == accuracy[0]) return epochs[0];
+double d9_epochs_to_reach(const double *epochs, const double *scores, int64_t count, double level) {
+    if (count < 1 || isnan(level) || level < scores[0]) return NAN;
+    if (level == scores[0]) return epochs[0];
     for (int64_t i = 1; i < count; i++) {
-        if (!(accuracy[i] >= level)) continue;
-        const double part = (level - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1]);
+        if (!(scores[i] >= level)) continue;
+        const double part = (level - scores[i - 1]) / (scores[i] - scores[i - 1]);
         return epochs[i - 1] + part * (epochs[i] - epochs[i - 1]);
     }
     return NAN;

@@ -72,10 +72,10 @@ double d9_power(d9_design design, double seeds, double difference, double deviat
  * is not positive, or about a million seeds do not suffice. */
 int64_t d9_seeds_needed(d9_design design, double difference, double deviation, double alpha, double power);
 
-/* ---- epochs to reach an accuracy ---- */
+/* ---- epochs to reach a score ---- */
 
-/* Epochs at which the piecewise linear curve through (epochs[i], accuracy[i]), epochs increasing, first reaches
+/* Epochs at which the piecewise linear curve through (epochs[i], scores[i]), epochs increasing, first reaches
  * `level`. NAN: the level is above the curve or below its first point. */
-double d9_epochs_to_reach(const double *epochs, const double *accuracy, int64_t count, double level);
+double d9_epochs_to_reach(const double *epochs, const double *scores, int64_t count, double level);
 
 #endif

@@ -6,6 +6,7 @@
 #define D9_STEP_PROGRAM_H
 
 #include "core/arena.h"
+#include "core/measure.h"
 #include "core/schedule.h"
 #include "graph/passes.h"
 #include "step/augment.h"
@@ -176,6 +177,7 @@ typedef struct d9_program {
     d9_extent extent;
     int64_t steps_per_epoch, steps; /* whole batches; round(epochs * steps_per_epoch), or the options' rate_count */
     const d9_precision *precision;
+    const d9_measure *measure; /* of evaluations */
     uint64_t seed;
     d9_augmentation augmentation;
     d9_selection selection;

@@ -14,7 +14,7 @@
  *
  * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
  * threads, the version and commit that wrote it, and the SHA-256 of the file. A reader requires exactly these tensors,
- * in the types and shapes of the run, with finite numbers, except for the accuracy of an epoch that was not evaluated.
+ * in the types and shapes of the run, with finite numbers, except for the scores of an epoch that was not evaluated.
  */
 #include "core/system.h"
 #include "core/text.h"
@@ -93,8 +93,8 @@ static d9_status add_tensors(d9_session *session, int64_t epochs, snapshot *all)
     D9_TRY(add_buffer(session, all, D9_BUFFER_GUARD, "guard", D9_TENSOR_U8));
     for (int c = 0; c < D9_EPOCH_COLUMNS; c++) {
         D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, epochs, &all->columns[c]));
-        D9_TRY(
-            add(session, all, "epochs", d9_epoch_column(c), D9_TENSOR_F64, &(d9_shape){1, {epochs}}, all->columns[c]));
+        D9_TRY(add(session, all, "epochs", d9_epoch_column(session->program.measure, c), D9_TENSOR_F64,
+                   &(d9_shape){1, {epochs}}, all->columns[c]));
     }
 done:
     return status;
@@ -121,18 +121,19 @@ static void fill_identity(d9_session *session, identity *self) {
 /* ---- checks of the numbers ---- */
 
 /* Fails with `status` and a message that ends in `why` if a number is not finite, or is a negative variance or an
- * impossible accuracy. Accuracies may be NaN, as they are for an epoch that was not evaluated. */
+ * impossible score. Scores may be NaN, as they are for an epoch that was not evaluated. */
 static d9_status check_numbers(d9_session *session, const char *path, const d9_tensor *tensor, d9_status status,
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
-    const bool accuracy = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0 && strstr(tensor->name, "accuracy");
+    const bool row = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0;
+    const d9_measure *score = row ? d9_measure_in(tensor->name) : NULL;
     const bool variance = d9_text_ends_in(tensor->name, ".running_var");
     if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F64) return D9_OK;
     for (int64_t i = 0; i < count; i++) {
         const double value = tensor->type == D9_TENSOR_F32 ? (double)((const float *)tensor->bytes)[i]
                                                            : ((const double *)tensor->bytes)[i];
-        if (accuracy && (isnan(value) || (value >= 0 && value <= 100))) continue;
-        if (accuracy || !isfinite(value) || (variance && value < 0))
+        if (score && (isnan(value) || (value >= score->minimum && value <= score->maximum))) continue;
+        if (score || !isfinite(value) || (variance && value < 0))
             return d9_fail(session->context, status, "%s: tensor %s holds %g, %s", path, tensor->name, value, why);
     }
     return D9_OK;

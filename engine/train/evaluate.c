@@ -116,27 +116,40 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
     return d9_session_outputs(session, views, logits, NULL);
 }
 
-int32_t d9_argmax(const double *row, int64_t classes) {
-    int32_t best = 0;
-    for (int32_t c = 1; c < classes; c++)
-        if (row[c] > row[best]) best = c;
-    return best;
+/* Warns, once, of the labels that are left out of the score. */
+static void warn_undefined(d9_session *session, uint32_t undefined) {
+    const d9_dataset *dataset = session->dataset;
+    d9_text names;
+    d9_text_init(session->context, &names);
+    for (int32_t c = 0; c < dataset->classes && c < 32; c++)
+        if (undefined >> c & 1) d9_text_add(&names, "%s%s", names.size ? ", " : "", dataset->class_names[c]);
+    if (undefined & ~session->undefined)
+        d9_log(session->context, D9_LOG_WARNING, "%s is undefined for labels that all or no samples have: %s",
+               session->program.measure->word, d9_text_get(&names));
+    d9_text_free(&names);
+    session->undefined |= undefined;
 }
 
-/* Percent of images classified correctly. Fails with D9_NONFINITE if a logit is not finite. */
-static d9_status find_accuracy(d9_session *session, const double *logits, double *accuracy) {
+/* Computes the score in the program's measure. Fails with D9_NONFINITE if a logit is not finite, and with D9_DATA if
+ * the score is undefined. */
+static d9_status find_score(d9_session *session, const double *logits, double *score) {
+    d9_status status;
     const d9_extent *extent = &session->program.extent;
-    int64_t correct = 0;
-    for (int64_t i = 0; i < extent->eval_images; i++) {
-        const double *row = logits + i * extent->classes;
-        for (int64_t c = 0; c < extent->classes; c++)
-            if (!isfinite(row[c]))
-                return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
-                               (long long)i);
-        correct += d9_argmax(row, extent->classes) == session->dataset->test.labels[i];
-    }
-    *accuracy = 100.0 * (double)correct / (double)extent->eval_images;
-    return D9_OK;
+    const d9_measure *measure = session->program.measure;
+    const d9_evaluated all = {.logits = logits,
+                              .labels = session->dataset->test.labels,
+                              .samples = extent->eval_images,
+                              .classes = extent->classes};
+    uint32_t undefined;
+    for (int64_t i = 0; i < extent->eval_images * extent->classes; i++)
+        if (!isfinite(logits[i]))
+            return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
+                           (long long)(i / extent->classes));
+    D9_TRY(measure->compute(session->context, &all, score, &undefined));
+    if (isnan(*score)) D9_TRY(d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", measure->word));
+    warn_undefined(session, undefined);
+done:
+    return status;
 }
 
 /* The largest softmax probability. */
@@ -193,31 +206,31 @@ done:
     return status;
 }
 
-/* Computes the logits of one view, with weight 1, and `plain_accuracy` if it is the plain view of all images. */
+/* Computes the logits of one view, with weight 1, and `plain_score` if it is the plain view of all images. */
 static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
-                          double *plain_accuracy) {
+                          double *plain_score) {
     d9_status status;
     d9_views single = {.count = 1, .view = {*view}};
     single.view[0].weight = 1;
     D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(find_accuracy(session, logits, plain_accuracy));
+    if (is_plain(view) && !images->list) D9_TRY(find_score(session, logits, plain_score));
 done:
     return status;
 }
 
 /* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over the views; with
- * `views.alone`, confident images have the logits of the first view instead. `plain_accuracy`: of the unchanged images,
+ * `views.alone`, confident images have the logits of the first view instead. `plain_score`: of the unchanged images,
  * which are run separately only if no view is the plain one of all images. */
-static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_accuracy) {
+static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_score) {
     d9_status status;
     const d9_views *views = &session->program.views;
     const d9_extent *extent = &session->program.extent;
     selection images = {NULL, extent->eval_images};
     int32_t *list = NULL;
-    *plain_accuracy = -1;
+    *plain_score = NAN;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
-        D9_TRY(run_view(session, &views->view[v], &images, view_logits, plain_accuracy));
+        D9_TRY(run_view(session, &views->view[v], &images, view_logits, plain_score));
         if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, view_logits, mean_logits, list, &images));
         for (int64_t i = 0; i < images.count; i++) {
             const int64_t row = image_at(&images, i) * extent->classes;
@@ -225,9 +238,9 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
                 mean_logits[c] += views->view[v].weight * view_logits[c];
         }
     }
-    if (*plain_accuracy < 0) {
+    if (isnan(*plain_score)) {
         D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
-        D9_TRY(find_accuracy(session, view_logits, plain_accuracy));
+        D9_TRY(find_score(session, view_logits, plain_score));
     }
 done:
     d9_release(session->context, list);
@@ -244,8 +257,8 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
-    D9_TRY(run_views(session, mean + count, mean, &evaluation->accuracy));
-    D9_TRY(find_accuracy(session, mean, &evaluation->accuracy_tta));
+    D9_TRY(run_views(session, mean + count, mean, &evaluation->score));
+    D9_TRY(find_score(session, mean, &evaluation->score_tta));
     store_predictions(session, mean, evaluation);
 done:
     d9_release(session->context, mean);

@@ -1,7 +1,8 @@
-/* Evaluation of a session's network: logits of the evaluation images, and accuracies. */
+/* Evaluation of a session's network: logits of the evaluation images, and scores. */
 #ifndef D9_TRAIN_EVALUATION_H
 #define D9_TRAIN_EVALUATION_H
 
+#include "core/measure.h"
 #include "train/session.h"
 
 /* Computes logits (eval_images, classes), the weighted sum over `views`, ignoring `alone`. Fails on an interrupt. */
@@ -10,12 +11,9 @@ D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *vie
  * image of eval.features), if the program was built with features. */
 D9_MUST_USE d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features);
 
-/* The index of the largest of `classes` numbers, the first one if several are equal. */
-int32_t d9_argmax(const double *row, int64_t classes);
-
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
-    double accuracy;           /* percent, plain view */
-    double accuracy_tta;       /* percent, with the views of the configuration; equals accuracy if there is one view */
+    double score;              /* in the program's measure, plain view */
+    double score_tta;          /* with the views of the configuration; equals `score` if there is one view */
     int32_t *top1;             /* (eval_images), predicted classes, with the same views */
     float *confidence;         /* softmax probability of top1 */
 } d9_evaluation;

@@ -21,6 +21,8 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .path = config->data.path,
                                 .validation = config->data.validation,
                                 .image_size = config->data.image_size,
+                                .length = config->data.length,
+                                .vocabulary_size = config->data.vocabulary,
                                 .largest_picture = config->data.largest_picture,
                                 .skip_damaged = config->data.skip_damaged,
                                 .synthetic_train = config->data.synthetic_train,
@@ -66,6 +68,7 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
                         .width = dataset->width,
                         .channels = dataset->channels,
                         .classes = dataset->classes,
+                        .vocabulary = dataset->vocabulary.count,
                         .batch = config->train.batch_size,
                         .epochs = config->train.epochs};
     memcpy(extent.mean, dataset->mean, sizeof extent.mean);

@@ -38,6 +38,7 @@ typedef struct d9_session {
     const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */
+    uint32_t undefined;                     /* bit c: a warning has said that the score of label c is undefined */
 } d9_session;
 
 /* Ends the segment that began at `mark`. */

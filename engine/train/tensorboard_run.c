@@ -47,15 +47,17 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     const d9_program *program = &session->program;
     const int64_t before = d9_program_step_before(program, step);
     d9_tensorboard *files = &run->files;
+    char tag[D9_NAME_SIZE + 16];
     D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, run->state));
     d9_tensorboard_begin(files, step, d9_clock_wall());
     d9_tensorboard_scalar(files, "loss/train", row->train_loss);
     d9_tensorboard_scalar(files, "accuracy/train", row->train_accuracy);
-    d9_tensorboard_scalar(files, "accuracy/plain", row->accuracy);
-    d9_tensorboard_scalar(files, "accuracy/tta", row->accuracy_tta);
+    snprintf(tag, sizeof tag, "%s/plain", program->measure->name);
+    d9_tensorboard_scalar(files, tag, row->score);
+    snprintf(tag, sizeof tag, "%s/tta", program->measure->name);
+    d9_tensorboard_scalar(files, tag, row->score_tta);
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
-        char tag[D9_NAME_SIZE + 16];
         snprintf(tag, sizeof tag, "learning_rate/%s", group->name);
         d9_tensorboard_scalar(files, tag,
                               before < d9_group_until(program, group) ? d9_group_rate(program, group, before) : 0);

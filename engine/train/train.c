@@ -138,7 +138,7 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->views = program->views.count;
     result->train_operations = d9_train_operations(program, 0);
     result->evaluation_operations = d9_evaluation_operations(program);
-    result->accuracy = result->accuracy_tta = NAN;
+    result->score = result->score_tta = NAN;
     D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, epochs_in(program), &result->epochs));
     D9_TRY(describe_dataset(context, session->dataset, result));
 done:
@@ -152,12 +152,14 @@ static bool has_checkpoint(d9_context *context, const run *self) {
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
 
-/* Index of the first row with the best accuracy so far, with TTA; -1 if no epoch was evaluated. */
+/* Index of the first row with the best score so far, with TTA; -1 if no epoch was evaluated. */
 static int64_t best_row(const d9_result *result) {
     int64_t best = -1;
     for (int64_t i = 0; i < result->epoch_count; i++) {
-        const double accuracy = result->epochs[i].accuracy_tta;
-        if (!isnan(accuracy) && (best < 0 || accuracy > result->epochs[best].accuracy_tta)) best = i;
+        const double score = result->epochs[i].score_tta;
+        if (best < 0 ? !isnan(score)
+                     : d9_measure_better(result->config->measure, score, result->epochs[best].score_tta))
+            best = i;
     }
     return best;
 }
@@ -207,7 +209,7 @@ static d9_status resume(d9_context *context, run *self) {
     if (self->step % program->steps_per_epoch && self->step < program->steps) {
         D9_TRY(d9_session_begin_epoch(&self->session, self->step));
     } else if (progress.epoch_count > 0) { /* its evaluation may have been interrupted */
-        self->unreported = isnan(progress.epochs[progress.epoch_count - 1].accuracy);
+        self->unreported = isnan(progress.epochs[progress.epoch_count - 1].score);
     }
     D9_TRY(read_kept(context, self));
 done:
@@ -316,8 +318,8 @@ static d9_status add_row(run *self, int64_t epoch) {
     d9_epoch_row row = {.epoch = epoch,
                         .train_loss = metrics[0] / metrics[1],
                         .train_accuracy = 100 * metrics[2] / metrics[1],
-                        .accuracy = NAN,
-                        .accuracy_tta = NAN};
+                        .score = NAN,
+                        .score_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
@@ -329,7 +331,7 @@ done:
     return status;
 }
 
-/* Have eval.patience epochs passed without a better accuracy? Such a configuration evaluates after each epoch. */
+/* Have eval.patience epochs passed without a better score? Such a configuration evaluates after each epoch. */
 static bool out_of_patience(const run *self) {
     const int64_t patience = self->options->config->eval.patience, best = best_row(self->result);
     return patience > 0 && best >= 0 && self->result->epoch_count - 1 - best >= patience && !self->unreported;
@@ -373,12 +375,12 @@ static d9_status report_epoch(run *self) {
     const bool last = self->step == program->steps;
     if (d9_evaluation_due(self->options->config, row->epoch, last)) {
         D9_TRY(evaluate(self, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
-        row->accuracy = self->latest.accuracy;
-        row->accuracy_tta = self->latest.accuracy_tta;
+        row->score = self->latest.score;
+        row->score_tta = self->latest.score_tta;
     }
     self->unreported = false;
     if (keeps_best(self) && best_row(self->result) == self->result->epoch_count - 1) D9_TRY(keep_epoch(self));
-    if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->views.count > 1));
+    if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->measure, program->views.count));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, row);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, row->epoch));
@@ -531,21 +533,21 @@ static void end_early(run *self) {
     result->steps = self->step;
 }
 
-/* Sets the accuracies and the hash of the trained model: the last one or, with keep: best, that of the best epoch. */
+/* Sets the scores and the hash of the trained model: the last one or, with keep: best, that of the best epoch. */
 static d9_status describe_model(run *self) {
     d9_status status = D9_OK;
     d9_result *result = self->result;
     if (keeps_best(self)) { /* keep_epoch or read_kept has set the hash */
         const d9_epoch_row *best = &result->epochs[best_row(result)];
         result->best_epoch = best->epoch;
-        result->accuracy = best->accuracy;
-        result->accuracy_tta = best->accuracy_tta;
+        result->score = best->score;
+        result->score_tta = best->score_tta;
         goto done;
     }
     if (!self->evaluated) /* resumed after the last step, whose evaluation the timeline already has */
         D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
-    result->accuracy = self->latest.accuracy;
-    result->accuracy_tta = self->latest.accuracy_tta;
+    result->score = self->latest.score;
+    result->score_tta = self->latest.score_tta;
     D9_TRY(d9_session_params_sha256(&self->session, result->params_sha256));
 done:
     return status;
@@ -558,7 +560,7 @@ static d9_status finish(d9_context *context, run *self) {
     D9_TRY(describe_model(self));
     if (self->step < session->program.steps) end_early(self);
     for (int64_t i = result->epoch_count; i-- > 0;)
-        if (result->epochs[i].accuracy_tta >= self->options->config->target)
+        if (d9_measure_reaches(session->program.measure, result->epochs[i].score_tta, self->options->config->target))
             result->epoch_to_target = result->epochs[i].epoch;
     snprintf(result->data_digest, sizeof result->data_digest, "%s", d9_session_data_digest(session));
     if (session->dataset->provenance.test)

@@ -46,7 +46,7 @@ observe "$dawn9" train folder.yaml --data pictures
 sed -n 's/^dawn9: warning: \(pictures[^:]*png\): .* PNG, .*/\1/p' "$err" >named
 { LC_ALL=C sort -c named && [ "$(wc -l <named)" = 6 ] && [ "$(wc -l <"$err")" = 7 ]; } ||
     fail "damaged pictures are not named in order: $(cat "$err")"
-[ "$(tail -n 1 "$err")" = 'dawn9: 6 pictures cannot be read, named above; --skip-damaged leaves them out' ] || fail "damaged pictures: $(tail -n 1 "$err")"
+[ "$(tail -n 1 "$err")" = 'dawn9: 6 images cannot be read, named above; --skip-damaged leaves them out' ] || fail "damaged pictures: $(tail -n 1 "$err")"
 refuses 3 'pictures/none|none' "$dawn9" train folder.yaml --data pictures/none
 
 # ---- preview: a PNG sheet, and the filters ----

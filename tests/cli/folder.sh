@@ -31,8 +31,8 @@ cp -r drawn grown
 i=0 && while [ $i -lt 8 ]; do cp grown/bars/00.png "grown/bars/!$i.png" && i=$((i + 1)); done
 cp grown/disc/00.png grown/stripes/disc.png
 runs "$dawn9" eval run --data grown
-grep -q '^dawn9: warning: grown/bars/.* and grown/bars/.* are the same picture, one to train on, one to test$' "$err" || fail "a copy in both parts"
-grep -q '^dawn9: warning: grown/.*/.*.png and grown/.*/.*.png are the same picture, in two classes$' "$err" || fail "a copy in two classes"
+grep -q '^dawn9: warning: grown/bars/.* and grown/bars/.* are the same image, one to train on, one to test$' "$err" || fail "a copy in both parts"
+grep -q '^dawn9: warning: grown/.*/.*.png and grown/.*/.*.png are the same image, in two classes$' "$err" || fail "a copy in two classes"
 grep -q '^dawn9: warning: the test images differ from those of the training: .*' "$err" || fail "changed test images"
 $pictures others bars=7 disc=8 stripes=9
 accepts "$dawn9" eval run --data others --json
@@ -106,7 +106,7 @@ observe "$dawn9" eval marks --skip-damaged
 mkdir -p many/bars many/disc && cp drawn/bars/0[01].png many/bars/ && cp drawn/disc/0[01].png many/disc/ && echo >many/disc/notes.txt
 i=100 && while [ $i -lt 160 ]; do echo 'no picture' >many/bars/$i.png && i=$((i + 1)); done
 observe "$dawn9" train small.yaml --data many --out many-run
-[ "$(tail -n 1 "$err")" = 'dawn9: 60 pictures cannot be read, the first of them named above; --skip-damaged leaves them out' ] ||
+[ "$(tail -n 1 "$err")" = 'dawn9: 60 images cannot be read, the first of them named above; --skip-damaged leaves them out' ] ||
     fail "many damaged pictures: status $status, $(tail -n 1 "$err")"
 grep -q '^dawn9: warning: many/disc: 1 file is not .png, .jpg, .jpeg or .webp and left out$' "$err" || fail "a stray file: $(cat "$err")"
 
@@ -141,7 +141,7 @@ for threads in 1 2; do
 done
 cp hollow/disc/01.png hollow/disc/00.png
 observe $train hollow --skip-damaged
-[ $status = 3 ] && grep -q '^dawn9: disc: no training picture of this class is left$' "$err" || fail "a class without pictures: $(cat "$err")"
+[ $status = 3 ] && grep -q '^dawn9: disc: no training image of this class is left$' "$err" || fail "a class without pictures: $(cat "$err")"
 mkdir "$(printf 'one/caf\351')" && cp drawn/disc/0[01].png one/caf*/
 cp drawn/bars/01.png one/bars/
 refuses 3 'one' $train one

@@ -65,7 +65,7 @@ says '^epoch 1: train loss [0-9.]+, accuracy'
 chosen=$(awk '/^backends/ { print $2 }' version)
 [ "$chosen" != cuda ] || chosen=$(sed -n 's/.*; \([a-z]*\) in f32 on .*/\1/p' "$out") # a CUDA build, perhaps without a GPU
 says "; $chosen in f32 on "
-trained=$(sed -n 's/^accuracy \([0-9.]*%\) on .*/\1/p' "$out")
+trained=$(sed -n 's/^accuracy \([0-9.]*\) on .*/\1/p' "$out")
 accepts examples/evaluate model.safetensors threads=1
 says "^accuracy $trained on 64 images"
 { printf 'P6 32 32 255\n' && head -c 3072 /dev/zero; } >black.ppm

@@ -5,7 +5,8 @@
 
 typedef struct op_spec {
     d9_op op;
-    int64_t n, h, w, c, o; /* images, height, width, channels; outputs or classes */
+    int64_t t;             /* tokens of each text; 0: the samples are images */
+    int64_t n, h, w, c, o; /* samples, height, width, channels; outputs, classes or vocabulary */
     int kernel, stride, pad;
     int64_t group_size;
     int variant;      /* of the op: activation, update or mirror rule, ... */
@@ -19,6 +20,19 @@ typedef struct op_spec {
     {.op = operation, __VA_ARGS__}, {.op = operation##_BACKWARD_DATA, __VA_ARGS__}, {                                  \
         .op = operation##_BACKWARD_WEIGHT, __VA_ARGS__                                                                 \
     }
+
+/* A recurrent layer of `c` units. kernel 1: states are given, and those after the last token returned; pad 1: without
+ * the saved numbers, or without the gradients of the parameters. */
+#define CELL(cell)                                                                                                     \
+    PAIR(D9_OP_RECUR, .t = 1, .n = 1, .c = 1, .variant = cell),                                                        \
+        PAIR(D9_OP_RECUR, .t = 1, .n = 7, .c = 7, .variant = cell, .kernel = 1),                                       \
+        PAIR(D9_OP_RECUR, .t = 2, .n = 7, .c = 1, .variant = cell),                                                    \
+        PAIR(D9_OP_RECUR, .t = 2, .n = 1, .c = 16, .variant = cell, .kernel = 1),                                      \
+        PAIR(D9_OP_RECUR, .t = 5, .n = 3, .c = 7, .variant = cell),                                                    \
+        PAIR(D9_OP_RECUR, .t = 5, .n = 7, .c = 16, .variant = cell, .kernel = 1),                                      \
+        PAIR(D9_OP_RECUR, .t = 5, .n = 3, .c = 7, .variant = cell, .kernel = 1, .pad = 1),                             \
+        PAIR(D9_OP_RECUR, .t = 3, .n = 9, .c = 100, .variant = cell),                                                  \
+        PAIR(D9_OP_RECUR, .t = 2, .n = 5, .c = 130, .variant = cell, .kernel = 1)
 
 static const op_spec specs[] = {
     THREE(D9_OP_CONV, .n = 1, .h = 5, .w = 5, .c = 3, .o = 7, .kernel = 3, .stride = 1, .pad = 1),
@@ -106,6 +120,22 @@ static const op_spec specs[] = {
     {.op = D9_OP_GATHER, .n = 66, .h = 1, .w = 1, .c = 1},
     {.op = D9_OP_RANK, .n = 65},
     {.op = D9_OP_RANK, .n = 66},
+    {.op = D9_OP_TOKENS, .t = 5, .n = 7},
+    {.op = D9_OP_TOKENS, .t = 1, .n = 65},
+    {.op = D9_OP_TOKENS, .t = 9, .n = 66},
+    PAIR(D9_OP_EMBED, .t = 1, .n = 1, .c = 5, .o = 1),
+    PAIR(D9_OP_EMBED, .t = 5, .n = 7, .c = 16, .o = 11),
+    PAIR(D9_OP_EMBED, .t = 9, .n = 65, .c = 27, .o = 99),
+    CELL(D9_CELL_ELMAN_TANH),
+    CELL(D9_CELL_ELMAN_RELU),
+    CELL(D9_CELL_GRU),
+    CELL(D9_CELL_LSTM),
+    PAIR(D9_OP_LAST, .t = 1, .n = 7, .c = 5),
+    PAIR(D9_OP_LAST, .t = 5, .n = 7, .c = 16),
+    THREE(D9_OP_LINEAR, .t = 1, .n = 7, .c = 5, .o = 3),
+    THREE(D9_OP_LINEAR, .t = 5, .n = 7, .c = 13, .o = 48),
+    PAIR(D9_OP_BIAS, .t = 5, .n = 7, .c = 27),
+    {.op = D9_OP_DROPOUT, .t = 5, .n = 7, .c = 27, .parameter = 0.25},
 };
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
@@ -113,7 +143,9 @@ d9_op op_spec_op(int index) { return specs[index].op; }
 
 static d9_shape vector(int64_t n) { return (d9_shape){1, {n}}; }
 static d9_shape matrix(int64_t rows, int64_t columns) { return (d9_shape){2, {rows, columns}}; }
-static d9_shape images(const op_spec *s, int64_t channels) { return (d9_shape){4, {s->n, s->h, s->w, channels}}; }
+static d9_shape samples(const op_spec *s, int64_t channels) {
+    return s->t ? (d9_shape){3, {s->t, s->n, channels}} : (d9_shape){4, {s->n, s->h, s->w, channels}};
+}
 
 /* Values in scratch memory: activations and results have the compute type, `master` the master type. */
 static d9_value_id activation(op_case *c, const char *name, d9_shape shape) {
@@ -128,7 +160,7 @@ static d9_value_id master(op_case *c, const char *name, d9_shape shape, double l
 
 static void build_conv(op_case *c, const op_spec *s, d9_node *node) {
     int64_t oh = (s->h + 2 * s->pad - s->kernel) / s->stride + 1, ow = (s->w + 2 * s->pad - s->kernel) / s->stride + 1;
-    d9_shape x = images(s, s->c), y = {4, {s->n, oh, ow, s->o}}, w = {4, {s->o, s->kernel, s->kernel, s->c}};
+    d9_shape x = samples(s, s->c), y = {4, {s->n, oh, ow, s->o}}, w = {4, {s->o, s->kernel, s->kernel, s->c}};
     bool forward = s->op == D9_OP_CONV, data = s->op == D9_OP_CONV_BACKWARD_DATA;
     node->as.conv = (d9_conv_attributes){s->kernel, s->stride, s->pad};
     node->inputs[0] = activation(c, forward ? "x" : "dy", forward ? x : y);
@@ -143,7 +175,8 @@ static void build_conv(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
-    d9_shape x = images(s, s->c), y = matrix(s->n, s->o), w = matrix(s->o, s->h * s->w * s->c);
+    const d9_shape x = samples(s, s->c), y = s->t ? samples(s, s->o) : matrix(s->n, s->o),
+                   w = matrix(s->o, s->t ? s->c : s->h * s->w * s->c);
     bool forward = s->op == D9_OP_LINEAR, data = s->op == D9_OP_LINEAR_BACKWARD_DATA;
     node->inputs[0] = forward ? activation(c, "x", x) : master(c, "dy", y, -2, 2);
     node->inputs[1] = activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
@@ -156,16 +189,80 @@ static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
     node->input_count = 2;
 }
 
+static void build_embed(op_case *c, const op_spec *s, d9_node *node) {
+    const d9_shape table = matrix(s->o, s->c), y = samples(s, s->c);
+    const bool forward = s->op == D9_OP_EMBED;
+    node->inputs[0] = forward ? op_input(c, "table", D9_BUFFER_STATE, c->master, table, -2, 2) : activation(c, "dy", y);
+    node->inputs[1] = op_input(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n), 0, (double)(s->o - 1));
+    node->input_count = 2;
+    node->outputs[0] = forward ? result(c, "y", y) : op_output(c, "dtable", D9_BUFFER_GRADIENT, c->master, table);
+}
+
+/* Weights small enough that states and gradients do not grow from step to step. */
+static d9_value_id recurrent_weight(op_case *c, d9_shape shape) {
+    const double reach = c->fill == OP_FILL_INTEGER ? 1 : 2 / sqrt((double)shape.d[1]);
+    return op_input(c, "U", D9_BUFFER_SCRATCH, c->compute, shape, -reach, reach);
+}
+
+/* The states before the first token become inputs. */
+static void add_states(op_case *c, const op_spec *s, d9_node *node) {
+    if (!s->kernel) return;
+    node->inputs[node->input_count++] = op_input(c, "h0", D9_BUFFER_SCRATCH, c->compute, matrix(s->n, s->c), -1, 1);
+    if (d9_cell_size_of(s->variant).memory)
+        node->inputs[node->input_count++] = master(c, "c0", matrix(s->n, s->c), -1, 1);
+}
+
+static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
+    const d9_cell_size size = d9_cell_size_of(s->variant);
+    const int64_t rows = size.gates * s->c;
+    node->as.recur.cell = (d9_recurrent_cell)s->variant;
+    node->inputs[0] = activation(c, "gx", samples(s, rows));
+    node->inputs[1] = recurrent_weight(c, matrix(rows, s->c));
+    node->inputs[2] = op_input(c, "b_hh", D9_BUFFER_STATE, c->master, vector(rows), -1, 1);
+    node->input_count = 3;
+    add_states(c, s, node);
+    node->outputs[0] = result(c, "y", samples(s, s->c));
+    node->outputs[1] =
+        s->pad ? D9_NONE : op_output(c, "saved", D9_BUFFER_SCRATCH, c->master, samples(s, size.saved * s->c));
+    node->output_count = 2;
+    if (!s->kernel) return;
+    node->outputs[node->output_count++] = result(c, "hT", matrix(s->n, s->c));
+    if (size.memory)
+        node->outputs[node->output_count++] = op_output(c, "cT", D9_BUFFER_SCRATCH, c->master, matrix(s->n, s->c));
+}
+
+static void build_recur_backward(op_case *c, const op_spec *s, d9_node *node) {
+    const d9_cell_size size = d9_cell_size_of(s->variant);
+    const int64_t rows = size.gates * s->c;
+    node->as.recur.cell = (d9_recurrent_cell)s->variant;
+    node->inputs[0] = activation(c, "dy", samples(s, s->c));
+    node->inputs[1] = op_input(c, "y", D9_BUFFER_SCRATCH, c->compute, samples(s, s->c), -1, 1);
+    node->inputs[2] = master(c, "saved", samples(s, size.saved * s->c), size.gates > 1 ? 0 : -1, 1);
+    node->inputs[3] = recurrent_weight(c, matrix(rows, s->c));
+    node->input_count = 4;
+    add_states(c, s, node);
+    node->outputs[0] = result(c, "dgx", samples(s, rows));
+    node->outputs[1] = s->pad ? D9_NONE : op_output(c, "dU", D9_BUFFER_GRADIENT, c->master, matrix(rows, s->c));
+    node->outputs[2] = s->pad ? D9_NONE : op_output(c, "db_hh", D9_BUFFER_GRADIENT, c->master, vector(rows));
+    node->output_count = 3;
+}
+
+static void build_last(op_case *c, const op_spec *s, d9_node *node) {
+    const bool forward = s->op == D9_OP_LAST;
+    node->inputs[0] = activation(c, forward ? "x" : "dy", forward ? samples(s, s->c) : matrix(s->n, s->c));
+    node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
+}
+
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
     node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
-    node->inputs[0] = activation(c, "x", images(s, s->c));
+    node->inputs[0] = activation(c, "x", samples(s, s->c));
     node->inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
     node->inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
     node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, per_group, -1, 1);
     node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, per_group, 0.5, 2);
     node->input_count = 5;
-    node->outputs[0] = result(c, "y", images(s, s->c));
+    node->outputs[0] = result(c, "y", samples(s, s->c));
     if (s->op == D9_OP_NORM_EVAL) return;
     node->outputs[1] = op_output(c, "mean", D9_BUFFER_SCRATCH, c->master, per_group);
     node->outputs[2] = op_output(c, "inv_std", D9_BUFFER_SCRATCH, c->master, per_group);
@@ -175,13 +272,13 @@ static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
 static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
     node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
-    node->inputs[0] = activation(c, "dy", images(s, s->c));
-    node->inputs[1] = activation(c, "x", images(s, s->c));
+    node->inputs[0] = activation(c, "dy", samples(s, s->c));
+    node->inputs[1] = activation(c, "x", samples(s, s->c));
     node->inputs[2] = master(c, "mean", per_group, -1, 1);
     node->inputs[3] = master(c, "inv_std", per_group, 0.5, 2);
     node->inputs[4] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
     node->input_count = 5;
-    node->outputs[0] = result(c, "dx", images(s, s->c));
+    node->outputs[0] = result(c, "dx", samples(s, s->c));
     node->outputs[1] = s->variant ? D9_NONE : op_output(c, "dscale", D9_BUFFER_GRADIENT, c->master, vector(s->c));
     node->outputs[2] = op_output(c, "dbias", D9_BUFFER_GRADIENT, c->master, vector(s->c));
     node->output_count = 3;
@@ -193,56 +290,56 @@ static void build_pool(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape y = {4, {s->n, oh, ow, s->c}};
     node->as.pool = (d9_pool_attributes){s->kernel, s->stride, s->pad};
     if (s->op == D9_OP_POOL || s->op == D9_OP_MEAN_POOL) {
-        node->inputs[0] = activation(c, "x", images(s, s->c));
+        node->inputs[0] = activation(c, "x", samples(s, s->c));
         node->outputs[0] = result(c, "y", y);
         return;
     }
     node->inputs[0] = activation(c, "dy", y);
-    node->outputs[0] = result(c, "dx", images(s, s->c));
+    node->outputs[0] = result(c, "dx", samples(s, s->c));
     if (s->op == D9_OP_MEAN_POOL_BACKWARD) return;
-    node->inputs[1] = activation(c, "x", images(s, s->c));
+    node->inputs[1] = activation(c, "x", samples(s, s->c));
     node->input_count = 2;
 }
 
 static void build_bias(op_case *c, const op_spec *s, d9_node *node) {
-    node->inputs[0] = activation(c, s->op == D9_OP_BIAS ? "x" : "dy", images(s, s->c));
+    node->inputs[0] = activation(c, s->op == D9_OP_BIAS ? "x" : "dy", samples(s, s->c));
     if (s->op == D9_OP_BIAS_BACKWARD) {
         node->outputs[0] = op_output(c, "dbias", D9_BUFFER_GRADIENT, c->master, vector(s->c));
         return;
     }
     node->inputs[1] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
     node->input_count = 2;
-    node->outputs[0] = result(c, "y", images(s, s->c));
+    node->outputs[0] = result(c, "y", samples(s, s->c));
 }
 
 /* o: channels of the second input, or of the slice, which starts at channel `pad`. */
 static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
-    node->inputs[0] = activation(c, "a", images(s, s->c));
+    node->inputs[0] = activation(c, "a", samples(s, s->c));
     if (s->op == D9_OP_SLICE) {
         node->as.slice.offset = s->pad;
-        node->outputs[0] = result(c, "y", images(s, s->o));
+        node->outputs[0] = result(c, "y", samples(s, s->o));
         return;
     }
-    node->inputs[1] = activation(c, "b", images(s, s->o));
+    node->inputs[1] = activation(c, "b", samples(s, s->o));
     node->input_count = 2;
-    node->outputs[0] = result(c, "y", images(s, s->c + s->o));
+    node->outputs[0] = result(c, "y", samples(s, s->c + s->o));
 }
 
 static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
     node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false};
-    node->inputs[0] = activation(c, "x", images(s, s->c));
-    node->outputs[0] = result(c, "y", images(s, s->c));
+    node->inputs[0] = activation(c, "x", samples(s, s->c));
+    node->outputs[0] = result(c, "y", samples(s, s->c));
 }
 
 static void build_mix(op_case *c, const op_spec *s, d9_node *node) {
     node->as.mix.share = (d9_coefficient){D9_NONE, s->parameter};
-    node->inputs[0] = activation(c, "x", images(s, s->c));
-    node->outputs[0] = result(c, "y", images(s, s->c));
+    node->inputs[0] = activation(c, "x", samples(s, s->c));
+    node->outputs[0] = result(c, "y", samples(s, s->c));
 }
 
 static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
-    d9_shape shape = images(s, s->c);
+    d9_shape shape = samples(s, s->c);
     bool two = s->op == D9_OP_ADD || s->op == D9_OP_ACT_BACKWARD;
     if (s->op == D9_OP_SCALE) node->as.scale.factor = s->parameter;
     if (s->op == D9_OP_ACT || s->op == D9_OP_ACT_BACKWARD)
@@ -381,6 +478,13 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         node->input_count = 2;
         return;
     }
+    if (s->op == D9_OP_TOKENS) {
+        node->inputs[0] =
+            op_input(c, "texts", D9_BUFFER_IMAGES, D9_I32, (d9_shape){4, {SAMPLES, 1, s->t, 1}}, 0, 30000);
+        node->outputs[0] = op_output(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n));
+        node->input_count = 2;
+        return;
+    }
     node->inputs[0] = op_input(c, "images", D9_BUFFER_IMAGES, D9_U8, all, 0, 255);
     node->inputs[2] = op_input(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS), 0, 1);
     node->inputs[3] = op_input(c, "table", D9_BUFFER_TABLE, c->master, matrix(s->c, 256), -2, 2);
@@ -434,13 +538,20 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_GATHER] = build_batch,
         [D9_OP_MIX] = build_mix,
         [D9_OP_RANK] = build_rank,
+        [D9_OP_TOKENS] = build_batch,
+        [D9_OP_EMBED] = build_embed,
+        [D9_OP_EMBED_BACKWARD] = build_embed,
+        [D9_OP_RECUR] = build_recur,
+        [D9_OP_RECUR_BACKWARD] = build_recur_backward,
+        [D9_OP_LAST] = build_last,
+        [D9_OP_LAST_BACKWARD] = build_last,
     };
     const op_spec *s = &specs[index];
     char name[96];
     d9_node node = {.op = s->op, .input_count = 1, .output_count = 1};
-    snprintf(name, sizeof name, "%s:n%lldh%lldw%lldc%lldo%lldk%ds%dp%dg%lldv%d", d9_op_name(s->op), (long long)s->n,
-             (long long)s->h, (long long)s->w, (long long)s->c, (long long)s->o, s->kernel, s->stride, s->pad,
-             (long long)s->group_size, s->variant);
+    snprintf(name, sizeof name, "%s:t%lldn%lldh%lldw%lldc%lldo%lldk%ds%dp%dg%lldv%d", d9_op_name(s->op),
+             (long long)s->t, (long long)s->n, (long long)s->h, (long long)s->w, (long long)s->c, (long long)s->o,
+             s->kernel, s->stride, s->pad, (long long)s->group_size, s->variant);
     op_case_begin(c, context, name, compute, master_type, fill);
     builders[s->op](c, s, &node);
     op_node(c, &node);

@@ -93,7 +93,7 @@ static int64_t work_of(const op_case *c) { /* elements computed if each input el
 
 /* Every forward case that is small enough to be changed element by element. */
 TEST(gradients_are_derivatives) {
-    int checked[D9_OP_COUNT] = {0};
+    int checked[D9_OP_COUNT] = {0}, cells[D9_CELL_COUNT][2] = {{0}}; /* cells: without and with states */
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
@@ -124,6 +124,14 @@ TEST(gradients_are_derivatives) {
         } else if (n->op == D9_OP_CONCAT && small) {
             for (int side = 0; side < 2; side++)
                 check_backward(&c, D9_OP_SLICE, (d9_value_id[]){D9_NONE}, 1, (int[]){side}, 1);
+        } else if (n->op == D9_OP_EMBED && small) {
+            check_backward(&c, D9_OP_EMBED_BACKWARD, (d9_value_id[]){D9_NONE, in[1]}, 2, (int[]){0}, 1);
+        } else if (n->op == D9_OP_LAST && small) {
+            check_backward(&c, D9_OP_LAST_BACKWARD, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
+        } else if (n->op == D9_OP_RECUR && small && out[1] != D9_NONE) { /* not into given states */
+            check_backward(&c, D9_OP_RECUR_BACKWARD, (d9_value_id[]){D9_NONE, out[0], out[1], in[1], in[3], in[4]},
+                           n->input_count + 1, (int[]){0, 1, 2}, 3);
+            cells[n->as.recur.cell][n->input_count > 3]++;
         } else if (n->op == D9_OP_SCALE) {
             check_backward(&c, D9_OP_SCALE, (d9_value_id[]){D9_NONE}, 1, (int[]){0}, 1);
         } else
@@ -133,6 +141,7 @@ TEST(gradients_are_derivatives) {
     }
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT && checked[D9_OP_MEAN_POOL] >= 2);
+    for (int cell = 0; cell < D9_CELL_COUNT; cell++) assert_true(cells[cell][0] >= 3 && cells[cell][1] >= 3);
     /* Addition and cast have no backward node: their gradient is dy. The loss has its own test. */
     for (int op = 0; op < D9_OP_COUNT; op++)
         if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&

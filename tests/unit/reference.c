@@ -46,6 +46,7 @@ TEST(integers_agree_across_types) {
         op_case wide, narrow;
         d9_op op = op_spec_op(i);
         if (op == D9_OP_ORTHOGONAL_UPDATE) continue; /* it divides by a norm */
+        if (op == D9_OP_RECUR) continue;             /* its next token reads a rounded state */
         op_case_make(&wide, &context, i, D9_F64, D9_F64, OP_FILL_INTEGER);
         op_case_make(&narrow, &context, i, D9_BF16, D9_F32, OP_FILL_INTEGER);
         d9_value_id id = narrow.graph->nodes[0].outputs[0];
@@ -161,9 +162,10 @@ static double mean_pool_by_hand(const op_case *c, int64_t i) {
 static double bias_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i] + content(c, 1)[i % dims(c, 1)[0]]; }
 
 static double bias_backward_by_hand(const op_case *c, int64_t i) {
-    const int64_t *dy = dims(c, 0);
+    const int64_t channels = out_dims(c)[0];
     double sum = 0;
-    for (int64_t row = dy[0] * dy[1] * dy[2] - 1; row >= 0; row--) sum += content(c, 0)[row * dy[3] + i];
+    for (int64_t row = op_count(c, c->graph->nodes[0].inputs[0]) / channels - 1; row >= 0; row--)
+        sum += content(c, 0)[row * channels + i];
     return sum;
 }
 
@@ -267,20 +269,106 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     return (double)(moved * factor);
 }
 
+static double tokens_by_hand(const op_case *c, int64_t i) {
+    const int64_t length = out_dims(c)[0], samples = out_dims(c)[1];
+    return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.augment.batch, i % samples) * length + i / samples];
+}
+
+static double embed_by_hand(const op_case *c, int64_t i) {
+    const int64_t channels = dims(c, 0)[1];
+    return content(c, 0)[(int64_t)content(c, 1)[i / channels] * channels + i % channels];
+}
+
+static double embed_backward_by_hand(const op_case *c, int64_t i) {
+    const int64_t channels = out_dims(c)[1];
+    double sum = 0;
+    for (int64_t at = 0; at < op_count(c, c->graph->nodes[0].inputs[1]); at++)
+        if ((int64_t)content(c, 1)[at] == i / channels) sum += content(c, 0)[at * channels + i % channels];
+    return sum;
+}
+
+static double last_by_hand(const op_case *c, int64_t i) {
+    return content(c, 0)[(dims(c, 0)[0] - 1) * dims(c, 0)[1] * dims(c, 0)[2] + i];
+}
+
+static double last_backward_by_hand(const op_case *c, int64_t i) {
+    const int64_t before = (out_dims(c)[0] - 1) * out_dims(c)[1] * out_dims(c)[2];
+    return i < before ? 0 : content(c, 0)[i - before];
+}
+
+static double logistic(double x) { return 1 / (1 + exp(-x)); }
+
+/* Equations of torch.nn.RNN, GRU and LSTM. x, a: the input's and the state's side of a unit's gates; *c: memory. */
+static double unit_by_hand(d9_recurrent_cell cell, const double *x, const double *a, double h, double *c) {
+    if (cell == D9_CELL_ELMAN_TANH) return tanh(x[0] + a[0]);
+    if (cell == D9_CELL_ELMAN_RELU) return fmax(x[0] + a[0], 0);
+    if (cell == D9_CELL_GRU) {
+        const double r = logistic(x[0] + a[0]), z = logistic(x[1] + a[1]), n = tanh(x[2] + r * a[2]);
+        return (1 - z) * n + z * h;
+    }
+    *c = logistic(x[1] + a[1]) * *c + logistic(x[0] + a[0]) * tanh(x[2] + a[2]);
+    return logistic(x[3] + a[3]) * tanh(*c);
+}
+
+enum { MOST_UNITS = 130 };
+
+/* Element i of y (T, N, H): runs its sample from the first token on. *memory: c of that unit and token. */
+static double recur_and_memory(const op_case *c, int64_t i, double *memory) {
+    const d9_node *node = &c->graph->nodes[0];
+    const int64_t n = out_dims(c)[1], units = out_dims(c)[2], rows = dims(c, 0)[2], sample = i / units % n;
+    double h[MOST_UNITS] = {0}, next[MOST_UNITS], cells[MOST_UNITS] = {0}, x[4], a[4];
+    assert_true(units <= MOST_UNITS && rows <= 4 * units);
+    for (int64_t k = 0; k < units; k++) {
+        if (node->input_count > 3) h[k] = content(c, 3)[sample * units + k];
+        if (node->input_count > 4) cells[k] = content(c, 4)[sample * units + k];
+    }
+    for (int64_t t = 0; t <= i / units / n; t++) {
+        for (int64_t k = 0; k < units; k++) {
+            for (int64_t row = k; row < rows; row += units) { /* gates are one after another */
+                x[row / units] = content(c, 0)[(t * n + sample) * rows + row];
+                a[row / units] = content(c, 2)[row];
+                for (int64_t j = 0; j < units; j++) a[row / units] += content(c, 1)[row * units + j] * h[j];
+            }
+            next[k] = op_round(c->compute, unit_by_hand(node->as.recur.cell, x, a, h[k], &cells[k]));
+        }
+        memcpy(h, next, sizeof h);
+    }
+    *memory = cells[i % units];
+    return h[i % units];
+}
+
+static double recur_by_hand(const op_case *c, int64_t i) { return recur_and_memory(c, i, &(double){0}); }
+
 TEST(forward_agrees_with_loops_by_hand) {
-    static const by_hand hands[D9_OP_COUNT] = {
-        [D9_OP_CONV] = conv_by_hand,       [D9_OP_LINEAR] = linear_by_hand,
-        [D9_OP_NORM] = norm_by_hand,       [D9_OP_NORM_EVAL] = norm_eval_by_hand,
-        [D9_OP_POOL] = pool_by_hand,       [D9_OP_MEAN_POOL] = mean_pool_by_hand,
-        [D9_OP_BIAS] = bias_by_hand,       [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
-        [D9_OP_DROPOUT] = dropout_by_hand, [D9_OP_CONCAT] = concat_by_hand,
-        [D9_OP_SLICE] = slice_by_hand,     [D9_OP_LOSS] = op_loss_by_hand,
-        [D9_OP_MIX] = mix_by_hand,         [D9_OP_RANK] = rank_by_hand,
-        [D9_OP_ADD] = add_by_hand,         [D9_OP_SCALE] = scale_by_hand,
-        [D9_OP_CAST] = copy_by_hand,       [D9_OP_COPY] = copy_by_hand,
-        [D9_OP_LERP] = lerp_by_hand,       [D9_OP_UPDATE] = update_by_hand,
-        [D9_OP_GATHER] = gather_by_hand,   [D9_OP_DRAW] = draw_by_hand,
-        [D9_OP_AUGMENT] = augment_by_hand};
+    static const by_hand hands[D9_OP_COUNT] = {[D9_OP_CONV] = conv_by_hand,
+                                               [D9_OP_LINEAR] = linear_by_hand,
+                                               [D9_OP_NORM] = norm_by_hand,
+                                               [D9_OP_NORM_EVAL] = norm_eval_by_hand,
+                                               [D9_OP_POOL] = pool_by_hand,
+                                               [D9_OP_MEAN_POOL] = mean_pool_by_hand,
+                                               [D9_OP_BIAS] = bias_by_hand,
+                                               [D9_OP_BIAS_BACKWARD] = bias_backward_by_hand,
+                                               [D9_OP_DROPOUT] = dropout_by_hand,
+                                               [D9_OP_CONCAT] = concat_by_hand,
+                                               [D9_OP_SLICE] = slice_by_hand,
+                                               [D9_OP_LOSS] = op_loss_by_hand,
+                                               [D9_OP_MIX] = mix_by_hand,
+                                               [D9_OP_RANK] = rank_by_hand,
+                                               [D9_OP_ADD] = add_by_hand,
+                                               [D9_OP_SCALE] = scale_by_hand,
+                                               [D9_OP_CAST] = copy_by_hand,
+                                               [D9_OP_COPY] = copy_by_hand,
+                                               [D9_OP_LERP] = lerp_by_hand,
+                                               [D9_OP_UPDATE] = update_by_hand,
+                                               [D9_OP_GATHER] = gather_by_hand,
+                                               [D9_OP_DRAW] = draw_by_hand,
+                                               [D9_OP_AUGMENT] = augment_by_hand,
+                                               [D9_OP_TOKENS] = tokens_by_hand,
+                                               [D9_OP_EMBED] = embed_by_hand,
+                                               [D9_OP_EMBED_BACKWARD] = embed_backward_by_hand,
+                                               [D9_OP_RECUR] = recur_by_hand,
+                                               [D9_OP_LAST] = last_by_hand,
+                                               [D9_OP_LAST_BACKWARD] = last_backward_by_hand};
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         by_hand hand = hands[op_spec_op(i)];
@@ -291,6 +379,33 @@ TEST(forward_agrees_with_loops_by_hand) {
         for (int64_t k = 0; k < count; k++) OP_NEAR(many_a[k], hand(&c, k), 1e-12);
         op_case_free(&c);
     }
+}
+
+/* The states after the last token; and in bf16 the next token's product reads y as it is stored, rounded. */
+TEST(recurrent_states_go_on) {
+    static const d9_type types[][2] = {{D9_F64, D9_F64}, {D9_BF16, D9_F32}};
+    int checked = 0, memories = 0;
+    for (int i = 0; i < 2 * op_spec_count(); i++) {
+        op_case c;
+        if (op_spec_op(i / 2) != D9_OP_RECUR) continue;
+        op_case_make(&c, &context, i / 2, types[i % 2][0], types[i % 2][1], OP_FILL_RANDOM);
+        const d9_node *node = &c.graph->nodes[0];
+        const int64_t count = op_count(&c, node->outputs[0]), state = out_dims(&c)[1] * out_dims(&c)[2];
+        double memory;
+        run_once(&c, 1, 0, many_a);
+        for (int64_t k = 0; k < count; k++) OP_NEAR(many_a[k], recur_by_hand(&c, k), 1e-12);
+        for (int o = 2; o < node->output_count; o++) {
+            run_once(&c, 1, o, many_a);
+            for (int64_t k = 0; k < state; k++) {
+                const double h = recur_and_memory(&c, count - state + k, &memory);
+                OP_NEAR(many_a[k], o == 2 ? h : memory, o == 3 && i % 2 ? 1e-7 : 1e-12);
+            }
+            memories += o == 3;
+        }
+        checked += node->output_count > 2;
+        op_case_free(&c);
+    }
+    assert_true(checked >= 2 * D9_CELL_COUNT && memories >= 2);
 }
 
 TEST(norm_moves_the_running_statistics) {
@@ -480,12 +595,14 @@ TEST(a_wrong_index_is_refused) {
         op_live live;
         d9_op op = op_spec_op(i);
         int input = op == D9_OP_DRAW ? 0 : 1;
-        if (op != D9_OP_DRAW && op != D9_OP_GATHER && op != D9_OP_AUGMENT && op != D9_OP_LOSS) continue;
+        if (op != D9_OP_DRAW && op != D9_OP_GATHER && op != D9_OP_AUGMENT && op != D9_OP_TOKENS && op != D9_OP_EMBED &&
+            op != D9_OP_EMBED_BACKWARD && op != D9_OP_LOSS)
+            continue;
         op_case_make(&c, &context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
         const d9_node *node = &c.graph->nodes[0];
         d9_value_id id = node->inputs[input];
         int64_t beside = 0; /* entries of the order after those of step 2 */
-        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT)
+        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT || op == D9_OP_TOKENS)
             beside = 2 * (node->as.augment.count - node->as.augment.batch);
         c.content[id][op_count(&c, id) - 1 - beside] = 100;
         op_open(&live, &c, &d9_backend_reference, NULL);

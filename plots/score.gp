@@ -1,36 +1,36 @@
-# accuracy.tsv: each run a dot; accuracy_means.tsv: mean and 95% interval; accuracy_published.tsv: diamonds.
+# MEASURE.tsv (accuracy.tsv): each run a dot; MEASURE_means.tsv: mean and 95% interval; MEASURE_published.tsv: diamonds.
 set xlabel (sweep ? 'epochs trained' : 'epoch')
-set ylabel 'accuracy, %'
+set ylabel measure_axis
 legend = 22 * (narrow ? legend_entries : legend_rows) # its height, below the plot
 set bmargin at screen (68.0 + legend) / plot_height
 set key at screen (narrow ? 0.01 : 0.5), screen (6.0 + legend) / plot_height
 if (narrow) { set key top left vertical maxcols 1 }
 if (!narrow) { set key top center horizontal maxcols legend_columns width -legend_trim }
-set xrange [accuracy_first:accuracy_last]
-if (accuracy_last < 13) { set xtics 1 }
-if (accuracy_bent) {
-    bent_low = accuracy_low
-    bent_high = accuracy_high
+set xrange [score_first:score_last]
+if (score_last < 13) { set xtics 1 }
+if (score_bent) {
+    bent_low = score_low
+    bent_high = score_high
     bent_height = plot_height - 87.0 - legend
     load 'bent.gp'
 }
-set yrange [accuracy_low:accuracy_high]
+set yrange [score_low:score_high]
 if (exists('target')) {
     set arrow 1 from graph 0, first target to graph 1, first target nohead linecolor rgb quiet dashtype 3
     set label 1 sprintf('target %g', target) at graph 0.005, first target left offset 0,0.6 textcolor rgb quiet
 }
 set style fill transparent solid 0.16 noborder
-inside(value) = within(value, accuracy_low, accuracy_high)
-plot for [s=1:series] 'accuracy_means.tsv' using (column('rank') == s ? column('epoch') : NaN):(inside(column('low'))):(inside(column('high'))) \
+inside(value) = within(value, score_low, score_high)
+plot for [s=1:series] measure.'_means.tsv' using (column('rank') == s ? column('epoch') : NaN):(inside(column('low'))):(inside(column('high'))) \
          with filledcurves linecolor rgb hue[s] notitle, \
-     'accuracy.tsv' using (column('rank') == 0 ? column('epoch') : NaN):'accuracy' \
+     measure.'.tsv' using (column('rank') == 0 ? column('epoch') : NaN):(column(measure)) \
          with points pointtype 7 pointsize 0.25 linecolor rgb pale notitle, \
-     'accuracy_means.tsv' using (column('rank') == 0 ? column('epoch') : NaN):'mean' \
+     measure.'_means.tsv' using (column('rank') == 0 ? column('epoch') : NaN):'mean' \
          with lines linecolor rgb pale notitle, \
-     for [s=1:series] 'accuracy.tsv' using (column('rank') == s ? column('epoch') : NaN):'accuracy' \
+     for [s=1:series] measure.'.tsv' using (column('rank') == s ? column('epoch') : NaN):(column(measure)) \
          with points pointtype 6 pointsize 0.45 linewidth 1.2 linecolor rgb hue[s] notitle, \
-     for [s=1:series] 'accuracy_means.tsv' using (column('rank') == s ? column('epoch') : NaN):'mean' \
+     for [s=1:series] measure.'_means.tsv' using (column('rank') == s ? column('epoch') : NaN):'mean' \
          with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 2 pointtype mark[s] pointsize 0.6 title name[s], \
-     for [s=0:series] 'accuracy_published.tsv' using (column('rank') == s ? column('epoch') : NaN):'accuracy' \
+     for [s=0:series] measure.'_published.tsv' using (column('rank') == s ? column('epoch') : NaN):(column(measure)) \
          with points pointtype 12 pointsize 1.4 linewidth 1.6 linecolor rgb (s > 0 ? hue[s] : quiet) notitle, \
      NaN with lines linecolor rgb pale title (others > 0 ? sprintf('%d others', others) : '')

@@ -1,0 +1,63 @@
+/* Measures of a trained network: accuracy, area under the curve (AUC), perplexity. A run has one, which its model names
+ * (d9_model.measure). Target, best epoch, early stopping, records and reports use it through this table. */
+#ifndef D9_CORE_MEASURE_H
+#define D9_CORE_MEASURE_H
+
+#include "core/text.h"
+
+/* The evaluated samples: `logits` and `labels`, or if `logits` is NULL the summed loss. */
+typedef struct d9_evaluated {
+    const double *logits;  /* (samples, classes) */
+    const int32_t *labels; /* (samples): the class; for AUC bit c of a label says whether the sample has label c */
+    int64_t samples, classes;
+    double loss, counted; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */
+} d9_evaluated;
+
+typedef struct d9_measure {
+    const char *name, *name_tta;      /* keys in files: without, and with test-time augmentation (TTA) */
+    bool both_keys;                   /* name_tta is written for a single view too */
+    const char *epochs_heading;       /* column of epochs.tsv */
+    const char *word, *plural;        /* for people, in a sentence */
+    const char *title, *plural_title; /* at its start */
+    const char *unit;                 /* "%", or "" */
+    const char *points;               /* unit of a difference: "percentage points", or "" */
+    const char *brief_points;         /* " points", or "" */
+    bool higher_is_better;
+    bool by_class;           /* each sample has one class, so results can be broken down by class */
+    bool bent_axis;          /* plots may be logarithmic in 100 - score */
+    double minimum, maximum; /* legal scores */
+    const char *fault;       /* describes a record with a score outside of them */
+    double target;           /* of a configuration that sets none */
+    double effect;           /* reports estimate the seeds that are needed to see such a difference */
+    int digits;              /* decimals that people read */
+    /* Computes the score; NAN if it is undefined. Sets bit c of *undefined for each label c that is left out because
+     * the score is undefined for it, and clears the others. Errors: out of memory. */
+    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, uint32_t *undefined);
+} d9_measure;
+
+const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */
+const d9_measure *d9_measure_at(int index);          /* NULL past the end */
+enum { D9_MEASURE_COUNT = 3 };
+int d9_measure_index(const d9_measure *measure); /* that of d9_measure_at */
+/* The measure whose name occurs in the name of a key or column; NULL: none. */
+const d9_measure *d9_measure_in(const char *key);
+
+/* Is score a better than b? False if either is NAN. */
+bool d9_measure_better(const d9_measure *measure, double a, double b);
+/* Is the score at least as good as the target? False if either is NAN. */
+bool d9_measure_reaches(const d9_measure *measure, double score, double target);
+
+/* The index of the largest of `classes` numbers, the first one if several are equal. */
+int32_t d9_argmax(const double *row, int64_t classes);
+
+/* The score with its unit, as people read it: "94.12%". */
+typedef struct d9_score_text {
+    char text[48];
+} d9_score_text;
+d9_score_text d9_measure_format(const d9_measure *measure, double score);
+/* Adds `pattern` with "{FIELD}" replaced by that text of the measure: name, word, plural, title, unit, points, effect
+ * ("0.1"), "effect points" ("0.1 points") or bound ("at least").
+ * "{BEFORE|FIELD|AFTER}" adds nothing if the text is empty: "{title}{, |unit|}" is "Accuracy, %" or "Perplexity". */
+void d9_measure_words(const d9_measure *measure, const char *pattern, d9_text *text);
+
+#endif

@@ -1,0 +1,476 @@
+/* Reads, splits and decodes a folder of class folders; see classes.h. */
+#include "data/classes.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <jansson.h>
+
+#include "core/system.h"
+#include "core/listing.h"
+#include "core/process.h"
+#include "data/order.h"
+#include "data/split.h"
+#include "kernels/formulas/philox.h"
+
+enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, NAMED_MOST = 50 };
+
+typedef struct class_folder {
+    const char *name;
+    int64_t count;
+    const char **paths; /* in the order of the kind of file */
+} class_folder;
+
+typedef struct tree {
+    int64_t count, files; /* number of classes; of files in all of them */
+    class_folder *classes;
+} tree;
+
+typedef struct moved_files { /* files that were moved to a part that a class had left empty */
+    int64_t count;
+    const char *first;
+} moved_files;
+
+/* ---- reading the folders ---- */
+
+typedef struct ordered {
+    const d9_file_kind *kind;
+    const d9_entry *entry;
+} ordered;
+
+static int compare_files(const void *a, const void *b) {
+    const ordered *x = a, *y = b;
+    return x->kind->compare(x->entry->name, y->entry->name);
+}
+
+/* Lists the files of the kind in their order; counts the `others`. */
+static d9_status list_files(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_listing *listing,
+                            class_folder *class, int64_t *others) {
+    d9_status status;
+    ordered *found;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing->count, &found));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing->count, &class->paths));
+    for (int64_t i = 0; i < listing->count; i++)
+        if (kind->is_name(listing->entries[i].name)) found[class->count++] = (ordered){kind, &listing->entries[i]};
+    *others = listing->count - class->count;
+    if (kind->compare) qsort(found, (size_t) class->count, sizeof *found, compare_files);
+    for (int64_t i = 0; i < class->count; i++) class->paths[i] = found[i].entry->path;
+done:
+    return status;
+}
+
+static d9_status read_class(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_entry *folder,
+                            class_folder *class) {
+    d9_status status = D9_OK;
+    d9_listing listing;
+    int64_t others;
+    D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
+    *class = (class_folder){.name = folder->name};
+    for (int64_t i = 0; i < listing.count; i++)
+        if (listing.entries[i].folder)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold %s",
+                           listing.entries[i].path, folder->name, kind->samples));
+    D9_TRY(list_files(context, arena, kind, &listing, class, &others));
+    if (!class->count)
+        D9_TRY(
+            d9_fail(context, D9_DATA, "%s: class folder without %s (%s)", folder->path, kind->samples, kind->endings));
+    if (others && !kind->classes)
+        d9_log(context, D9_LOG_WARNING, "%s: %lld file%s not %s and left out", folder->path, (long long)others,
+               others == 1 ? " is" : "s are", kind->endings);
+done:
+    return status;
+}
+
+/* Rejects a name that is not UTF-8: run records store names as JSON. */
+static d9_status check_name(d9_context *context, const class_folder *class, const char *root) {
+    json_t *name = json_string(class->name);
+    if (!name) return d9_fail(context, D9_DATA, "%s: the name of class folder %s is not UTF-8", root, class->name);
+    json_decref(name);
+    return D9_OK;
+}
+
+static int64_t count_loose(const d9_file_kind *kind, const d9_listing *listing) { /* files directly in the folder */
+    int64_t count = 0;
+    for (int64_t i = 0; i < listing->count; i++)
+        count += !listing->entries[i].folder && kind->is_name(listing->entries[i].name);
+    return count;
+}
+
+static void warn_loose(d9_context *context, const d9_file_kind *kind, const char *root, const d9_listing *listing,
+                       const char *folders) {
+    const int64_t loose = kind->classes ? 0 : count_loose(kind, listing);
+    if (loose)
+        d9_log(context, D9_LOG_WARNING, "%s: %lld %s %s left out, outside the %s", root, (long long)loose,
+               loose == 1 ? kind->sample : kind->samples, loose == 1 ? "is" : "are", folders);
+}
+
+static d9_status too_few_classes(d9_context *context, const d9_file_kind *kind, const char *root,
+                                 const d9_listing *listing, int64_t classes) {
+    const int64_t loose = count_loose(kind, listing);
+    if (classes == 0 && loose > 0)
+        return d9_fail(context, D9_DATA, "%s: %lld %s but no class folders; a class is a folder: %s/CLASS/%s", root,
+                       (long long)loose, kind->samples, root, kind->example);
+    return d9_fail(context, D9_DATA, "%s: %lld class folder%s, must be at least 2 (FOLDER/CLASS/%s)", root,
+                   (long long)classes, classes == 1 ? "" : "s", kind->example);
+}
+
+static bool is_class(const d9_file_kind *kind, const char *name) {
+    bool found = !kind->classes;
+    for (int i = 0; !found && kind->classes[i]; i++) found = strcmp(name, kind->classes[i]) == 0;
+    return found;
+}
+
+static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const char *root,
+                           tree *tree) {
+    d9_status status = D9_OK;
+    d9_listing listing;
+    D9_TRY(d9_listing_read(context, arena, root, &listing));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, listing.count, &tree->classes));
+    tree->count = tree->files = 0;
+    for (int64_t i = 0; i < listing.count; i++) {
+        class_folder *class = &tree->classes[tree->count];
+        if (!is_class(kind, listing.entries[i].name)) continue;
+        if (listing.entries[i].dangling)
+            D9_TRY(d9_fail(context, D9_DATA, "%s: a broken link in place of a class folder", listing.entries[i].path));
+        if (!listing.entries[i].folder) continue;
+        D9_TRY(read_class(context, arena, kind, &listing.entries[i], class));
+        D9_TRY(check_name(context, class, root));
+        tree->files += class->count;
+        tree->count++;
+    }
+    if (tree->count < 2) D9_TRY(too_few_classes(context, kind, root, &listing, tree->count));
+    warn_loose(context, kind, root, &listing, "class folders");
+done:
+    return status;
+}
+
+/* Sets *path to the first subfolder with the name, in any case, that contains folders; NULL if there is none. */
+static d9_status find_split_folder(d9_context *context, d9_arena *arena, const d9_listing *root, const char *name,
+                                   const char **path) {
+    d9_status status = D9_OK;
+    *path = NULL;
+    for (int64_t i = 0; i < root->count && !*path; i++) {
+        const d9_entry *entry = &root->entries[i];
+        d9_listing inside;
+        if (!entry->folder || strcasecmp(entry->name, name) != 0) continue;
+        D9_TRY(d9_listing_read(context, arena, entry->path, &inside));
+        for (int64_t j = 0; j < inside.count; j++)
+            if (inside.entries[j].folder) *path = entry->path;
+    }
+done:
+    return status;
+}
+
+/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does.
+ * Without test/ a folder for validation is the test part. Other folders beside the two are left out with a warning. */
+static d9_status find_split_folders(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const char *root,
+                                    const char **train, const char **test) {
+    static const char *const names[] = {"test", "val", "valid", "validation"};
+    d9_status status = D9_OK;
+    d9_listing listing;
+    *test = NULL;
+    D9_TRY(d9_listing_read(context, arena, root, &listing));
+    D9_TRY(find_split_folder(context, arena, &listing, "train", train));
+    for (size_t i = 0; i < (*train ? sizeof names / sizeof *names : 1) && !*test; i++)
+        D9_TRY(find_split_folder(context, arena, &listing, names[i], test));
+    if (!*train && *test)
+        D9_TRY(d9_fail(context, D9_DATA, "%s: it holds class folders, but no train/ with class folders is beside it",
+                       *test));
+    if (*train && !*test)
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "%s: it holds class folders, but no test/, val/, valid/ or validation/ with class folders is "
+                       "beside it",
+                       *train));
+    if (!*train || kind->classes) goto done;
+    warn_loose(context, kind, root, &listing, "folders for training and test");
+    for (int64_t i = 0; i < listing.count; i++)
+        if (listing.entries[i].folder && listing.entries[i].path != *train && listing.entries[i].path != *test)
+            d9_log(context, D9_LOG_WARNING, "%s: not used: the %s are in %s and %s", listing.entries[i].path,
+                   kind->samples, *train, *test);
+done:
+    return status;
+}
+
+/* ---- splitting ---- */
+
+static void list_add(d9_class_files *list, const char *path, int64_t label) {
+    list->files[list->count] = (d9_class_file){.path = path, .label = (int32_t)label, .place = list->count};
+    list->count++;
+}
+
+/* Lists the files of one part of the user's own split; the classes are those of train/. */
+static d9_status list_given_split(d9_context *context, d9_arena *arena, const tree *classes, const tree *tree,
+                                  const char *root, d9_class_files *list) {
+    d9_status status = D9_OK;
+    list->count = 0;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->files, &list->files));
+    for (int64_t i = 0; i < tree->count; i++) {
+        const class_folder *class = &tree->classes[i];
+        int64_t label = 0;
+        while (label < classes->count && strcmp(classes->classes[label].name, class->name) != 0) label++;
+        if (label == classes->count)
+            D9_TRY(d9_fail(context, D9_DATA, "%s/%s: a class that train/ does not have", root, class->name));
+        for (int64_t j = 0; j < class->count; j++) list_add(list, class->paths[j], label);
+    }
+done:
+    return status;
+}
+
+/* Splits a class by version 1 of the rule: a sixth (rounded, at least 1 file), drawn by position, becomes test. */
+static d9_status split_by_position(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
+                                   int64_t label, d9_class_files *train, d9_class_files *test) {
+    d9_status status;
+    int32_t *order;
+    const int64_t sixth = (class->count + TEST_SHARE / 2) / TEST_SHARE, held_out = sixth ? sixth : 1;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &order));
+    D9_TRY(d9_keyed_order(context, seed, (uint32_t)label, D9_STREAM_SPLIT, D9_DRAW_CLASS_TEST, class->count, order));
+    for (int64_t j = 0; j < class->count; j++) list_add(j < held_out ? test : train, class->paths[order[j]], label);
+done:
+    return status;
+}
+
+/* Splits a class by version 2. A class of at least 2 files gets one in each part: if the draws leave one empty,
+ * its lowest draw is for the test and its highest for training, and `moved` counts that file. */
+static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
+                               int64_t label, d9_class_files *train, d9_class_files *test, moved_files *moved) {
+    d9_status status;
+    int64_t lowest = 0, highest = 0, below = 0;
+    uint64_t *draws;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, class->count, &draws));
+    for (int64_t j = 0; j < class->count; j++) {
+        draws[j] = d9_name_draw(seed, D9_DRAW_NAME_TEST, class->name, class->paths[j]);
+        below += d9_is_test_draw(draws[j]);
+        if (draws[j] < draws[lowest]) lowest = j;
+        if (draws[j] > draws[highest]) highest = j;
+    }
+    const int64_t tested = below == 0 ? lowest : -1, trained = below == class->count && below > 1 ? highest : -1;
+    for (int64_t j = 0; j < class->count; j++)
+        list_add(j == tested || (d9_is_test_draw(draws[j]) && j != trained) ? test : train, class->paths[j], label);
+    const int64_t other = tested >= 0 ? tested : trained;
+    if (other >= 0 && moved->count++ == 0) moved->first = class->paths[other];
+done:
+    return status;
+}
+
+/* Draws the test set from all files. */
+static d9_status list_drawn_split(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                  const d9_file_kind *kind, const tree *tree, const char *root, d9_class_files *train,
+                                  d9_class_files *test, moved_files *moved) {
+    d9_status status = D9_OK;
+    train->count = test->count = 0;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->files, &train->files));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tree->files, &test->files));
+    for (int64_t i = 0; i < tree->count; i++) {
+        const class_folder *class = &tree->classes[i];
+        if (class->count < CLASS_FILES_MIN && !options->known)
+            D9_TRY(d9_fail(context, D9_DATA, "%s/%s: 1 %s, must be at least %d: one to train, one to test", root,
+                           class->name, kind->sample, CLASS_FILES_MIN));
+        if (d9_split_rule(options) == D9_SPLIT_BY_POSITION)
+            D9_TRY(split_by_position(context, arena, options->seed, class, i, train, test));
+        else
+            D9_TRY(split_by_name(context, arena, options->seed, class, i, train, test, moved));
+    }
+done:
+    return status;
+}
+
+static void warn_moved(d9_context *context, const d9_file_kind *kind, const moved_files *moved, const tree *tree) {
+    if (moved->count == 0) return;
+    d9_log(context, D9_LOG_WARNING,
+           "few %s: in %lld of %lld classes the names draw no %s for the test set, or all %s; one %s of each is moved "
+           "(%s%s)",
+           kind->samples, (long long)moved->count, (long long)tree->count, kind->sample, kind->samples, kind->sample,
+           moved->first, moved->count > 1 ? ", ..." : "");
+}
+
+static d9_status shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list) {
+    d9_status status = D9_OK;
+    int32_t *order;
+    d9_class_file *files;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &order));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &files));
+    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, D9_DRAW_SHUFFLE, list->count, order));
+    for (int64_t i = 0; i < list->count; i++) files[i] = list->files[order[i]];
+    list->files = files;
+done:
+    return status;
+}
+
+/* ---- decoding, and the dataset ---- */
+
+typedef struct reading { /* a folder that is being read into `dataset` */
+    const d9_dataset_options *options;
+    const d9_file_kind *kind;
+    d9_dataset *dataset;
+} reading;
+
+/* Removes the samples that have an error message, and moves the others up. */
+static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split *split, d9_class_files *list) {
+    const size_t bytes = d9_sample_bytes(dataset);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < split->count; i++) {
+        if (faults[i]) continue;
+        if (kept < i) memcpy(split->images + (size_t)kept * bytes, split->images + (size_t)i * bytes, bytes);
+        list->files[kept] = list->files[i];
+        split->names[kept] = split->names[i];
+        split->labels[kept++] = split->labels[i];
+    }
+    list->count = split->count = kept;
+}
+
+/* Removes the files that failed to decode. Fails if a class has no training sample left or the test set is empty. If
+ * the samples are not for training, d9_dataset_load decides. */
+static d9_status drop_damaged(d9_context *context, const reading *reading, const tree *tree,
+                              char *const *const faults[2], d9_class_files lists[2]) {
+    d9_status status = D9_OK;
+    d9_dataset *dataset = reading->dataset;
+    const char *sample = reading->kind->sample;
+    int64_t missing;
+    close_gaps(dataset, faults[0], &dataset->train, &lists[0]);
+    close_gaps(dataset, faults[1], &dataset->test, &lists[1]);
+    if (reading->options->known) goto done;
+    if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the training set is left", sample));
+    if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the test set is left", sample));
+    D9_TRY(d9_missing_class(context, &dataset->train, tree->count, &missing));
+    if (missing >= 0)
+        status =
+            d9_fail(context, D9_DATA, "%s: no training %s of this class is left", tree->classes[missing].name, sample);
+done:
+    return status;
+}
+
+static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Warns of the files of both parts that could not be decoded: names the first NAMED_MOST, sorted, and counts the rest.
+ * Without skip_damaged, returns D9_DATA; a single damaged file is then named in the error only. */
+static d9_status report_damaged(d9_context *context, d9_arena *arena, const reading *reading,
+                                char *const *const faults[2]) {
+    d9_status status = D9_OK;
+    const d9_split *splits[] = {&reading->dataset->train, &reading->dataset->test};
+    const bool skip = reading->options->skip_damaged;
+    int64_t damaged = 0;
+    char **named;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, splits[0]->count + splits[1]->count, &named));
+    for (int s = 0; s < 2; s++)
+        for (int64_t i = 0; i < splits[s]->count; i++)
+            if (faults[s][i]) named[damaged++] = faults[s][i];
+    qsort(named, (size_t)damaged, sizeof *named, compare_texts);
+    if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
+    for (int64_t i = 0; i < damaged && i < NAMED_MOST; i++)
+        d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");
+    if (damaged > NAMED_MOST)
+        d9_log(context, D9_LOG_WARNING, "and %lld more%s", (long long)damaged - NAMED_MOST, skip ? "; left out" : "");
+    if (damaged > 0 && !skip)
+        status = d9_fail(context, D9_DATA, "%lld %s cannot be read, %snamed above; --skip-damaged leaves them out",
+                         (long long)damaged, reading->kind->samples, damaged > NAMED_MOST ? "the first of them " : "");
+done:
+    return status;
+}
+
+static d9_status allocate_samples(d9_context *context, d9_arena *arena, const d9_class_files *list, d9_dataset *dataset,
+                                  d9_split *split, char ***faults) {
+    d9_status status;
+    D9_TRY(d9_split_allocate(context, dataset, list->count, split));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, faults));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, list->count, &split->names));
+    for (int64_t i = 0; i < list->count; i++) {
+        char *name;
+        D9_TRY(d9_arena_copy(context, &dataset->arena, list->files[i].path, &name));
+        split->names[i] = name;
+        split->labels[i] = list->files[i].label;
+    }
+done:
+    return status;
+}
+
+/* Decodes in parallel, because a photograph takes about 0.1 s. Sets `faults` (count) to each file's error message or
+ * NULL. Returns an error only if it is not due to a file, such as lack of memory. */
+static d9_status decode_all(d9_context *context, d9_arena *arena, const reading *reading, d9_class_files *list,
+                            d9_split *split, char ***faults) {
+    d9_status status = D9_OK;
+    const size_t bytes = d9_sample_bytes(reading->dataset);
+    d9_context failure = {0};
+    int threads = reading->options->threads > 0 ? reading->options->threads : omp_get_max_threads();
+    D9_TRY(d9_threads_ask(context, threads, &threads));
+    D9_TRY(allocate_samples(context, arena, list, reading->dataset, split, faults));
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t i = 0; i < list->count; i++) {
+        d9_context own = *context; /* one error message per file */
+        d9_status found = reading->kind->decode(&own, reading->options, reading->dataset, &list->files[i],
+                                                split->images + (size_t)i * bytes);
+        if (found == D9_OK) continue;
+        d9_context copying = found == D9_DATA ? *context : own;
+#pragma omp critical
+        {
+            if (found == D9_DATA) found = d9_arena_copy(&copying, arena, own.message, &(*faults)[i]);
+            if (found != D9_OK) failure = copying;
+        }
+    }
+    if (failure.status != D9_OK) status = d9_fail(context, failure.status, "%s", failure.message);
+done:
+    return status;
+}
+
+static d9_status decode_both(d9_context *context, d9_arena *arena, const reading *reading, const tree *tree,
+                             d9_class_files lists[2]) {
+    d9_status status;
+    char **faults[2];
+    D9_TRY(decode_all(context, arena, reading, &lists[0], &reading->dataset->train, &faults[0]));
+    D9_TRY(decode_all(context, arena, reading, &lists[1], &reading->dataset->test, &faults[1]));
+    char *const *const both[] = {faults[0], faults[1]};
+    D9_TRY(report_damaged(context, arena, reading, both));
+    if (reading->options->skip_damaged) D9_TRY(drop_damaged(context, reading, tree, both, lists));
+done:
+    return status;
+}
+
+static d9_status name_classes(d9_context *context, const tree *tree, d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    char **names;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, tree->count, &names));
+    for (int64_t i = 0; i < tree->count; i++)
+        D9_TRY(d9_arena_copy(context, &dataset->arena, tree->classes[i].name, &names[i]));
+    dataset->classes = tree->count;
+    dataset->class_names = (const char *const *)names;
+done:
+    return status;
+}
+
+static d9_status check_folder(d9_context *context, const d9_dataset_options *options, const char *folder) {
+    if (d9_file_exists(context, folder)) return D9_OK;
+    if (!options->path)
+        return d9_fail(context, D9_USAGE,
+                       "data.path: the %s dataset needs the folder that holds its class folders: --data DIR (a record "
+                       "keeps no absolute path)",
+                       options->name);
+    return d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
+                   folder);
+}
+
+d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options, const char *folder,
+                          const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[2]) {
+    d9_status status = D9_OK;
+    const reading reading = {options, kind, dataset};
+    const char *train_root, *test_root;
+    tree train_tree, test_tree;
+    moved_files moved = {0};
+    D9_TRY(check_folder(context, options, folder));
+    D9_TRY(find_split_folders(context, arena, kind, folder, &train_root, &test_root));
+    D9_TRY(read_tree(context, arena, kind, train_root ? train_root : folder, &train_tree));
+    if (train_root) {
+        D9_TRY(read_tree(context, arena, kind, test_root, &test_tree));
+        D9_TRY(list_given_split(context, arena, &train_tree, &train_tree, train_root, &files[0]));
+        D9_TRY(list_given_split(context, arena, &train_tree, &test_tree, test_root, &files[1]));
+    } else {
+        D9_TRY(list_drawn_split(context, arena, options, kind, &train_tree, folder, &files[0], &files[1], &moved));
+        dataset->drawn = true;
+    }
+    D9_TRY(shuffle(context, arena, options->seed, &files[0]));
+    D9_TRY(name_classes(context, &train_tree, dataset));
+    D9_TRY(decode_both(context, arena, &reading, &train_tree, files));
+    if (!options->known) warn_moved(context, kind, &moved, &train_tree);
+done:
+    return status;
+}

@@ -1,0 +1,47 @@
+/* A folder of class folders of files, each file a sample: reading it, splitting it and decoding its files.
+ *
+ *   FOLDER/CLASS/file                 a sixth, drawn by name (data/split.h), is the test set
+ *   FOLDER/{train,test}/CLASS/file    the user's own split; without test/ val/, valid/ or validation/ is the test set
+ *
+ * Classes are numbered in the byte order of their names. The training samples are shuffled once by the seed, so that
+ * the first N of them are a random sample of the classes. */
+#ifndef D9_DATA_CLASSES_H
+#define D9_DATA_CLASSES_H
+
+#include "data/source.h"
+
+typedef struct d9_class_file {
+    const char *path;
+    int32_t label;
+    int64_t place;  /* position among the files of its part before they were shuffled: by class, then by name */
+    uint8_t *bytes; /* `size` bytes that `decode` left for the caller of d9_classes_load; NULL: none */
+    size_t size;
+} d9_class_file;
+
+typedef struct d9_class_files {
+    int64_t count;
+    d9_class_file *files;
+} d9_class_files;
+
+/* A kind of file: the names of its files, and the function that decodes one into a sample. */
+typedef struct d9_file_kind {
+    const char *sample, *samples; /* "image", "images" */
+    const char *example;          /* a file's name */
+    const char *endings;          /* listed in messages */
+    bool (*is_name)(const char *name);
+    int (*compare)(const char *a, const char *b); /* order of the names in a class, as strcmp; NULL: byte order */
+    const char *const *classes; /* the only class folders, NULL at the end; anything else is ignored without a warning;
+                                   NULL: all folders are classes */
+    /* Decodes a file into the zeroed `sample` of d9_sample_bytes; runs on several threads. D9_DATA: it is damaged. */
+    d9_status (*decode)(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
+                        d9_class_file *file, uint8_t *sample);
+} d9_file_kind;
+
+/* Fills classes and splits of `dataset`, which has its sample size, from `folder`. `files`: of training and test, in
+ * the order of the samples, allocated in `arena`; the caller frees what `decode` left. D9_DATA: a damaged file without
+ * options->skip_damaged, or a folder without two classes that have files. */
+D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                      const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
+                                      d9_class_files files[2]);
+
+#endif

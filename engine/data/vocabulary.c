@@ -1,0 +1,194 @@
+/* Splits texts into words, ranks the words and encodes texts; see vocabulary.h. */
+#include "data/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "core/system.h"
+
+enum { SLOTS_FIRST = 1024 };
+
+typedef struct d9_word {
+    const char *text;
+    uint32_t hash;
+    int64_t count, first; /* number of occurrences; words before the first one */
+} word;
+
+/* ---- words of a text ---- */
+
+static bool is_in_word(uint8_t byte) {
+    const uint8_t lower = byte | 32;
+    return byte > 126 || (lower >= 'a' && lower <= 'z') || (byte >= '0' && byte <= '9') || byte == '\'';
+}
+
+/* Sets *begin to the next word of the text and returns its number of bytes; 0: there is none. */
+static size_t find_word(const uint8_t **begin, const uint8_t *end) {
+    while (*begin < end && !is_in_word(**begin)) ++*begin;
+    const uint8_t *after = *begin;
+    while (after < end && is_in_word(*after)) after++;
+    return (size_t)(after - *begin);
+}
+
+static uint32_t hash_word(const char *word) { /* FNV-1a */
+    uint32_t hash = 0x811c9dc5;
+    for (; *word; word++) hash = (hash ^ (uint8_t)*word) * 0x01000193;
+    return hash;
+}
+
+/* Copies the next word in lower case and moves *text past it. Returns its number of bytes; 0: there is none. */
+static size_t next_word(const uint8_t **text, const uint8_t *end, char copy[D9_WORD_MAX_BYTES + 1]) {
+    const size_t size = find_word(text, end);
+    for (size_t i = 0; i < size; i++) {
+        const uint8_t byte = (*text)[i];
+        copy[i] = (char)(byte >= 'A' && byte <= 'Z' ? byte | 32 : byte);
+    }
+    copy[size] = 0;
+    *text += size;
+    return size;
+}
+
+static bool is_utf8(const uint8_t *text, size_t size) {
+    json_t *json = json_stringn((const char *)text, size);
+    const bool valid = json != NULL;
+    json_decref(json);
+    return valid;
+}
+
+d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size) {
+    const uint8_t *zero = memchr(text, 0, size), *at = text, *end = text + size;
+    if (zero)
+        return d9_fail(context, D9_DATA, "%s: byte %lld is zero, which no text contains", name,
+                       (long long)(zero - text));
+    if (!is_utf8(text, size)) return d9_fail(context, D9_DATA, "%s: the text is not UTF-8", name);
+    for (size_t word; (word = find_word(&at, end)) > 0; at += word)
+        if (word > D9_WORD_MAX_BYTES)
+            return d9_fail(context, D9_DATA, "%s: a word of %lld bytes, must be at most %d", name, (long long)word,
+                           D9_WORD_MAX_BYTES);
+    return D9_OK;
+}
+
+/* ---- the hash table: open addressing, at most half full ---- */
+
+/* The slot of the word, or the free one where it belongs. */
+static int32_t *find_slot(const d9_word_index *index, const char *text) {
+    const uint32_t hash = hash_word(text);
+    size_t slot = hash & (index->slot_count - 1);
+    for (; index->slots[slot]; slot = (slot + 1) & (index->slot_count - 1)) {
+        const word *word = &index->words[index->slots[slot] - 1];
+        if (word->hash == hash && strcmp(word->text, text) == 0) break;
+    }
+    return &index->slots[slot];
+}
+
+static d9_status grow_slots(d9_context *context, d9_word_index *index) {
+    d9_status status = D9_OK;
+    if ((size_t)index->count * 2 < index->slot_count) return D9_OK;
+    d9_release(context, index->slots);
+    index->slots = NULL;
+    index->slot_count = index->slot_count ? 2 * index->slot_count : SLOTS_FIRST;
+    D9_TRY(D9_ALLOCATE(context, index->slot_count, "an index of words", &index->slots));
+    for (int64_t i = 0; i < index->count; i++) *find_slot(index, index->words[i].text) = (int32_t)i + 1;
+done:
+    return status;
+}
+
+/* Adds a word that the index does not have. The index keeps `text`. */
+static d9_status add_word(d9_context *context, d9_word_index *index, const char *text, int64_t first) {
+    d9_status status;
+    D9_TRY(D9_GROW(context, index->count, 1, "an index of words", &index->capacity, &index->words));
+    D9_TRY(grow_slots(context, index));
+    *find_slot(index, text) = (int32_t)index->count + 1;
+    index->words[index->count++] = (word){.text = text, .hash = hash_word(text), .first = first};
+done:
+    return status;
+}
+
+void d9_word_index_free(d9_context *context, d9_word_index *index) {
+    d9_release(context, index->words);
+    d9_release(context, index->slots);
+    *index = (d9_word_index){0};
+}
+
+/* ---- making a vocabulary ---- */
+
+static d9_status count_words(d9_context *context, d9_arena *arena, const d9_bytes *text, int64_t *seen,
+                             d9_word_index *index) {
+    d9_status status = D9_OK;
+    const uint8_t *at = text->bytes, *end = at + text->size;
+    char word[D9_WORD_MAX_BYTES + 1], *copy;
+    while (next_word(&at, end, word) > 0) {
+        const int32_t found = *find_slot(index, word);
+        if (!found) {
+            D9_TRY(d9_arena_copy(context, arena, word, &copy));
+            D9_TRY(add_word(context, index, copy, *seen));
+        }
+        index->words[found ? found - 1 : index->count - 1].count++;
+        ++*seen;
+    }
+done:
+    return status;
+}
+
+static int compare_words(const void *a, const void *b) {
+    const word *x = a, *y = b;
+    if (x->count != y->count) return (x->count < y->count) - (x->count > y->count);
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+d9_status d9_vocabulary_build(d9_context *context, d9_arena *arena, const d9_bytes *texts, int64_t count, int64_t most,
+                              d9_vocabulary *vocabulary) {
+    static const char *const special[D9_TOKEN_WORDS] = {"<pad>", "<start>", "<unknown>", "<unused>"};
+    d9_status status = D9_OK;
+    d9_arena all = {0};
+    d9_word_index index = {0};
+    int64_t seen = 0;
+    char **words, *copy;
+    D9_TRY(grow_slots(context, &index));
+    for (int64_t i = 0; i < count; i++) D9_TRY(count_words(context, &all, &texts[i], &seen, &index));
+    if (index.count) qsort(index.words, (size_t)index.count, sizeof *index.words, compare_words);
+    const int64_t tokens = index.count + D9_TOKEN_WORDS < most ? index.count + D9_TOKEN_WORDS : most;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, tokens, &words));
+    for (int64_t i = 0; i < tokens; i++) {
+        const char *text = i < D9_TOKEN_WORDS ? special[i] : index.words[i - D9_TOKEN_WORDS].text;
+        D9_TRY(d9_arena_copy(context, arena, text, &copy));
+        words[i] = copy;
+    }
+    *vocabulary = (d9_vocabulary){tokens, (const char *const *)words};
+done:
+    d9_word_index_free(context, &index);
+    d9_arena_free(context, &all);
+    return status;
+}
+
+/* ---- encoding ---- */
+
+d9_status d9_word_index_make(d9_context *context, const d9_vocabulary *vocabulary, d9_word_index *index) {
+    d9_status status = grow_slots(context, index);
+    for (int64_t i = D9_TOKEN_WORDS; status == D9_OK && i < vocabulary->count; i++)
+        status = add_word(context, index, vocabulary->words[i], i);
+    return status;
+}
+
+static int32_t find_token(const d9_word_index *index, const char *word) {
+    const int32_t found = *find_slot(index, word);
+    return found ? found - 1 + D9_TOKEN_WORDS : D9_TOKEN_UNKNOWN;
+}
+
+int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,
+                             int32_t *tokens) {
+    const uint8_t *at = text, *end = text + size;
+    char word[D9_WORD_MAX_BYTES + 1];
+    int64_t words = 0, count = 0;
+    for (size_t bytes; (bytes = find_word(&at, end)) > 0; at += bytes) words++;
+    const int64_t skipped = words + 1 > length ? words + 1 - length : 0; /* tokens before the last `length` */
+    if (skipped == 0) tokens[count++] = D9_TOKEN_START;
+    at = text;
+    for (int64_t i = 1; i <= words; i++) {
+        next_word(&at, end, word);
+        if (i >= skipped) tokens[count++] = find_token(index, word);
+    }
+    for (; count < length; count++) tokens[count] = D9_TOKEN_PAD;
+    return words;
+}

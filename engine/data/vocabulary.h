@@ -1,0 +1,48 @@
+/* Words of texts as tokens, by the rules of Keras's IMDB data (keras/datasets/imdb.py, preprocessing/text.py).
+ *
+ * A word is a run of bytes that are neither ASCII control characters, space nor ASCII punctuation; an apostrophe
+ * belongs to the word. ASCII letters count as lower case, other bytes stay as they are. Tokens: 0 pads, 1 starts a
+ * text, 2 is a word that the vocabulary does not have, 3 is unused, as there, and the word of rank r (1: the most
+ * frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
+#ifndef D9_DATA_VOCABULARY_H
+#define D9_DATA_VOCABULARY_H
+
+#include "core/arena.h"
+#include "core/hash.h"
+
+enum { D9_TOKEN_PAD, D9_TOKEN_START, D9_TOKEN_UNKNOWN, D9_TOKEN_WORDS = 4 /* the first word */ };
+enum { D9_WORD_MAX_BYTES = 1000 };
+
+typedef struct d9_vocabulary {
+    int64_t count;            /* of tokens, the first four included; 0: none */
+    const char *const *words; /* words[i] is token i: "<pad>", "<start>", "<unknown>", "<unused>", then the words */
+} d9_vocabulary;
+
+/* Returns D9_DATA, with `name`, if a text is not UTF-8, contains a zero byte or a word of more than D9_WORD_MAX_BYTES.
+ */
+D9_MUST_USE d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size);
+
+/* Makes the vocabulary of `count` checked texts in `arena`: at most `most` tokens. Words are ranked by their number of
+ * occurrences, words with equal numbers by their first occurrence. */
+D9_MUST_USE d9_status d9_vocabulary_build(d9_context *context, d9_arena *arena, const d9_bytes *texts, int64_t count,
+                                          int64_t most, d9_vocabulary *vocabulary);
+
+/* Finds the token of a word. */
+typedef struct d9_word_index {
+    struct d9_word *words;
+    int64_t count;
+    size_t capacity;
+    int32_t *slots; /* hash table: number of a word + 1; 0: free */
+    size_t slot_count;
+} d9_word_index;
+
+/* Fills a zeroed index, which points to the words of the vocabulary, to be freed also after a failure. */
+D9_MUST_USE d9_status d9_word_index_make(d9_context *context, const d9_vocabulary *vocabulary, d9_word_index *index);
+void d9_word_index_free(d9_context *context, d9_word_index *index);
+
+/* Fills tokens (length) with the last `length` tokens of a checked text, D9_TOKEN_START before its first word included;
+ * padding follows a shorter text. Returns the text's number of words. */
+int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,
+                             int32_t *tokens);
+
+#endif

@@ -1,0 +1,233 @@
+/* Texts as tokens: words, ranks, cuts and padding, counted by hand; folders of texts, and rejected texts. */
+#include "core/system.h"
+#include "data/dataset.h"
+#include "tests/support/runs.h"
+#include "tests/support/test.h"
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[RUN_PATH_BYTES];
+    assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
+    *strrchr(path, '/') = 0;
+    OK(d9_directory_make(&context, path));
+    run_write(folder, name, text, strlen(text));
+}
+
+/* Ten reviews. Words of the training part: good 4; film, bad 3; a, the 2; isn't, plot, br, cast, \303\211t\303\251 1,
+ * each group in the order of first places. */
+static void write_reviews(const char *folder) {
+    static const char *const reviews[][2] = {
+        {"train/neg/0_1.txt", "A film,\nthe BAD film."},
+        {"train/neg/10_2.txt", "bad plot;bad<br />cast"}, /* read after 2_1 by number, before it by bytes */
+        {"train/neg/2_1.txt", "isn't a good"},
+        {"train/pos/0_9.txt", "good"},
+        {"train/pos/1_8.txt", "Good good the film! \303\211t\303\251"},
+        {"test/neg/0_1.txt", "the plot was bad"},
+        {"test/neg/1_1.txt", ""},
+        {"test/pos/0_7.txt", "\t...\r\n"},
+        {"test/pos/1_7.txt", "good good good good good bad"},
+        {"test/pos/2_7.txt", "GOOD/film_cast~'"},
+    };
+    for (size_t i = 0; i < sizeof reviews / sizeof *reviews; i++) write_text(folder, reviews[i][0], reviews[i][1]);
+}
+
+static d9_dataset *load(const char *folder, d9_dataset_options options) {
+    d9_dataset *dataset;
+    if (!options.path) options.path = folder;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    return dataset;
+}
+
+static void refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
+    d9_dataset *dataset;
+    if (!options.path) options.path = folder;
+    d9_context_clear(&context);
+    assert_int_equal(d9_dataset_load(&context, &options, &dataset), expected);
+    assert_null(dataset);
+    assert_words(context.message, words);
+}
+
+/* The tokens of the file whose path ends with `name`. */
+static const int32_t *find_tokens(const d9_dataset *dataset, const char *name, int32_t *label) {
+    const d9_split *splits[] = {&dataset->train, &dataset->test};
+    for (int s = 0; s < 2; s++)
+        for (int64_t i = 0; i < splits[s]->count; i++) {
+            if (!strstr(splits[s]->names[i], name)) continue;
+            if (label) *label = splits[s]->labels[i];
+            return (const int32_t *)(const void *)splits[s]->images + i * dataset->width;
+        }
+    fail_msg("no file %s", name);
+    return NULL;
+}
+
+typedef struct expected {
+    const char *name;
+    int32_t label, tokens[8];
+} expected;
+
+static void check_tokens(const d9_dataset *dataset, const expected *rows, int count) {
+    for (int r = 0; r < count; r++) {
+        int32_t label;
+        const int32_t *tokens = find_tokens(dataset, rows[r].name, &label);
+        assert_int_equal(label, rows[r].label);
+        for (int64_t t = 0; t < dataset->width; t++)
+            if (tokens[t] != rows[r].tokens[t])
+                fail_msg("%s: token %d is %d, must be %d", rows[r].name, (int)t, tokens[t], rows[r].tokens[t]);
+    }
+}
+
+static const char *const ranked[] = {"<pad>", "<start>", "<unknown>", "<unused>", "good", "film", "bad",
+                                     "a",     "the",     "isn't",     "plot",     "br",   "cast", "\303\211t\303\251"};
+enum { WORDS = sizeof ranked / sizeof *ranked };
+
+static void check_words(const d9_vocabulary *vocabulary, int count) {
+    assert_int_equal(vocabulary->count, count);
+    for (int i = 0; i < count; i++) assert_string_equal(vocabulary->words[i], ranked[i]);
+}
+
+TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, run_folder_tear_down) {
+    static const expected rows[] = {
+        {"train/neg/0_1", 0, {1, 7, 5, 8, 6, 5, 0}}, {"train/neg/10_2", 0, {1, 6, 10, 6, 11, 12, 0}},
+        {"train/neg/2_1", 0, {1, 9, 7, 4, 0, 0, 0}}, {"train/pos/0_9", 1, {1, 4, 0, 0, 0, 0, 0}},
+        {"train/pos/1_8", 1, {1, 4, 4, 8, 5, 2, 0}}, {"test/neg/0_1", 0, {1, 8, 10, 2, 6, 0, 0}},
+        {"test/neg/1_1", 0, {1, 0, 0, 0, 0, 0, 0}},  {"test/pos/0_7", 1, {1, 0, 0, 0, 0, 0, 0}},
+        {"test/pos/1_7", 1, {1, 4, 4, 4, 4, 4, 6}},  {"test/pos/2_7", 1, {1, 4, 5, 12, 2, 0, 0}},
+    };
+    static const expected cut[] = {{"test/pos/1_7", 1, {4, 4, 6}},
+                                   {"train/neg/0_1", 0, {8, 6, 5}},
+                                   {"train/neg/2_1", 0, {9, 7, 4}},
+                                   {"test/pos/0_7", 1, {1, 0, 0}}};
+    write_reviews(folder);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 7, .vocabulary_size = 13});
+    assert_ints(dataset->train.count, 5, dataset->test.count, 5);
+    assert_true(dataset->tokens && dataset->mean[0] == 0 && dataset->std[0] == 1 && d9_sample_bytes(dataset) == 28);
+    check_words(&dataset->vocabulary, 13);
+    check_tokens(dataset, rows, 10);
+    d9_dataset_free(&context, dataset);
+
+    dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 3});
+    check_words(&dataset->vocabulary, WORDS);
+    check_tokens(dataset, cut, 4);
+    d9_dataset_free(&context, dataset);
+}
+
+/* Other files of the archive, and the archive's own folder. */
+TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up, run_folder_tear_down) {
+    refused(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
+    write_reviews(run_path(folder, "aclImdb"));
+    write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
+    write_text(folder, "aclImdb/train/labeledBow.feat", "9 0:9");
+    write_text(folder, "aclImdb/train/neg/notes.txt", "good");
+    write_text(folder, "aclImdb/imdb.vocab", "the");
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 5});
+    assert_ints(dataset->train.count, 5, dataset->test.count, 5);
+    assert_int_equal(dataset->classes, 2);
+    assert_string_equal(dataset->class_names[0], "neg");
+    d9_dataset_free(&context, dataset);
+}
+
+/* The vocabulary of a model replaces that of the training part. */
+TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_folder_tear_down) {
+    const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "film", "the"};
+    const d9_vocabulary model = {6, words};
+    static const expected rows[] = {{"train/neg/0_1", 0, {1, 2, 4, 5, 2, 4, 0}}, {"test/neg/0_1", 0, {1, 5, 2, 2, 2}}};
+    char built[D9_DIGEST_DIGITS + 1], given[D9_DIGEST_DIGITS + 1];
+    write_reviews(folder);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 7, .words = &model});
+    assert_int_equal(dataset->vocabulary.count, 6);
+    check_tokens(dataset, rows, 2);
+    d9_dataset_digest(dataset, given);
+    d9_dataset_free(&context, dataset);
+    dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 7});
+    d9_dataset_digest(dataset, built);
+    assert_string_not_equal(built, given);
+    d9_dataset_free(&context, dataset);
+}
+
+/* Neither the seed, which shuffles the texts, nor the number of threads changes a token. */
+TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_folder_tear_down) {
+    char name[64], text[64], digest[2][D9_DIGEST_DIGITS + 1];
+    for (int i = 0; i < 60; i++) {
+        snprintf(name, sizeof name, "%s/%d.txt", i % 2 ? "ham" : "spam", i);
+        snprintf(text, sizeof text, "word%d is word%d", i, 60 - i);
+        write_text(folder, name, text);
+    }
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "text", .threads = 1});
+    const int64_t held_out = dataset->test.count;
+    assert_true(dataset->drawn && held_out > 3 && held_out < 20 && dataset->train.count == 60 - held_out);
+    assert_ints(dataset->width, 150, dataset->height * dataset->channels, 1);
+    d9_dataset_digest(dataset, digest[0]);
+    const int32_t *tokens = find_tokens(dataset, "spam/0.txt", NULL);
+    assert_int_equal(tokens[2], 4); /* "is" */
+    const d9_provenance known = dataset->provenance;
+    assert_true(known.rule == D9_SPLIT_RULE && known.trained_count > 40);
+    d9_dataset_free(&context, dataset);
+
+    dataset = load(folder, (d9_dataset_options){.name = "text", .threads = 2, .known = &known});
+    d9_dataset_digest(dataset, digest[1]);
+    assert_string_equal(digest[0], digest[1]);
+    assert_true(!dataset->unseen && dataset->test.count == held_out);
+    d9_dataset_free(&context, dataset);
+
+    dataset = load(folder, (d9_dataset_options){.name = "text", .seed = 7});
+    int32_t label;
+    const int32_t *other = find_tokens(dataset, "ham/1.txt", &label);
+    assert_ints(other[2], 4, label, 0);
+    d9_dataset_free(&context, dataset);
+}
+
+TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder_set_up, run_folder_tear_down) {
+    write_reviews(folder);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 4, .validation = 2});
+    assert_ints(dataset->train.count, 3, dataset->test.count, 2);
+    check_words(&dataset->vocabulary, WORDS);
+    for (int64_t i = 0; i < 2; i++) assert_non_null(strstr(dataset->test.names[i], "/train/"));
+    d9_dataset_free(&context, dataset);
+}
+
+/* Rejects one text of a folder, which --skip-damaged leaves out. */
+static void check_damaged(const char *folder, const char *text, size_t size, const char *words) {
+    run_write(folder, "spam/2.txt", text, size);
+    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "text", .skip_damaged = true});
+    assert_int_equal(dataset->train.count + dataset->test.count, 7);
+    d9_dataset_free(&context, dataset);
+}
+
+TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
+    static const char *const names[] = {"ham/1.txt",  "ham/2.txt",  "ham/3.txt",  "ham/4.txt",
+                                        "spam/1.txt", "spam/2.txt", "spam/3.txt", "spam/4.txt"};
+    enum { LONG = 1 << 20 };
+    char *word = malloc(LONG);
+    assert_non_null(word);
+    memset(word, 'x', LONG);
+    for (int i = 0; i < 8; i++) write_text(folder, names[i], names[i]);
+    check_damaged(folder, "a\0b", 3, "spam/2.txt: 1 zero");
+    check_damaged(folder, "caf\351", 4, "spam/2.txt: UTF-8");
+    check_damaged(folder, word, LONG, "spam/2.txt: word 1048576 1000");
+    check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000");
+    run_write(folder, "spam/2.txt", word, 1000);
+    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "text"}));
+    free(word);
+}
+
+TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_folder_set_up, run_folder_tear_down) {
+    write_reviews(folder);
+    refused(folder, (d9_dataset_options){.name = "imdb", .image_size = 64}, D9_USAGE, "data.image_size: imdb texts");
+    refused(folder, (d9_dataset_options){.name = "imdb", .normalize = D9_NORMALIZE_UNIT}, D9_USAGE, "data.normalize");
+    refused(folder, (d9_dataset_options){.name = "text", .largest_picture = 2}, D9_USAGE, "data.largest_picture");
+    refused(folder, (d9_dataset_options){.name = "folder", .length = 20}, D9_USAGE, "data.length: folder images");
+    refused(folder, (d9_dataset_options){.name = "synthetic", .vocabulary_size = 20}, D9_USAGE, "data.vocabulary");
+    refused(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
+    refused(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE, "data.vocabulary 4 5");
+    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
+}
+
+/* Names what is missing in a folder of texts by the names of texts. */
+TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
+    write_text(folder, "loose.txt", "good");
+    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
+    OK(d9_directory_make(&context, run_path(folder, "ham")));
+    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
+    write_text(folder, "ham/1.txt", "good");
+    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
+}
