@@ -106,10 +106,12 @@ done:
 
 /* Checks that the samples are of the model's kind and, if they are texts, that no trick changes or selects images. */
 static d9_status check_samples(d9_context *context, const d9_config *config, const d9_extent *extent) {
-    const bool texts = extent->vocabulary > 0;
-    if (texts != config->model->texts)
+    static const char *const kinds[] = {"images", "texts", "", "a text as a stream"};
+    const bool texts = extent->vocabulary > 0, stream = extent->train_tokens > 0;
+    if (texts != config->model->texts || stream != config->model->stream)
         return d9_fail(context, D9_USAGE, "model.name %s is for %s, but data.dataset %s holds %s", config->model->name,
-                       config->model->texts ? "texts" : "images", config->data.dataset, texts ? "texts" : "images");
+                       kinds[config->model->texts + 2 * config->model->stream], config->data.dataset,
+                       kinds[texts + 2 * stream]);
     for (int t = 0; texts && t < D9_TRICK_COUNT; t++) {
         const d9_trick *trick = d9_trick_at(t);
         if (config->trick_on[t] && (trick->on_augment || trick->on_views || trick->on_phases || trick->on_selection))

@@ -187,6 +187,12 @@ done:
     return status;
 }
 
+d9_status d9_graph_linear_tied(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                               d9_value_id weight, d9_value_id *y) {
+    d9_node node = {.op = D9_OP_LINEAR, .inputs = {x, weight}, .input_count = 2};
+    return add_output_and_node(context, graph, role, node, y);
+}
+
 /* ---- texts ---- */
 
 d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,

@@ -173,6 +173,10 @@ typedef struct d9_update_attributes {
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
+typedef struct d9_clip_attributes {
+    double most;          /* largest norm of the gradient of the mean loss */
+    d9_coefficient share; /* turns the gradient into that of the mean loss */
+} d9_clip_attributes;
 typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
 } d9_recur_attributes;
@@ -203,6 +207,7 @@ typedef struct d9_node {
         d9_update_attributes update;
         d9_lerp_attributes lerp;
         d9_recur_attributes recur;
+        d9_clip_attributes clip;
         d9_augment_attributes augment;
     } as;
 } d9_node;
@@ -276,6 +281,10 @@ D9_MUST_USE d9_status d9_graph_add(d9_context *context, d9_graph *graph, const c
                                    d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                       int64_t outputs, d9_value_id *y); /* flattens x unless it is (T, N, C); no bias */
+/* A linear layer with the weight (outputs, inputs) of another node, such as an embedding's table; `outputs` its rows.
+ */
+D9_MUST_USE d9_status d9_graph_linear_tied(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                           d9_value_id weight, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     d9_value_id *y); /* adds `ROLE.bias`, initially zero */
 D9_MUST_USE d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,

@@ -67,6 +67,7 @@ enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a se
 typedef struct d9_groups {
     int count;
     d9_group *group; /* (D9_MAX_GROUPS) */
+    double clip;     /* largest norm of all groups' gradient of the mean loss, before the updates; 0: any */
 } d9_groups;
 /* Inserts a group at index `at`, before the groups from there on. Too many groups: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
