@@ -71,6 +71,13 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
                         .vocabulary = dataset->vocabulary.count,
                         .batch = config->train.batch_size,
                         .epochs = config->train.epochs};
+    if (dataset->stream) {
+        extent.train_tokens = dataset->train.count;
+        extent.eval_tokens = dataset->test.count;
+        extent.eval_batch = config->eval.streams;
+        extent.train_images = d9_stream_windows(extent.train_tokens, extent.batch, extent.width) * extent.batch;
+        extent.eval_images = d9_stream_windows(extent.eval_tokens, extent.eval_batch, extent.width) * extent.eval_batch;
+    }
     memcpy(extent.mean, dataset->mean, sizeof extent.mean);
     memcpy(extent.std, dataset->std, sizeof extent.std);
     return extent;
@@ -92,6 +99,10 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
             D9_MAX_BATCHES * config->train.batch_size; /* so an epoch is long enough for any batch_schedule */
         promised.test.count = config->train.batch_size;
         promised.classes = 2;
+        if (promised.stream) {
+            promised.train.count *= promised.width + 1;
+            promised.test.count = config->eval.streams * (promised.width + 1);
+        }
     }
     *extent = extent_of(config, &promised);
 done:
