@@ -29,7 +29,7 @@ static const source sources[] = {
     {"cifar100", d9_cifar_describe, d9_cifar_load, &d9_cifar100_published, true},
     {"folder", d9_folder_describe, d9_folder_load, NULL, true},
     {"arrays", d9_arrays_describe, d9_arrays_load, NULL, true},
-    {"imdb", d9_text_describe, d9_imdb_load, &d9_imdb_published, true},
+    {"imdb", d9_imdb_describe, d9_imdb_load, &d9_imdb_published, true},
     {"text", d9_text_describe, d9_text_load, NULL, true},
     {"synthetic", d9_synthetic_describe, d9_synthetic_load, NULL, false},
 };

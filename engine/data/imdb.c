@@ -95,9 +95,20 @@ done:
 
 const d9_published d9_imdb_published = {folders, sizeof folders / sizeof *folders, true, find, read_folder};
 
+static const char *const classes[] = {"neg", "pos", NULL};
+
+d9_status d9_imdb_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status;
+    D9_TRY(d9_text_describe(context, options, dataset));
+    dataset->classes = 2;
+    dataset->class_names = classes;
+    dataset->train.count = dataset->test.count = 25000;
+done:
+    return status;
+}
+
 d9_status d9_imdb_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                        d9_dataset *dataset) {
-    static const char *const classes[] = {"neg", "pos", NULL};
     static const d9_file_kind reviews = {.sample = "review",
                                          .samples = "reviews",
                                          .example = "0_9.txt",

@@ -14,7 +14,8 @@ typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_optio
 D9_MUST_USE d9_source_describe d9_cifar_describe;
 D9_MUST_USE d9_source_describe d9_folder_describe;
 D9_MUST_USE d9_source_describe d9_arrays_describe;
-D9_MUST_USE d9_source_describe d9_text_describe; /* also imdb */
+D9_MUST_USE d9_source_describe d9_imdb_describe;
+D9_MUST_USE d9_source_describe d9_text_describe;
 D9_MUST_USE d9_source_describe d9_synthetic_describe;
 
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by options->name */
