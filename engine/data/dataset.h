@@ -112,11 +112,11 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 
 /* A published file. `data check` and `data fetch` use the same table. */
 typedef struct d9_dataset_file {
-    const char *name;
+    const char *name; /* of a file, or of a folder that is checked as a whole */
     int64_t size;     /* bytes */
     const char *sha1; /* NULL: no checksum was published */
 } d9_dataset_file;
-const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL for other sources than CIFAR */
+const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL: no published files */
 
 /* Epoch order: sample indices sorted by 64-bit random numbers: Philox with key `seed`, counter (sample, epoch, 0, 0).
  * `order` has `count` entries; an epoch uses the first steps_per_epoch * batch. */

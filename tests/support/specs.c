@@ -207,7 +207,7 @@ static d9_value_id recurrent_weight(op_case *c, d9_shape shape) {
 /* The states before the first token become inputs. */
 static void add_states(op_case *c, const op_spec *s, d9_node *node) {
     if (!s->kernel) return;
-    node->inputs[node->input_count++] = op_input(c, "h0", D9_BUFFER_SCRATCH, c->compute, matrix(s->n, s->c), -1, 1);
+    node->inputs[node->input_count++] = master(c, "h0", matrix(s->n, s->c), -1, 1);
     if (d9_cell_size_of(s->variant).memory)
         node->inputs[node->input_count++] = master(c, "c0", matrix(s->n, s->c), -1, 1);
 }
@@ -226,7 +226,7 @@ static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
         s->pad ? D9_NONE : op_output(c, "saved", D9_BUFFER_SCRATCH, c->master, samples(s, size.saved * s->c));
     node->output_count = 2;
     if (!s->kernel) return;
-    node->outputs[node->output_count++] = result(c, "hT", matrix(s->n, s->c));
+    node->outputs[node->output_count++] = op_output(c, "hT", D9_BUFFER_SCRATCH, c->master, matrix(s->n, s->c));
     if (size.memory)
         node->outputs[node->output_count++] = op_output(c, "cT", D9_BUFFER_SCRATCH, c->master, matrix(s->n, s->c));
 }

@@ -15,8 +15,6 @@ typedef struct fixture {
 
 static const d9_backend_options fused = {.threads = 2, .fuse = true}, unfused = {.threads = 2};
 
-static const d9_op absent[] = {D9_OP_TOKENS,         D9_OP_EMBED, D9_OP_EMBED_BACKWARD, D9_OP_RECUR,
-                               D9_OP_RECUR_BACKWARD, D9_OP_LAST,  D9_OP_LAST_BACKWARD};
 
 static bool open_fixture(fixture *f, const char *backend) { /* false: the backend is not available */
     d9_device *device;
@@ -30,7 +28,6 @@ static bool open_fixture(fixture *f, const char *backend) { /* false: the backen
     snprintf(f->library, sizeof f->library, "%s", library ? library : "");
     f->cpu->close(&context, device);
     rival_open(&f->r, &context, f->cpu);
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) f->r.absent[absent[i]] = true;
     return true;
 }
 

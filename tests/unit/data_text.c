@@ -125,6 +125,22 @@ TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up,
     d9_dataset_free(&context, dataset);
 }
 
+/* Reviews other than the published ones are used, but d9_dataset_verify tells them. */
+TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_set_up, run_folder_tear_down) {
+    d9_dataset described;
+    const d9_dataset_options options = {.name = "imdb", .validation = 5000};
+    OK(d9_dataset_describe(&context, &options, &described));
+    assert_ints(described.train.count, 20000, described.test.count, 5000, described.width, 150);
+    assert_ints(described.vocabulary.count, 30000, described.classes, 2);
+    write_reviews(folder);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .check = true});
+    d9_context_clear(&context);
+    assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
+    assert_words(context.message, "train/neg: SHA-1 daf9ba12ea9b fetch imdb");
+    d9_context_clear(&context);
+    d9_dataset_free(&context, dataset);
+}
+
 /* The vocabulary of a model replaces that of the training part. */
 TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_folder_tear_down) {
     const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "film", "the"};
