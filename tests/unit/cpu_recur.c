@@ -194,7 +194,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     array *a = f->a;
     const int64_t scratch_bytes = d9_cpu_recur_scratch_bytes(&cpu, &kernel);
     assert_true(scratch_bytes < SCRATCH);
-    memset(f->scratch, 0xff, SCRATCH);
+    memset(f->scratch, 0xff, (size_t)scratch_bytes + 1);
     const int from = backward ? DGX : Y, until = backward ? ARRAYS : LAST_C + l->size.memory;
     for (int i = from; i < until; i++) clear(&a[i], a[i].store, a[i].count);
     if (backward)
@@ -289,7 +289,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
     fill(f, dy, store, count * channels, 2);
     clear(y, store, count * channels);
     clear(dtable, D9_KERNEL_F32, vocabulary * channels);
-    memset(f->scratch, 0xff, SCRATCH);
+    memset(f->scratch, 0xff, (size_t)d9_cpu_embed_scratch_bytes(vocabulary, count) + 1);
     d9_cpu_embed(cpu, table->data, tokens, count, channels, out(y));
     d9_cpu_embed_backward(cpu, in(dy), tokens, count, vocabulary, channels, false, f->scratch, dtable->data);
     for (int64_t i = 0; i < count * channels; i++)
@@ -300,6 +300,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
             if (tokens[k] == i / channels) sum += (float)dy->want[k * channels + i % channels];
         assert_true(dtable->data[i] == sum);
     }
+    assert_int_equal(((const uint8_t *)f->scratch)[d9_cpu_embed_scratch_bytes(vocabulary, count)], 0xff);
     assert_true(isnan(stored(y, y->count)) && isnan(stored(dtable, dtable->count)));
 }
 
