@@ -6,6 +6,7 @@
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/first_layer.h"
 #include "tests/cuda_backend/products.h"
+#include "tests/cuda_backend/texts.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/rival.h"
@@ -233,6 +234,18 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
 TEST(products_of_all_sizes_are_the_reference_s) {
     RUNNING();
     compare_products(&((fixture *)*state)->r, types, TYPES);
+}
+
+TEST(texts_are_the_reference_s) {
+    RUNNING();
+    compare_embeddings(&((fixture *)*state)->r, types, TYPES);
+    compare_recurrent_layers(&((fixture *)*state)->r, types, SOME_TYPES);
+}
+
+TEST(tokens_out_of_range_are_rejected) {
+    RUNNING();
+    reject_bad_tokens(&((fixture *)*state)->r);
+    if (D9_ON_FAKE) reject_large_texts(&((fixture *)*state)->r); /* the fake's memory is known and small */
 }
 
 /* ---- chains around a norm in one pass ---- */
