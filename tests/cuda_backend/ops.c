@@ -498,7 +498,7 @@ TEST(a_wanted_intermediate_is_not_swallowed) {
 
 /* The host checks sample numbers before copying them; labels can only come from data sets. */
 TEST(indices_out_of_range_are_refused) {
-    static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER};
+    static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER, D9_OP_TOKENS};
     RUNNING();
     rival_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
 }
@@ -510,7 +510,8 @@ TEST(f64_is_refused_by_name) {
         d9_device *device;
         d9_plan *plan;
         const d9_op op = op_spec_op(i);
-        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_COPY) continue; /* integers or bytes */
+        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_TOKENS || op == D9_OP_COPY)
+            continue; /* integers or bytes */
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         OK(f->r.backend->open(&context, &f->r.fused, &device));
         OK(f->r.backend->allocate(&context, device, &c.program));
