@@ -87,7 +87,8 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     d9_evaluation found = {0};
     d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .program = {.eval_only = true}, .no_train = true};
-    D9_TRY(d9_config_dataset(context, config, &model->description->data, &options.dataset));
+    D9_TRY(d9_config_dataset(context, config, &model->description->data, d9_description_words(model->description),
+                             &options.dataset));
     D9_TRY(d9_description_apply(context, model->description, model->name, options.dataset));
     const d9_session_options open = options;
     options.dataset = NULL; /* now owned by the session */
@@ -115,7 +116,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
     const d9_predictor_options options = {.model = model->name,
                                           .file = model->file,
                                           .config = dawn9_config_text(model->config),
-                                          .images = count,
+                                          .samples = count,
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch;
