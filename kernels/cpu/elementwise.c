@@ -33,6 +33,10 @@ void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y) {
     FOR_PIECES(bytes) memcpy((char *)y + begin, (const char *)x + begin, (size_t)(piece_end(begin, bytes) - begin));
 }
 
+void d9_cpu_clear(const d9_cpu *cpu, int64_t bytes, void *y) {
+    FOR_PIECES(bytes) memset((char *)y + begin, 0, (size_t)(piece_end(begin, bytes) - begin));
+}
+
 void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->act(x, act, y, begin, piece_end(begin, count));
 }

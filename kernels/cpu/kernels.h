@@ -62,9 +62,11 @@ typedef struct d9_cpu_run {
 struct d9_cpu_conv_shape; /* kernels/cpu/conv.h */
 struct d9_gemm_pack;
 struct d9_gemm_block;
+struct d9_recur_part; /* kernels/cpu/recur.h */
 typedef struct d9_cpu_loops {
     const char *level;                               /* "plain", "v2", "v3", "v4", "v4bf16" */
     int product_rows, product_across, product_width; /* D9_PRODUCT_ROWS, _ACROSS and _WIDTH of loops/product.h */
+    int recur_rows[D9_CELL_COUNT];                   /* samples of a recurrent layer's tile, by cell */
     bool product_pairs;                              /* products multiply pairs of bf16 */
 #define D9_LOOP(name, arguments) void(*name) arguments;
 #include "kernels/cpu/loops.def"
@@ -103,6 +105,7 @@ void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out
 void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y);
 void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y);
 void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
+void d9_cpu_clear(const d9_cpu *cpu, int64_t bytes, void *y);
 void d9_cpu_act_forward(const d9_cpu *cpu, d9_kernel_in x, d9_kernel_act act, int64_t count, d9_kernel_out y);
 void d9_cpu_act_backward(const d9_cpu *cpu, d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count,
                          d9_kernel_out dx);

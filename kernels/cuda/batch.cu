@@ -1,5 +1,5 @@
-/* The batch: draws, augmented images, labels and ranks. They have the CPU's bits, because this file is compiled without
- * contraction. Mixed pairs of images may differ in the last bit, because the CPU may contract. */
+/* The batch: draws, augmented images, labels, tokens and ranks. They have the CPU's bits, because this file is compiled
+ * without contraction. Mixed pairs of images may differ in the last bit, because the CPU may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
@@ -23,6 +23,12 @@ __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_
 __global__ void __launch_bounds__(D9_BLOCK)
     gather_kernel(d9_cuda_slice slice, const int32_t *labels, int32_t *gathered) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) gathered[n] = labels[sample_at(slice, n)];
+}
+
+__global__ void __launch_bounds__(D9_BLOCK)
+    tokens_kernel(d9_cuda_slice slice, const int32_t *texts, int64_t length, int32_t *tokens) {
+    for (int64_t at = d9_thread(); at < D9_END(slice.count * length); at += d9_threads())
+        tokens[at] = texts[sample_at(slice, at % slice.count) * length + at / slice.count];
 }
 
 /* Each thread reads all losses of the batch; there are only thousands. */
@@ -106,6 +112,13 @@ int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_aug
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
     if (slice->count <= 0) return 0;
     return D9_LAUNCH(gather_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, labels, gathered);
+}
+
+int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
+                   int32_t *tokens) {
+    const int64_t count = slice->count * length;
+    if (count <= 0) return 0;
+    return D9_LAUNCH(tokens_kernel, d9_blocks(count), D9_BLOCK, stream, *slice, texts, length, tokens);
 }
 
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked) {

@@ -63,6 +63,9 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
 /* gathered (N): labels of the slice's samples. ranked (N): its samples by decreasing loss (formulas/rank.h). */
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked);
+/* tokens (length, count): token t of the slice's samples; texts (samples, length). */
+int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
+                   int32_t *tokens);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
                 int64_t size, d9_kernel_out y);
@@ -218,6 +221,58 @@ int d9_cuda_linear_backward_data(d9_cuda_stream stream, const d9_kernel_linear *
                                  d9_kernel_out dx);
 int d9_cuda_linear_backward_weight(d9_cuda_stream stream, const d9_kernel_linear *shape, d9_kernel_in dy,
                                    d9_kernel_in x, d9_kernel_out dw);
+
+/* ---- the embedding of tokens ---- */
+typedef struct d9_cuda_embedding { /* table (rows, channels), tokens (positions): numbers below `rows` */
+    int64_t rows, positions, channels;
+} d9_cuda_embedding;
+
+/* y (positions, channels): the token's row of the table. */
+int d9_cuda_embed_forward(d9_cuda_stream stream, const d9_cuda_embedding *shape, const float *table,
+                          const int32_t *tokens, d9_kernel_out y);
+/* Sets *bytes, of scratch aligned to 256 bytes, for d9_cuda_embed_backward. Returns 0 or a cudaError_t. */
+int d9_cuda_embed_scratch_bytes(const d9_cuda_embedding *shape, int64_t *bytes);
+/* dtable (rows, channels): the sum of dy at the row's positions, added in ascending order; 0 without any. Two launches
+ * and a sort of the positions. */
+int d9_cuda_embed_backward(d9_cuda_stream stream, const d9_cuda_embedding *shape, d9_kernel_in dy,
+                           const int32_t *tokens, void *scratch, float *dtable);
+
+/* ---- recurrent layers ----
+ *
+ * T steps of N samples with H units. gx (T, N, gates * H), u (gates * H, H), bias (gates * H), y (T, N, H), saved (T,
+ * N, saved * H), states (N, H). The next step reads h as rounded to the storage type of y. */
+typedef struct d9_cuda_recur {
+    int cell;                     /* number of its row in kernels/formulas/cells.def */
+    int64_t time, samples, units; /* T, N, H */
+} d9_cuda_recur;
+typedef struct d9_cuda_recur_state { /* before the first step; without data: zeros */
+    d9_kernel_in h;
+    const float *c;
+} d9_cuda_recur_state;
+typedef struct d9_cuda_recur_result { /* all but y may have no data: not written */
+    d9_kernel_out y;
+    float *saved; /* for the backward pass */
+    d9_kernel_out last_h;
+    float *last_c; /* h and c after the last step */
+} d9_cuda_recur_result;
+typedef struct d9_cuda_recur_kept { /* of the forward pass, for the backward pass */
+    d9_kernel_in y;
+    const float *saved;
+    d9_cuda_recur_state first;
+} d9_cuda_recur_kept;
+
+/* True if a block's shared memory suffices on every device: 4096 units of one gate, 2048 of GRU, 1755 of LSTM. */
+bool d9_cuda_recur_fits(const d9_cuda_recur *shape);
+int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in gx, d9_kernel_in u,
+                          const float *bias, const d9_cuda_recur_state *first, const d9_cuda_recur_result *out);
+int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *shape); /* for d9_cuda_recur_backward; aligned to 256 bytes */
+/* dgx (T, N, gates * H) without data, du (gates * H, H) or dbias (gates * H) NULL: not computed. Up to four launches.
+ */
+int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in dy,
+                           const d9_cuda_recur_kept *kept, d9_kernel_in u, void *scratch, d9_kernel_out dgx, float *du,
+                           float *dbias);
+/* x (count) -> dx (time, count): x at the last step, 0 at the others. */
+int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, int64_t count, d9_kernel_out dx);
 
 /* ---- the loss ---- */
 /* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of an image

@@ -1,5 +1,5 @@
-/* The epoch's order: CUB's radix sort of the samples by their keys. The sort is stable, so ties stay in the order of
- * the samples. Scratch: keys, sorted keys, samples (count each, aligned to 256 bytes), then CUB's own. */
+/* Sorts by CUB. The epoch's order: CUB's radix sort of the samples by their keys. The sort is stable, so ties stay in
+ * the order of the samples. Scratch: keys, sorted keys, samples (count each, aligned to 256 bytes), then CUB's own. */
 #include "kernels/cuda/order.h"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -37,4 +37,27 @@ int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t 
     bytes -= 2 * keys_bytes + samples_bytes;
     return static_cast<int>(sort_pairs(at + 2 * keys_bytes + samples_bytes, &bytes, keys, sorted, samples, order, count,
                                        static_cast<cudaStream_t>(stream)));
+}
+
+/* ---- keys alone ---- */
+
+static cudaError_t sort_keys(void *scratch, size_t *bytes, const uint64_t *keys, uint64_t *sorted, int64_t count,
+                             int bits, cudaStream_t stream) {
+    return cub::DeviceRadixSort::SortKeys(scratch, *bytes, keys, sorted, static_cast<int>(count), 32, 32 + bits,
+                                          stream);
+}
+
+int d9_cuda_sort_scratch_bytes(int64_t count, int bits, size_t *bytes) {
+    *bytes = 0;
+    if (count <= 0) return 0;
+    if (count > INT32_MAX) return static_cast<int>(cudaErrorInvalidValue);
+    return static_cast<int>(sort_keys(nullptr, bytes, nullptr, nullptr, count, bits, nullptr));
+}
+
+int d9_cuda_sort(d9_cuda_stream stream, const uint64_t *keys, int64_t count, int bits, void *scratch,
+                 uint64_t *sorted) {
+    size_t bytes = 0;
+    const int error = d9_cuda_sort_scratch_bytes(count, bits, &bytes);
+    if (error || count <= 0) return error;
+    return static_cast<int>(sort_keys(scratch, &bytes, keys, sorted, count, bits, static_cast<cudaStream_t>(stream)));
 }

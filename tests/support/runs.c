@@ -12,14 +12,14 @@ static void fill_report(const d9_result *result, run_report *report) {
     assert_in_range(result->epoch_count, 0, RUN_MAX_EPOCHS);
     memcpy(report->params_sha256, result->params_sha256, sizeof report->params_sha256);
     memcpy(report->plan_sha256, result->plan_sha256, sizeof report->plan_sha256);
-    report->accuracy = result->accuracy;
-    report->accuracy_tta = result->accuracy_tta;
+    report->score = result->score;
+    report->score_tta = result->score_tta;
     report->resumed = result->resumed;
     report->epoch_count = result->epoch_count;
     for (int64_t e = 0; e < result->epoch_count; e++) {
         report->train_loss[e] = result->epochs[e].train_loss;
         report->train_accuracy[e] = result->epochs[e].train_accuracy;
-        report->epoch_accuracy[e] = result->epochs[e].accuracy;
+        report->epoch_score[e] = result->epochs[e].score;
     }
     for (int i = 0; i < result->timeline->count; i++)
         report->final_evaluations += result->timeline->segments[i].kind == D9_SEGMENT_FINAL_EVALUATE;
@@ -62,17 +62,15 @@ run_report run_train_ok(const d9_train_options *options) {
 
 void run_assert_equal(const run_report *a, const run_report *b, const char *what) {
     if (strcmp(a->params_sha256, b->params_sha256) != 0) fail_msg("%s: the parameters differ", what);
-    if (a->accuracy != b->accuracy || a->accuracy_tta != b->accuracy_tta)
-        fail_msg("%s: accuracy %g and %g, with views %g and %g", what, a->accuracy, b->accuracy, a->accuracy_tta,
-                 b->accuracy_tta);
+    if (a->score != b->score || a->score_tta != b->score_tta)
+        fail_msg("%s: score %g and %g, with views %g and %g", what, a->score, b->score, a->score_tta, b->score_tta);
     assert_int_equal(a->epoch_count, b->epoch_count);
     for (int64_t e = 0; e < a->epoch_count; e++) {
         if (!(a->train_loss[e] == b->train_loss[e]))
             fail_msg("%s: epoch %lld: loss %.17g and %.17g", what, (long long)e + 1, a->train_loss[e],
                      b->train_loss[e]);
-        if (memcmp(&a->epoch_accuracy[e], &b->epoch_accuracy[e], sizeof(double)) != 0) /* NaN: neither was evaluated */
-            fail_msg("%s: epoch %lld: accuracy %g and %g", what, (long long)e + 1, a->epoch_accuracy[e],
-                     b->epoch_accuracy[e]);
+        if (memcmp(&a->epoch_score[e], &b->epoch_score[e], sizeof(double)) != 0) /* NaN: neither was evaluated */
+            fail_msg("%s: epoch %lld: score %g and %g", what, (long long)e + 1, a->epoch_score[e], b->epoch_score[e]);
     }
 }
 

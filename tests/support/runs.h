@@ -14,10 +14,10 @@ typedef struct run_report {
     char message[1024];
     char params_sha256[65]; /* this and all fields below are set only if the run succeeded */
     char plan_sha256[65];
-    double accuracy, accuracy_tta;
+    double score, score_tta;
     int64_t epoch_count;
     int final_evaluations; /* number of D9_SEGMENT_FINAL_EVALUATE segments */
-    double train_loss[RUN_MAX_EPOCHS], train_accuracy[RUN_MAX_EPOCHS], epoch_accuracy[RUN_MAX_EPOCHS];
+    double train_loss[RUN_MAX_EPOCHS], train_accuracy[RUN_MAX_EPOCHS], epoch_score[RUN_MAX_EPOCHS];
     bool resumed;
 } run_report;
 
@@ -29,7 +29,7 @@ run_report run_train(const d9_train_options *options, const d9_system *system);
 /* Calls run_train, which must succeed. */
 run_report run_train_ok(const d9_train_options *options);
 
-/* Fails unless parameters, final accuracies, and loss and accuracy of each epoch are equal. */
+/* Fails unless parameters, final scores, and loss and score of each epoch are equal. */
 void run_assert_equal(const run_report *a, const run_report *b, const char *what);
 
 /* Temporary folders, made in the build folder and removed with their contents. */

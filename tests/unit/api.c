@@ -151,8 +151,8 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     assert_true(result.parameters > 1000 && result.train_seconds > 0 && result.total_seconds > result.train_seconds);
     assert_true(result.airbench_seconds > 0);
     assert_true(result.epoch_to_target > 0 ? result.dawnbench_seconds > 0 : isnan(result.dawnbench_seconds));
-    assert_true(result.accuracy_tta > 0 && result.accuracy_tta != result.accuracy);
-    assert_true(seen.last.accuracy_tta == result.accuracy_tta && seen.last.accuracy == result.accuracy);
+    assert_true(result.score_tta > 0 && result.score_tta != result.score);
+    assert_true(seen.last.score_tta == result.score_tta && seen.last.score == result.score);
     assert_string_equal(result.backend, "reference");
     assert_string_equal(result.precision, "f32");
     assert_int_equal(strlen(result.params_sha256), 64);
@@ -165,16 +165,16 @@ TEST_WITH(dawn9_context *context, trains_saves_opens_evaluates_predicts, set_up,
     assert_null(dawn9_model_class_name(opened, CLASSES));
     assert_string_equal(dawn9_model_config(opened), dawn9_model_config(model));
     ok(context, dawn9_evaluate(opened, &evaluation));
-    assert_true(fabs(evaluation.accuracy - result.accuracy) <= 1e-9);
-    assert_true(fabs(evaluation.accuracy_tta - result.accuracy_tta) <= 1e-9);
+    assert_true(fabs(evaluation.score - result.score) <= 1e-9);
+    assert_true(fabs(evaluation.score_tta - result.score_tta) <= 1e-9);
     assert_ints(evaluation.images, TEST, evaluation.views, 2);
-    check_predictions(context, model, result.accuracy_tta, first);
+    check_predictions(context, model, result.score_tta, first);
     d9_context inner;
     d9_dataset *dataset = test_images(&inner);
     ok(context, dawn9_predict(opened, dataset->test.images, 1, second, NULL)); /* a small batch, then a larger one */
     assert_int_equal(second[0], first[0]);
     d9_dataset_free(&inner, dataset);
-    check_predictions(context, opened, result.accuracy_tta, second);
+    check_predictions(context, opened, result.score_tta, second);
     assert_memory_equal(first, second, sizeof first);
     dawn9_model_free(opened), dawn9_model_free(model), dawn9_model_free(NULL);
 }
@@ -210,7 +210,7 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     ok(context, dawn9_train(context, config, NULL, &result, &model));
     ok(context, dawn9_evaluate(model, &best));
     assert_true(0 < result.best_epoch && result.best_epoch < result.epochs);
-    assert_true(best.accuracy == result.accuracy && best.accuracy_tta == result.accuracy_tta);
+    assert_true(best.score == result.score && best.score_tta == result.score_tta);
     const char *saved = run_path(folder, "saved.safetensors");
     ok(context, dawn9_model_save(model, saved));
     dawn9_model_free(model);
@@ -219,7 +219,7 @@ TEST_WITH(dawn9_context *context, keeps_the_best, set_up, tear_down) {
     options = (dawn9_train_options){.folder = folder, .resume = 1};
     ok(context, dawn9_train(context, config, &options, &again, &model));
     ok(context, dawn9_evaluate(model, &resumed));
-    assert_true(resumed.accuracy_tta == best.accuracy_tta && again.accuracy_tta == best.accuracy_tta);
+    assert_true(resumed.score_tta == best.score_tta && again.score_tta == best.score_tta);
     assert_string_equal(again.params_sha256, result.params_sha256);
     dawn9_model_free(model);
     d9_context inner;

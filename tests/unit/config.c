@@ -131,7 +131,7 @@ TEST(test_defaults, enter_source_folder) {
     assert_true(config->train.epochs == 24 && config->train.batch_size == 512 && config->train.momentum == 0.9);
     assert_true(config->train.weight_decay == 5e-4 && config->train.bias_lr_multiplier == 1);
     assert_int_equal(config->train.momentum_form, D9_MOMENTUM_PAGE);
-    assert_true(isnan(config->published.accuracy) && isnan(config->published.seconds) &&
+    assert_true(isnan(d9_config_published(config)) && isnan(config->published.seconds) &&
                 isnan(config->published.epochs));
     assert_true(!config->published.hardware && !config->published.source);
     assert_string_equal(config->model->name, "resnet9");

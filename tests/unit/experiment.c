@@ -83,7 +83,7 @@ TEST(test_a_file_without_arms_is_one_arm, setup, teardown) {
     assert_null(experiment->question);
     assert_null(experiment->arms[0].baseline);
     assert_ints(experiment->seed_count, 5, experiment->seeds[4], 5, experiment->keep, D9_KEEP_NONE);
-    assert_true(experiment->arms[0].config->published.accuracy == 90);
+    assert_true(d9_config_published(experiment->arms[0].config) == 90);
     d9_experiment_free(&context, experiment);
 }
 
@@ -128,13 +128,13 @@ TEST(test_published_belongs_to_what_was_published, setup, teardown) {
     d9_experiment *experiment = load("config: tiny.yaml\narms:\n  own: {}\n  edited: {without: [ema]}\n"
                                      "  rows: {published: [{epochs: 2, accuracy: 60}, {epochs: 1, accuracy: 50}]}\n"
                                      "grid: {train.epochs: [1, 2, 3]}\n");
-    assert_true(find_arm(experiment, "own,train.epochs=1")->config->published.accuracy == 90);
-    assert_true(isnan(find_arm(experiment, "own,train.epochs=2")->config->published.accuracy));
-    assert_true(isnan(find_arm(experiment, "edited,train.epochs=1")->config->published.accuracy));
-    assert_true(find_arm(experiment, "rows,train.epochs=1")->config->published.accuracy == 50);
+    assert_true(d9_config_published(find_arm(experiment, "own,train.epochs=1")->config) == 90);
+    assert_true(isnan(d9_config_published(find_arm(experiment, "own,train.epochs=2")->config)));
+    assert_true(isnan(d9_config_published(find_arm(experiment, "edited,train.epochs=1")->config)));
+    assert_true(d9_config_published(find_arm(experiment, "rows,train.epochs=1")->config) == 50);
     assert_null(find_arm(experiment, "rows,train.epochs=1")->config->published.source);
-    assert_true(find_arm(experiment, "rows,train.epochs=2")->config->published.accuracy == 60);
-    assert_true(isnan(find_arm(experiment, "rows,train.epochs=3")->config->published.accuracy));
+    assert_true(d9_config_published(find_arm(experiment, "rows,train.epochs=2")->config) == 60);
+    assert_true(isnan(d9_config_published(find_arm(experiment, "rows,train.epochs=3")->config)));
     d9_experiment_free(&context, experiment);
 }
 
@@ -319,7 +319,7 @@ TEST(test_a_run_is_done_once, setup, teardown) {
     d9_experiment *experiment = load("config: tiny.yaml\nseeds: 2\n");
     assert_ints(d9_run_read_state(&context, experiment, out, 0, &seen), D9_OK, seen.kind, D9_RUN_WAITING);
     seen = do_run(experiment, out, 0, &trained);
-    assert_true(trained && seen.kind == D9_RUN_DONE && seen.accuracy >= 0);
+    assert_true(trained && seen.kind == D9_RUN_DONE && seen.score >= 0);
     assert_false(d9_file_exists(&context, run_path(out, "runs/tiny/seed1/lock")));
     seen = do_run(experiment, out, 0, &trained);
     assert_true(!trained && seen.kind == D9_RUN_DONE);

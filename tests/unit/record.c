@@ -67,8 +67,8 @@ static d9_epoch_row row_of(int64_t epoch, double accuracy) {
     return (d9_epoch_row){.epoch = epoch,
                           .train_loss = 1.5,
                           .train_accuracy = 50,
-                          .accuracy = accuracy,
-                          .accuracy_tta = accuracy + 0.25,
+                          .score = accuracy,
+                          .score_tta = accuracy + 0.25,
                           .images_per_second = 100,
                           .seconds = 2,
                           .hours = 0.5,
@@ -92,8 +92,8 @@ static d9_result result_of(bench *bench) {
                        .parameters = 99,
                        .epochs = bench->rows,
                        .epoch_count = 2,
-                       .accuracy = 94.0,
-                       .accuracy_tta = 94.25,
+                       .score = 94.0,
+                       .score_tta = 94.25,
                        .epoch_to_target = 2,
                        .plan_text = "conv\tstem.conv\tjit:avx512\nsgd\tupdate.weights\t\n",
                        .timeline = &bench->timeline};
@@ -168,7 +168,7 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n");
     for (int64_t epoch = 1; epoch <= 3; epoch++) {
         d9_epoch_row row = row_of(epoch, epoch == 2 ? (double)NAN : 90);
-        OK(d9_record_epoch(&record, &row, true));
+        OK(d9_record_epoch(&record, &row, bench->config->measure, 2));
     }
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t90.25\n");
     open_record(bench, &record, true, 2); /* resumed after epoch 2: the third row is removed */
@@ -179,10 +179,41 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
                 "{\"epoch\":2,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":null,\"accuracy_tta\":null,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
     d9_epoch_row plain = row_of(3, 91);
-    OK(d9_record_epoch(&record, &plain, false));
+    OK(d9_record_epoch(&record, &plain, bench->config->measure, 1));
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n3\t0.500000000\t91.00\n");
     open_record(bench, &record, false, 0); /* a new run of the same configuration starts anew */
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n");
+}
+
+/* Rows and result have the keys of the run's measure; those with TTA only if there are several views. */
+TEST_WITH(bench *bench, test_another_measure, begin, end) {
+    d9_record record;
+    d9_text text;
+    bench->config->measure = d9_measure_find("perplexity");
+    open_record(bench, &record, false, 0);
+    d9_epoch_row row = row_of(1, 90);
+    OK(d9_record_epoch(&record, &row, bench->config->measure, 1));
+    assert_file(bench, "epochs.tsv", "epoch\thours\tperplexity\n1\t0.500000000\t90.00\n");
+    assert_file(bench, "events.jsonl",
+                "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"perplexity\":90.0,"
+                "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
+    for (int views = 1; views <= 2; views++) {
+        d9_text_init(&context, &text);
+        bench->result.views = views;
+        OK(d9_result_json(&context, &bench->result, &text));
+        json_t *root = json_loads(d9_text_get(&text), 0, NULL);
+        const json_t *last = json_array_get(json_object_get(root, "epochs"), 1);
+        assert_string_equal(json_string_value(json_object_get(root, "measure")), "perplexity");
+        assert_ptr_equal(d9_result_measure(root), bench->config->measure);
+        assert_true(d9_json_real(root, "perplexity") == 94 && d9_json_real(last, "perplexity") == 94);
+        assert_int_equal(json_object_get(root, "perplexity_tta") != NULL, views == 2);
+        assert_true(d9_json_score(last, bench->config->measure) == (views == 2 ? 94.25 : 94));
+        assert_null(json_object_get(root, "accuracy"));
+        assert_null(d9_result_fault(root));
+        json_object_set_new(root, "measure", json_string("bleu"));
+        assert_non_null(d9_result_fault(root));
+        json_decref(root), d9_text_free(&text);
+    }
 }
 
 /* An interrupted write leaves half a line; resuming drops it. */
@@ -190,7 +221,7 @@ TEST_WITH(bench *bench, test_resume_drops_half_a_line, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
-    OK(d9_record_epoch(&record, &row, true));
+    OK(d9_record_epoch(&record, &row, bench->config->measure, 2));
     OK(d9_file_append(&context, path_in(bench, "epochs.tsv"), "2\t0.6", 5));
     OK(d9_file_append(&context, path_in(bench, "events.jsonl"), "{\"epoch\":2", 10));
     open_record(bench, &record, true, 5);
@@ -201,7 +232,7 @@ TEST_WITH(bench *bench, test_refuses_another_configuration, begin, end) {
     d9_record record;
     open_record(bench, &record, false, 0);
     d9_epoch_row row = row_of(1, 90);
-    OK(d9_record_epoch(&record, &row, true));
+    OK(d9_record_epoch(&record, &row, bench->config->measure, 2));
     static const struct {
         const char *edit, *words;
     } others[] = {{"train.epochs=4", "config.yaml train.epochs 3 4"},

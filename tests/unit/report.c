@@ -7,6 +7,8 @@
 #include "tests/support/test.h"
 
 static char folder[RUN_PATH_BYTES];
+static const char *measured = "accuracy"; /* of the runs of the next arms */
+static double target = 94;
 static json_t *arms, *runs; /* of the next experiment.json */
 static d9_report *report;   /* the last that was read */
 
@@ -20,7 +22,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     d9_report_free(&context, report), run_folder_remove(folder), json_decref(arms), json_decref(runs);
-    report = NULL;
+    report = NULL, measured = "accuracy", target = 94;
     return 0;
 }
 
@@ -104,7 +106,7 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
 static int stops_after = 1000; /* epochs after which the runs of the next arms stop early */
 
 /* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs. */
-static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *accuracies) {
+static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *scores) {
     char at[256];
     const char *epochs = strstr(name, "train.epochs=");
     const double configured = epochs ? strtod(epochs + 13, NULL) : 10;
@@ -117,9 +119,9 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         OK(d9_directory_make(&context, run_path(folder, at)));
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
-                   json_pack("{s:f, s:f, s:s, s:i, s:o, s:{s:{s:f}}}", "accuracy", accuracies[i] - 1, "accuracy_tta",
-                             accuracies[i], "config_hash", name, "seed", first_seed + i, "epochs", rows, "config",
-                             "train", "epochs", configured));
+                   json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:{s:{s:f}}}", "measure", measured, measured,
+                             scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i], "config_hash", name, "seed",
+                             first_seed + i, "epochs", rows, "config", "train", "epochs", configured));
     }
 }
 
@@ -130,13 +132,18 @@ static void add_twin(const char *name, const char *baseline, const char *other, 
     for (int seed = 1; seed <= count; seed++) list_run(name, seed, other, at);
 }
 
-/* Reads the report of the arms and runs added since the last report. */
-static void read_report(void) {
+/* Writes experiment.json with the arms and runs added since the last one. */
+static void write_experiment(void) {
     write_json(run_path(folder, "experiment.json"),
                json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "title", "t", "question", "q", "kind", "grid", "target",
-                         94.0, "arms", arms, "runs", runs));
+                         target, "arms", arms, "runs", runs));
     arms = json_array(), runs = json_array();
     d9_report_free(&context, report);
+    report = NULL;
+}
+
+static void read_report(void) {
+    write_experiment();
     OK(d9_report_read(&context, folder, &report));
 }
 
@@ -185,7 +192,7 @@ TEST(test_runs_out_of_order, set_up, tear_down) {
     assert_true(better->paired);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(better->seeds[i], i + 1);
-        NEAR(better->accuracy[i], high[i]);
+        NEAR(better->scores[i], high[i]);
     }
 }
 
@@ -253,6 +260,63 @@ TEST(test_epochs_saved, set_up, tear_down) {
     assert_holds(report->verdict, "this equals 20.0 epochs.");
 }
 
+static const double confused[] = {120, 121, 119, 120.5}, sure[] = {110, 111.5, 109, 110};
+
+/* Of perplexities the lowest is best: in the verdict, in the order of differences, against the target. */
+TEST(test_lower_is_better, set_up, tear_down) {
+    d9_text text;
+    measured = "perplexity", target = 119;
+    add_arm("base", NULL, 1, 4, confused);
+    add_arm("better", "base", 1, 4, sure);
+    read_report();
+    assert_int_equal(report->arms[0].met, 1); /* 119 is not above the target */
+    assert_int_equal(report->arms[1].met, 4);
+    assert_holds(report->verdict, "better is better than base: \xe2\x88\x92"
+                                  "10.00 [");
+    assert_string_equal(report->tables[0].columns[1].key, "perplexity");
+    assert_string_equal(report->tables[0].columns[1].heading, "Perplexity");
+    d9_text_init(&context, &text);
+    OK(d9_report_score_runs(report, &text));
+    assert_holds(d9_text_get(&text), "rank\tarm\tseed\tepoch\tperplexity\n");
+    d9_text_free(&text);
+    add_arm("base", NULL, 1, 4, confused);
+    add_arm("better", "base", 1, 4, sure);
+    add_arm("worse", "base", 1, 4, (const double[]){140, 141, 142, 139.5});
+    read_report();
+    d9_text_init(&context, &text);
+    OK(d9_report_forest(report, &text));
+    assert_true(strstr(d9_text_get(&text), "better") < strstr(d9_text_get(&text), "worse"));
+    d9_text_free(&text);
+    add_arm("base", NULL, 1, 4, confused);
+    add_arm("better", NULL, 1, 4, sure);
+    read_report();
+    assert_holds(report->verdict, "better has the lowest mean perplexity, 110.12 [");
+    assert_holds(report->verdict, "base follows, +10.00 [");
+}
+
+/* A curve of perplexities falls; intervals do not end at 100. */
+TEST(test_epochs_saved_by_a_lower_score, set_up, tear_down) {
+    const double at10[] = {200, 202}, at20[] = {150, 152}, best[] = {175, 177};
+    measured = "perplexity";
+    add_arm("plain,train.epochs=10", NULL, 1, 2, at10);
+    add_arm("plain,train.epochs=20", NULL, 1, 2, at20);
+    add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, best);
+    read_report();
+    NEAR(report->arms[2].epochs_saved, 5); /* 176 is halfway between 10 and 20 epochs: 15 - 10 */
+    assert_true(report->arms[0].mean.high > 205);
+}
+
+TEST(test_runs_of_two_measures, set_up, tear_down) {
+    add_arm("base", NULL, 1, 4, low);
+    measured = "perplexity";
+    add_arm("other", NULL, 1, 4, confused);
+    write_experiment();
+    assert_int_equal(d9_report_read(&context, folder, &report), D9_DATA);
+    assert_holds(context.message, "perplexity");
+    assert_holds(context.message, "accuracy");
+    d9_context_clear(&context);
+}
+
 /* Runs that stopped early count and are drawn with the epochs they trained, also two arms with as many. */
 TEST(test_stopped_early, set_up, tear_down) {
     const double at10[] = {93, 93.2}, at40[] = {94, 94.2}, at80[] = {94.1, 94.3}, best[] = {93.49, 93.71};
@@ -268,12 +332,12 @@ TEST(test_stopped_early, set_up, tear_down) {
     read_report();
     assert_true(report->arms[3].epochs_saved > 10 &&
                 report->arms[3].epochs_saved < 20); /* between 10 and 30, minus 5 */
-    OK(d9_report_accuracy_runs(report, &text));
+    OK(d9_report_score_runs(report, &text));
     assert_holds(d9_text_get(&text), "\t1\t30\t94.1\n");
     assert_holds(d9_text_get(&text), "\t1\t5\t93.49\n");
     assert_null(strstr(d9_text_get(&text), "\t80\t"));
     d9_text_free(&text);
-    OK(d9_report_accuracy_means(report, &text));
+    OK(d9_report_score_means(report, &text));
     assert_holds(d9_text_get(&text), "\tplain\t30\t94.2\t");
     assert_holds(d9_text_get(&text), "\tplain\t30\t94.1\t");
     assert_holds(d9_text_get(&text), "\ttricks\t5\t93.6\t");

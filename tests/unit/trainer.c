@@ -219,8 +219,8 @@ TEST_WITH(run_bench *b, test_evaluations_change_nothing, run_bench_set_up, run_b
     run_report once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_string_equal(often.params_sha256, once.params_sha256);
     assert_int_equal(once.epoch_count, 3);
-    assert_true(isnan(once.epoch_accuracy[0]) && isnan(once.epoch_accuracy[1]) &&
-                once.epoch_accuracy[2] == often.epoch_accuracy[2]);
+    assert_true(isnan(once.epoch_score[0]) && isnan(once.epoch_score[1]) &&
+                once.epoch_score[2] == often.epoch_score[2]);
     d9_config_free(&context, config);
 }
 
@@ -256,18 +256,60 @@ TEST(test_target_is_met_by_equality) {
     for (int run = 0; run < 3; run++) {
         config->target = run == 0 ? 100 : run == 1 ? best : best + 1e-9;
         OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 4}, &result));
-        for (int64_t e = 0; e < result.epoch_count; e++) best = fmax(best, result.epochs[e].accuracy_tta);
+        for (int64_t e = 0; e < result.epoch_count; e++) best = fmax(best, result.epochs[e].score_tta);
         assert_true(best > 0 && best < 100);
         int64_t first = 0, plain_first = 0;
         for (int64_t e = result.epoch_count; e-- > 0;) {
-            if (result.epochs[e].accuracy_tta == best) first = e + 1;
-            if (result.epochs[e].accuracy >= best) plain_first = e + 1;
+            if (result.epochs[e].score_tta == best) first = e + 1;
+            if (result.epochs[e].score >= best) plain_first = e + 1;
         }
         assert_int_equal(result.epoch_to_target, run == 1 ? first : 0);
         assert_int_not_equal(first, plain_first);
         d9_result_free(&context, &result);
     }
     d9_config_free(&context, config);
+}
+
+/* The number of epochs after which early stopping ends this run, where lower scores are better; all of its epochs if
+ * there is always a better one. */
+static int64_t epochs_until_stopped(const d9_result *result, int64_t patience) {
+    double best = INFINITY;
+    int64_t since = 0;
+    for (int64_t e = 0; e < result->epoch_count; e++) {
+        since = result->epochs[e].score_tta < best ? 0 : since + 1;
+        best = fmin(best, result->epochs[e].score_tta);
+        if (since == patience) return e + 1;
+    }
+    return result->epoch_count;
+}
+
+/* Where lower is better, the target is met from above, the best epoch is the lowest, and early stopping waits for a
+ * lower score. */
+TEST_WITH(run_bench *b, test_lower_is_better, run_bench_set_up, run_bench_tear_down) {
+    d9_config *config = run_config(&context, "reference", "f32", "");
+    d9_result whole, result;
+    config->measure = d9_measure_find("perplexity");
+    config->data.validation = 10, config->train.epochs = 8, config->target = 0;
+    OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 5}, &whole));
+    assert_int_equal(whole.epoch_to_target, 0);
+    int64_t best = 0, worst = 0;
+    for (int64_t e = 0; e < whole.epoch_count; e++) {
+        if (whole.epochs[e].score_tta < whole.epochs[best].score_tta) best = e;
+        if (whole.epochs[e].score_tta > whole.epochs[worst].score_tta) worst = e;
+    }
+    assert_true(whole.epochs[best].score_tta > 1 && best != worst);
+    config->target = whole.epochs[best].score_tta;
+    config->keep = D9_KEEP_BEST;
+    OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 5, .out = b->folder}, &result));
+    assert_ints(result.epoch_to_target, best + 1, result.best_epoch, best + 1);
+    assert_true(result.score == whole.epochs[best].score && result.score_tta == whole.epochs[best].score_tta);
+    d9_result_free(&context, &result);
+    config->keep = D9_KEEP_NONE, config->eval.patience = 1;
+    OK(d9_train(&context, &(d9_train_options){.config = config, .seed = 5}, &result));
+    const int64_t stopped = epochs_until_stopped(&whole, 1);
+    assert_true(stopped > 2 && stopped < whole.epoch_count);
+    assert_int_equal(result.epoch_count, stopped);
+    d9_result_free(&context, &result), d9_result_free(&context, &whole), d9_config_free(&context, config);
 }
 
 /* An interrupt in the last step of an epoch omits the evaluation; the resumed run does it, and its rows are those of an
@@ -440,7 +482,7 @@ TEST_WITH(run_bench *b, test_every_test_image_is_evaluated, run_bench_set_up, ru
     OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.dx = 2, .weight = 1}}}, logits[0]));
     for (int i = 0; i < IMAGES; i++) shifted_hits += d9_argmax(logits[i], CLASSES) == test->labels[i];
     assert_int_not_equal(plain_hits, shifted_hits);
-    assert_true(evaluation.accuracy_tta == 100.0 * hits / IMAGES && evaluation.accuracy == 100.0 * plain_hits / IMAGES);
+    assert_true(evaluation.score_tta == 100.0 * hits / IMAGES && evaluation.score == 100.0 * plain_hits / IMAGES);
     assert_true(hits > 0);
     d9_evaluation_free(&context, &evaluation), d9_session_close(&session);
 }
@@ -536,7 +578,7 @@ TEST_WITH(run_bench *b, test_model_read_back, run_bench_set_up, run_bench_tear_d
     open_session(b->config, &session);
     OK(d9_model_read(&session, run_path(b->folder, "model.safetensors")));
     OK(d9_session_evaluate(&session, &evaluation));
-    assert_true(evaluation.accuracy == report.accuracy && evaluation.accuracy_tta == report.accuracy_tta);
+    assert_true(evaluation.score == report.score && evaluation.score_tta == report.score_tta);
     OK(d9_safetensors_read(&context, run_path(b->folder, "predictions.safetensors"), &predictions));
     const d9_tensor *tensor = d9_safetensors_find(predictions, "top1");
     assert_non_null(tensor);

@@ -123,7 +123,7 @@ static outcome train_two_steps(const d9_config *config) {
     assert_true(metrics[3] == 0);                                                   /* no bad step */
     hash_weights(&session, came.weights);
     OK(d9_session_evaluate(&session, &evaluation));
-    assert_true(evaluation.accuracy >= 0 && evaluation.accuracy <= 100);
+    assert_true(evaluation.score >= 0 && evaluation.score <= 100);
     for (int i = 0; i < 12; i++)
         assert_true(evaluation.confidence[i] >= 0.1f && evaluation.confidence[i] <= 1); /* ten classes */
     d9_sha256_hex(&(d9_bytes){evaluation.confidence, 12 * sizeof *evaluation.confidence}, 1, came.predictions);

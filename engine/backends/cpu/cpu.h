@@ -42,7 +42,7 @@ bool d9_cpu_f32(const d9_site *site);
 
 /* ---- tables of rules (at the end of their files), peak rates ---- */
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],
-    d9_cpu_layer_rules[], d9_cpu_batch_and_update_rules[];
+    d9_cpu_layer_rules[], d9_cpu_recur_rules[], d9_cpu_batch_and_update_rules[];
 
 /* Measures the rates of a product of large matrices in the precision's compute type and of a large copy. */
 d9_status d9_cpu_peak_rates(d9_context *context, void *device, const d9_precision *precision,

@@ -239,12 +239,15 @@ done:
 
 static const d9_buffer index_buffers[D9_CUDA_INDICES] = {[D9_CUDA_ORDER] = D9_BUFFER_ORDER,
                                                          [D9_CUDA_EVAL_ORDER] = D9_BUFFER_EVAL_ORDER,
-                                                         [D9_CUDA_LABELS] = D9_BUFFER_LABELS};
+                                                         [D9_CUDA_LABELS] = D9_BUFFER_LABELS,
+                                                         [D9_CUDA_TEXTS] = D9_BUFFER_IMAGES,
+                                                         [D9_CUDA_EVAL_TEXTS] = D9_BUFFER_EVAL_IMAGES};
 
 static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_program *program) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_CUDA_INDICES; i++) {
         d9_cuda_indices *indices = &cuda->indices[i];
+        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images */
         indices->count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof *indices->values;
         D9_TRY(D9_ALLOCATE(context, indices->count, "indices", &indices->values));
     }
@@ -275,7 +278,7 @@ d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer
     d9_cuda *cuda = device->backend;
     const d9_status status = d9_host_write(context, device, buffer, offset, bytes, size);
     for (int i = 0; status == D9_OK && i < D9_CUDA_INDICES; i++) {
-        if (index_buffers[i] != buffer || size == 0) continue;
+        if (index_buffers[i] != buffer || size == 0 || !cuda->indices[i].values) continue;
         memcpy((uint8_t *)cuda->indices[i].values + offset, bytes, (size_t)size);
         cuda->indices[i].changed = true;
     }
@@ -315,11 +318,13 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
         const d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DRAW)
             D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.augment.samples));
-        if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER) continue;
+        if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER && node->op != D9_OP_TOKENS) continue;
         const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
         D9_TRY(check_input(context, cuda, graph, node, 1, "sample index", samples));
         if (node->op == D9_OP_GATHER && graph->classes > 0)
             D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
+        if (node->op == D9_OP_TOKENS && graph->vocabulary > 0)
+            D9_TRY(check_input(context, cuda, graph, node, 0, "token", graph->vocabulary));
     }
     for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed &= !cuda->indices[i].checked;
 done:

@@ -62,6 +62,16 @@ D9_CUDA_RUN(gather) {
                                         d9_site_data(site, node->outputs[0])));
 }
 
+D9_CUDA_RUN(tokens) {
+    const d9_node *node = site->nodes[0];
+    const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_tokens(d9_cuda_stream_of(site), &slice, d9_site_data(site, node->inputs[0]),
+                                        d9_site_value(site, node->outputs[0])->shape.d[0],
+                                        d9_site_data(site, node->outputs[0])));
+}
+
 D9_CUDA_RUN(rank) {
     const d9_node *node = site->nodes[0];
     const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);

@@ -33,7 +33,7 @@ typedef struct d9_cuda_indices {
     bool changed; /* written since the last check */
     bool checked; /* seen by the check in progress */
 } d9_cuda_indices;
-enum { D9_CUDA_ORDER, D9_CUDA_EVAL_ORDER, D9_CUDA_LABELS, D9_CUDA_INDICES };
+enum { D9_CUDA_ORDER, D9_CUDA_EVAL_ORDER, D9_CUDA_LABELS, D9_CUDA_TEXTS, D9_CUDA_EVAL_TEXTS, D9_CUDA_INDICES };
 
 typedef struct d9_cuda {
     const d9_cuda_driver *driver;
@@ -88,7 +88,8 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
-/* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient or epoch's order. */
+/* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient,
+ * embedding gradient, recurrent gradient or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program, `scratch_bytes` of scratch memory and the rules' own memory do not fit; the message
@@ -186,6 +187,13 @@ D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
 D9_CUDA_RUN(mix);
 D9_CUDA_RUN(rank);
+D9_CUDA_RUN(tokens);
+D9_CUDA_RUN(embed);
+D9_CUDA_RUN(embed_backward);
+D9_CUDA_RUN(recur);
+D9_CUDA_RUN(recur_backward);
+D9_CUDA_RUN(last);
+D9_CUDA_RUN(last_backward);
 D9_CUDA_RUN(update);
 D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
@@ -199,6 +207,12 @@ static inline int64_t d9_cuda_norm_bytes(const d9_kernel_norm *shape) {
 /* norm_backward alone, after act_backward, or after add and act_backward; if not alone, also before pool_backward */
 D9_CUDA_RUN(norm_backward);
 
+d9_status d9_cuda_prepare_embed_backward(d9_context *context, d9_site *site);
+d9_status d9_cuda_prepare_recur_backward(d9_context *context, d9_site *site);
+/* Sizes of an embedding and of a recurrent layer, forward or backward (texts.c). */
+d9_cuda_embedding d9_cuda_embedding_of(const d9_site *site);
+d9_cuda_recur d9_cuda_recur_of(const d9_site *site);
+bool d9_cuda_recur_match(const d9_site *site);
 bool d9_cuda_draw_augment_match(const d9_site *site);
 bool d9_cuda_norm_match(const d9_site *site);
 bool d9_cuda_norm_backward_match(const d9_site *site);

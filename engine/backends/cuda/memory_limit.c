@@ -14,6 +14,13 @@ static int64_t staged_bytes(const d9_site *site) {
     return description.widened ? description.tensor[D9_CONV_WEIGHTS].bytes : 0;
 }
 
+/* Bytes of a sort of tokens; 0 if CUDA does not tell, which the rule reports as it is planned. */
+static int64_t embedding_bytes(const d9_site *site) {
+    const d9_cuda_embedding shape = d9_cuda_embedding_of(site);
+    int64_t bytes;
+    return d9_cuda_embed_scratch_bytes(&shape, &bytes) ? 0 : bytes;
+}
+
 static int64_t node_scratch_bytes(const d9_site *site) {
     switch (site->nodes[0]->op) {
     case D9_OP_NORM:
@@ -31,6 +38,12 @@ static int64_t node_scratch_bytes(const d9_site *site) {
         return d9_conv_handles_linear(site) ? staged_bytes(site) : 0;
     case D9_OP_CONV_BACKWARD_WEIGHT:
         return staged_bytes(site);
+    case D9_OP_EMBED_BACKWARD:
+        return embedding_bytes(site);
+    case D9_OP_RECUR_BACKWARD: {
+        const d9_cuda_recur shape = d9_cuda_recur_of(site);
+        return d9_cuda_recur_scratch_bytes(&shape);
+    }
     default:
         return 0;
     }

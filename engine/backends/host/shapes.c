@@ -17,12 +17,13 @@ static bool is_linear(d9_op op) {
     return op == D9_OP_LINEAR || op == D9_OP_LINEAR_BACKWARD_DATA || op == D9_OP_LINEAR_BACKWARD_WEIGHT;
 }
 
-/* Treats a linear layer as a 1 x 1 convolution: samples become pixels of one image, features become channels. */
+/* Treats a linear layer as a 1 x 1 convolution: rows (samples, or tokens of samples) become pixels of one image,
+ * features become channels. */
 static void view_linear(d9_conv_geometry *g) {
-    const int64_t samples = g->x.d[0], outputs = g->w.d[0], inputs = g->w.d[1];
-    g->x = (d9_shape){4, {1, samples, 1, inputs}};
+    const int64_t outputs = g->w.d[0], inputs = g->w.d[1], rows = d9_shape_count(&g->y) / outputs;
+    g->x = (d9_shape){4, {1, rows, 1, inputs}};
     g->w = (d9_shape){4, {outputs, 1, 1, inputs}};
-    g->y = (d9_shape){4, {1, samples, 1, outputs}};
+    g->y = (d9_shape){4, {1, rows, 1, outputs}};
     g->stride = 1, g->pad = 0;
 }
 

@@ -46,7 +46,8 @@ typedef struct d9_conv_geometry {
     int stride, pad;
 } d9_conv_geometry;
 
-/* Geometry of a convolution, or of a linear layer as one: x (1, N, 1, I), w (O, 1, 1, I), y (1, N, 1, O). */
+/* Geometry of a convolution, or of a linear layer as one: x (1, rows, 1, I), w (O, 1, 1, I), y (1, rows, 1, O), with a
+ * row per sample, or per token of (T, N, I). */
 d9_conv_geometry d9_conv_geometry_of(const d9_site *site);
 /* True if the values have the types that the geometry requires. */
 bool d9_conv_types_fit(const d9_site *site, const d9_conv_geometry *geometry);

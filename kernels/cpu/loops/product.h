@@ -26,6 +26,10 @@ enum {
     D9_PRODUCT_ACROSS = 2 * D9_PRODUCT_TALL,  /* rows of a panel of such an `a` */
 };
 
+/* Samples of a recurrent layer's tile, whose sums for all gates stay in registers (loops/recur.c). */
+enum { D9_RECUR_ROWS = 8, D9_RECUR_SUMS = D9_LANES == 16 ? 24 : 12 };
+#define D9_RECUR_TILE(gates) (D9_RECUR_SUMS / (gates) < D9_RECUR_ROWS ? D9_RECUR_SUMS / (gates) : D9_RECUR_ROWS)
+
 typedef float d9_vector __attribute__((vector_size(4 * D9_LANES), may_alias));
 #if defined(__GNUC__) && !defined(__clang__)
 #define D9_UNROLL _Pragma("GCC unroll 16")

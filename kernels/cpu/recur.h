@@ -1,0 +1,68 @@
+/* Recurrent layers: T steps of a cell (kernels/formulas/cells.h) over N samples with H units and G gates.
+ *
+ * A thread owns some samples for all steps: threads do not wait for each other within the loop over time, and each
+ * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, tiles of a few
+ * samples times all gates of one vector of units stay in registers. The gradient of U is one product over all T * N
+ * rows behind the loop (gemm.h), that of the bias a sum over the same rows. */
+#ifndef D9_KERNELS_CPU_RECUR_H
+#define D9_KERNELS_CPU_RECUR_H
+
+#include "kernels/cpu/kernels.h"
+
+typedef struct d9_cpu_recur {
+    int cell; /* row of cells.def */
+    int64_t time, samples, units;
+    d9_kernel_in u;  /* (G H, H) */
+    d9_kernel_in h0; /* (N, H): state before the first step; data NULL: zeros */
+    const float *c0; /* (N, H), for cells with a second state; NULL: zeros */
+} d9_cpu_recur;
+
+typedef struct d9_cpu_recur_forward {
+    d9_kernel_in gx;   /* (T, N, G H) */
+    const float *bias; /* (G H) */
+    d9_kernel_out y;   /* (T, N, H) */
+    float *saved;      /* (T, N, saved H); NULL: not written */
+    void *last_h;      /* (N, H), stored as y; NULL: not written */
+    float *last_c;     /* (N, H); NULL: not written */
+} d9_cpu_recur_forward;
+
+typedef struct d9_cpu_recur_backward {
+    d9_kernel_in dy, y; /* (T, N, H) */
+    const float *saved; /* (T, N, saved H) */
+    d9_kernel_out dgx;  /* (T, N, G H); data NULL: not written */
+    float *du, *db;     /* (G H, H), (G H); NULL: not computed */
+} d9_cpu_recur_backward;
+
+/* Bytes of scratch, aligned to 64 bytes, for either pass. */
+int64_t d9_cpu_recur_scratch_bytes(const d9_cpu *cpu, const d9_cpu_recur *layer);
+void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *layer, const d9_cpu_recur_forward *forward,
+                              void *scratch);
+void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *layer, const d9_cpu_recur_backward *backward,
+                               void *scratch);
+
+/* ---- embeddings: tokens must be below V ---- */
+
+/* y (count, C) = rows `tokens` of table (V, C) */
+void d9_cpu_embed(const d9_cpu *cpu, const float *table, const int32_t *tokens, int64_t count, int64_t channels,
+                  d9_kernel_out y);
+int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count);
+/* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; 0 without any. */
+void d9_cpu_embed_backward(const d9_cpu *cpu, d9_kernel_in dy, const int32_t *tokens, int64_t count, int64_t vocabulary,
+                           int64_t channels, void *scratch, float *dtable);
+
+/* ---- shared by the loops and the driver ---- */
+
+enum { D9_RECUR_LINE = 16 }; /* consecutive units of a sample in a tile of states: (H / LINE, rows, LINE) */
+
+struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
+    const d9_cpu_recur *layer;
+    const d9_cpu_recur_forward *forward; /* one of the two is NULL */
+    const d9_cpu_recur_backward *backward;
+    float *weights; /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
+    float *bias;    /* forward (H / lanes, G, lanes) */
+    float *da;      /* backward (T, N, G H): the gradient of U h' + bias */
+    int64_t begin, end;
+    float *work; /* d9_recur_work_bytes */
+};
+
+#endif

@@ -1,0 +1,103 @@
+/* Measures: accuracy, area under the curve and perplexity against definitions, comparison, and words. */
+#include "core/measure.h"
+#include "tests/support/test.h"
+
+static double score_of(const char *name, const d9_evaluated *all, uint32_t *undefined) {
+    double score;
+    uint32_t none;
+    OK(d9_measure_find(name)->compute(&context, all, &score, undefined ? undefined : &none));
+    if (!undefined) assert_int_equal(none, 0);
+    return score;
+}
+
+/* Of equal logits the first counts. */
+TEST(test_accuracy) {
+    static const double logits[] = {1, 1, 0, 0, 2, 1, -1, -2, -1, 5, 6, 7};
+    static const int32_t labels[] = {0, 2, 2, 2};
+    const d9_evaluated all = {.logits = logits, .labels = labels, .samples = 4, .classes = 3};
+    assert_true(score_of("accuracy", &all, NULL) == 50);
+}
+
+enum { SAMPLES = 60, LABELS = 4 };
+
+/* The share of pairs of a positive and a negative sample that the logits order correctly; ties count half. */
+static double count_pairs(const double *logits, const int32_t *labels, int c) {
+    double right = 0, pairs = 0;
+    for (int i = 0; i < SAMPLES; i++)
+        for (int j = 0; j < SAMPLES; j++) {
+            if (!(labels[i] >> c & 1) || labels[j] >> c & 1) continue;
+            const double positive = logits[i * LABELS + c], negative = logits[j * LABELS + c];
+            right += positive > negative ? 1 : positive == negative ? 0.5 : 0;
+            pairs++;
+        }
+    return right / pairs;
+}
+
+/* Logits of few values have many ties. Labels that all samples or none have are left out of the mean, and named. */
+TEST(test_area_under_the_curve) {
+    double logits[SAMPLES * LABELS];
+    int32_t labels[SAMPLES];
+    uint32_t undefined;
+    const d9_evaluated all = {.logits = logits, .labels = labels, .samples = SAMPLES, .classes = LABELS};
+    for (int i = 0; i < SAMPLES * LABELS; i++) logits[i] = i * 37 % 101 % 7 - 3;
+    for (int i = 0; i < SAMPLES; i++) labels[i] = 2 | (i * 29 % 53 < 9) | (i * 13 % 31 < 16) << 3;
+    const double first = count_pairs(logits, labels, 0), last = count_pairs(logits, labels, 3);
+    assert_true(fabs(first - 0.5) > 0.01 && fabs(last - first) > 0.01);
+    assert_true(fabs(score_of("auc", &all, &undefined) - (first + last) / 2) <= 1e-12);
+    assert_int_equal(undefined, 1 << 1 | 1 << 2);
+    for (int i = 0; i < SAMPLES; i++) labels[i] = 2;
+    assert_true(isnan(score_of("auc", &all, &undefined)));
+    assert_int_equal(undefined, 15);
+}
+
+/* Uniform logits have a perplexity of the number of classes, whatever their size. Label -1 does not count. */
+TEST(test_perplexity) {
+    double logits[3 * 5];
+    static const int32_t labels[] = {4, -1, 0};
+    const d9_evaluated all = {.logits = logits, .labels = labels, .samples = 3, .classes = 5};
+    for (int i = 0; i < 15; i++) logits[i] = 1000;
+    assert_true(fabs(score_of("perplexity", &all, NULL) - 5) <= 1e-12);
+    for (int i = 0; i < 5; i++) logits[5 + i] = 100 * i; /* of the sample that does not count */
+    assert_true(fabs(score_of("perplexity", &all, NULL) - 5) <= 1e-12);
+    logits[4] += log(4); /* its probability is now 4 of 8: the geometric mean of 2 and 5 */
+    assert_true(fabs(score_of("perplexity", &all, NULL) - sqrt(10)) <= 1e-12);
+    const d9_evaluated summed = {.loss = 700 * log(33), .counted = 700};
+    assert_true(fabs(score_of("perplexity", &summed, NULL) - 33) <= 1e-9);
+}
+
+TEST(test_comparing) {
+    const d9_measure *accuracy = d9_measure_find("accuracy"), *perplexity = d9_measure_find("perplexity");
+    assert_true(d9_measure_better(accuracy, 2, 1) && !d9_measure_better(accuracy, 1, 1));
+    assert_true(d9_measure_better(perplexity, 1, 2) && !d9_measure_better(perplexity, 1, 1));
+    assert_true(d9_measure_reaches(accuracy, 94, 94) && !d9_measure_reaches(accuracy, 93.9, 94));
+    assert_true(d9_measure_reaches(perplexity, 94, 94) && !d9_measure_reaches(perplexity, 94.1, 94));
+    for (int i = 0; d9_measure_at(i); i++) {
+        const d9_measure *measure = d9_measure_at(i);
+        assert_false(d9_measure_better(measure, NAN, 1) || d9_measure_better(measure, 1, NAN));
+        assert_false(d9_measure_reaches(measure, NAN, 1));
+        assert_ptr_equal(d9_measure_find(measure->name), measure);
+        assert_ptr_equal(d9_measure_in(measure->name_tta), measure);
+        assert_int_equal(d9_measure_index(measure), i);
+    }
+    assert_ptr_equal(d9_measure_find(NULL), accuracy);
+    assert_null(d9_measure_find("accuracy_tta"));
+    assert_null(d9_measure_in("train_loss"));
+}
+
+static void check_words(const char *measure, const char *pattern, const char *want) {
+    d9_text text;
+    d9_text_init(&context, &text);
+    d9_measure_words(d9_measure_find(measure), pattern, &text);
+    assert_string_equal(d9_text_get(&text), want);
+    d9_text_free(&text);
+}
+
+TEST(test_words) {
+    check_words("accuracy", "{title}{, |unit|}; {name}_low", "Accuracy, %; accuracy_low");
+    check_words("perplexity", "{title}{, |unit|}; {name}_low", "Perplexity; perplexity_low");
+    check_words("accuracy", "{|points|, }to detect {effect points}, {effect}",
+                "percentage points, to detect 0.1 points, 0.1");
+    check_words("perplexity", "{|points|, }{bound} {effect points}.", "at most 1.");
+    assert_string_equal(d9_measure_format(d9_measure_find("accuracy"), 94.123).text, "94.12%");
+    assert_string_equal(d9_measure_format(d9_measure_find("auc"), 0.81561).text, "0.8156");
+}
