@@ -41,6 +41,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     for (int i = H0; i < forward->input_count; i++) node.inputs[node.input_count++] = forward->inputs[i];
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[U], &node.outputs[1]));
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[B_HH], &node.outputs[2]));
+    gradients->needed[forward->inputs[GX]] = true; /* dU and db_hh are computed with dgx, also where W is frozen */
     D9_TRY(d9_gradient_of_input(gradients, forward, GX, node));
 done:
     return status;
