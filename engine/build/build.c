@@ -106,10 +106,12 @@ done:
 
 /* Checks that the samples are of the model's kind and, if they are texts, that no trick changes or selects images. */
 static d9_status check_samples(d9_context *context, const d9_config *config, const d9_extent *extent) {
-    const bool texts = extent->vocabulary > 0;
-    if (texts != config->model->texts)
+    static const char *const kinds[] = {"images", "texts", "", "a text as a stream"};
+    const bool texts = extent->vocabulary > 0, stream = extent->train_tokens > 0;
+    if (texts != config->model->texts || stream != config->model->stream)
         return d9_fail(context, D9_USAGE, "model.name %s is for %s, but data.dataset %s holds %s", config->model->name,
-                       config->model->texts ? "texts" : "images", config->data.dataset, texts ? "texts" : "images");
+                       kinds[config->model->texts + 2 * config->model->stream], config->data.dataset,
+                       kinds[texts + 2 * stream]);
     for (int t = 0; texts && t < D9_TRICK_COUNT; t++) {
         const d9_trick *trick = d9_trick_at(t);
         if (config->trick_on[t] && (trick->on_augment || trick->on_views || trick->on_phases || trick->on_selection))
@@ -148,7 +150,8 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     const d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
     d9_value_id image, logits;
     if (extent->vocabulary)
-        D9_TRY(d9_graph_tokens(context, forward, extent->width, extent->batch, extent->vocabulary, &image));
+        D9_TRY(d9_graph_tokens(context, forward, extent->width, extent->batch, extent->vocabulary,
+                               extent->train_tokens > 0, &image));
     else
         D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
@@ -159,11 +162,15 @@ done:
     return status;
 }
 
-/* Changes the batch size of a network. The number of ghost groups stays, because each has its own statistics. */
+/* Changes the batch size of a network, or the number of columns of a stream. The number of ghost groups stays, because
+ * each has its own statistics. */
 static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
     const int64_t usual = b->program->extent.batch;
-    list->values[list->image].shape.d[list->vocabulary ? 1 : 0] = list->values[list->labels].shape.d[0] = images;
+    list->values[list->image].shape.d[list->vocabulary ? 1 : 0] = images;
+    list->values[list->labels].shape.d[0] = images * (list->stream ? list->values[list->image].shape.d[0] : 1);
+    for (int v = 0; v < list->value_count; v++)
+        if (list->values[v].buffer == D9_BUFFER_CARRY) list->values[v].shape.d[0] = images;
     for (d9_node_id n = d9_edit_next(list, D9_OP_NORM, 0); n != D9_NONE; n = d9_edit_next(list, D9_OP_NORM, n + 1)) {
         int64_t *size = &list->nodes[n].as.norm.group_size;
         if (images * *size % usual != 0)
@@ -258,12 +265,17 @@ static d9_status mark_features(d9_context *context, d9_graph *graph) {
 static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_status status;
     d9_program *program = b->program;
-    D9_TRY(d9_evaluation_make(b->context, forward, program->tail.evaluate, &program->eval));
+    d9_graph columns; /* a stream's network, for the columns of evaluation */
+    d9_graph_init(&columns);
+    if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch, 1, &columns));
+    D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate, forward->stream,
+                              &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
     D9_TRY(d9_build_evaluation_batch(b, &program->eval));
     d9_layout_copy(&program->train, &program->eval);
     if (b->options->features) D9_TRY(mark_features(b->context, &program->eval));
 done:
+    d9_graph_free(b->context, &columns);
     return status;
 }
 

@@ -131,12 +131,51 @@ done:
     return status;
 }
 
+/* Adds the node that reads the next tokens of a stream, and their labels. */
+static d9_status add_stream_node(d9_context *context, const d9_program *program, d9_graph *graph, bool training) {
+    d9_status status;
+    const d9_extent *e = &program->extent;
+    const int64_t count = training ? e->train_tokens : e->eval_tokens, columns = d9_graph_samples(graph);
+    d9_node node = {.op = D9_OP_STREAM,
+                    .role = "tokens",
+                    .input_count = 1,
+                    .output_count = 2,
+                    .outputs = {graph->image, graph->labels},
+                    .as.augment = {.batch = columns,
+                                   .count = columns,
+                                   .steps_per_epoch = d9_stream_windows(count, columns, e->width),
+                                   .samples = count}};
+    D9_TRY(d9_build_stored(context, graph, "stream", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_I32,
+                           (d9_shape){1, {count}}, 0, &node.inputs[0]));
+    D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
+done:
+    return status;
+}
+
+/* Adds, at the list's end, a copy of the states in which recurrent layers end over those with which they began. */
+static d9_status carry_states(d9_context *context, d9_graph *graph) {
+    d9_status status = D9_OK;
+    for (d9_node_id n = d9_edit_next(graph, D9_OP_RECUR, 0); n != D9_NONE; n = d9_edit_next(graph, D9_OP_RECUR, n + 1))
+        for (int i = 3; i < graph->nodes[n].input_count; i++) {
+            d9_node copy = {.op = D9_OP_COPY,
+                            .inputs = {graph->nodes[n].outputs[i - 1]},
+                            .input_count = 1,
+                            .outputs = {graph->nodes[n].inputs[i]},
+                            .output_count = 1};
+            snprintf(copy.role, sizeof copy.role, "%s", graph->values[graph->nodes[n].inputs[i]].name);
+            D9_TRY(d9_graph_add_node(context, graph, &copy, NULL));
+        }
+done:
+    return status;
+}
+
 /* Adds the nodes that make a list's batch at its beginning: labels (of a training list), and images or tokens. `drawn`:
  * number of samples drawn for a step. */
 static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_graph *graph, batch_kind kind,
                                  int64_t drawn) {
     d9_status status;
     const bool training = kind != EVALUATED, texts = graph->vocabulary > 0;
+    if (graph->stream) return add_stream_node(context, program, graph, training);
     const d9_extent *e = &program->extent;
     const d9_shape *made = &graph->values[graph->image].shape;
     const int64_t samples = training ? e->train_images : e->eval_images;
@@ -178,7 +217,12 @@ done:
 }
 
 d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
-    return add_batch_nodes(b->context, b->program, graph, EVALUATED, b->program->extent.batch);
+    d9_status status;
+    D9_TRY(add_batch_nodes(b->context, b->program, graph, EVALUATED, b->program->extent.batch));
+    if (graph->loss != D9_NONE) D9_TRY(add_metrics(b->context, graph));
+    D9_TRY(carry_states(b->context, graph));
+done:
+    return status;
 }
 
 /* ---- training on selected images ---- */
@@ -232,6 +276,7 @@ d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, 
     D9_TRY(add_batch_nodes(b->context, b->program, graph, selects ? SELECTED : DRAWN, drawn));
     D9_TRY(add_metrics(b->context, graph));
     D9_TRY(d9_gradient_append(b->context, graph, b->config->train.image_gradient));
+    D9_TRY(carry_states(b->context, graph));
     if (selects) D9_TRY(add_ranking(b, drawn, graph));
     if (selects) D9_TRY(add_proxy_training(b, from, graph));
 done:

@@ -26,7 +26,7 @@ D9_MUST_USE d9_status d9_build_proxy(const d9_building *b, int64_t images, const
 /* Adds types, batch, metrics and gradients to a network for steps from `from` on, and the second network that selects
  * images, if there is one. `drawn`: images drawn per step. */
 D9_MUST_USE d9_status d9_build_gradients(const d9_building *b, int64_t from, int64_t drawn, d9_graph *graph);
-/* Adds the batch nodes at the beginning of the evaluation list. */
+/* Adds the batch nodes at the beginning of the evaluation list and, if it computes losses, metrics at its end. */
 D9_MUST_USE d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph);
 
 /* ---- the updates ---- */

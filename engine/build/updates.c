@@ -20,7 +20,7 @@ done:
     return status;
 }
 
-/* Builds the table of a group's learning rate, divided by the images of the step if the gradient is a sum. */
+/* Builds the table of a group's learning rate, divided by the losses of the step if the gradient is a sum. */
 static d9_status rate_table(d9_context *context, const d9_program_options *options, const d9_group *group,
                             d9_program *program, int *id) {
     d9_status status;
@@ -29,7 +29,7 @@ static d9_status rate_table(d9_context *context, const d9_program_options *optio
     for (int64_t s = 0; s < program->steps; s++) {
         const double rate = options->rates ? options->rates[s] * d9_group_multiplier(program, group, s)
                                            : d9_group_rate(program, group, s);
-        values[s] = group->mean ? rate : rate / (double)d9_program_images(program, s);
+        values[s] = group->mean ? rate : rate / (double)d9_program_losses(program, s);
     }
 done:
     return status;
@@ -48,24 +48,32 @@ done:
     return status;
 }
 
-static double decay_of(const d9_group *group, int64_t images) {
-    return group->weight_decay * (group->mean ? 1 : (double)images) * group->decay_multiplier;
+static double decay_of(const d9_group *group, int64_t losses) {
+    return group->weight_decay * (group->mean ? 1 : (double)losses) * group->decay_multiplier;
 }
 
-/* Sets the coefficients that depend on the number of images of a step: constants if no change sets the batches. */
+/* Sets the share of a loss in the mean of its step: a constant if all steps have as many losses. */
+static d9_status share_of(d9_context *context, d9_program *program, const char *name, d9_coefficient *share) {
+    d9_status status = D9_OK;
+    double *shares;
+    *share = (d9_coefficient){D9_NONE, 1 / (double)d9_program_losses(program, 0)};
+    if (!d9_build_changes_batches(program) && !program->extent.train_tokens) goto done;
+    D9_TRY(d9_build_table(context, program, name, program->steps, &share->table, &shares));
+    for (int64_t s = 0; s < program->steps; s++) shares[s] = 1 / (double)d9_program_losses(program, s);
+done:
+    return status;
+}
+
+/* Sets the coefficients that depend on the number of losses of a step: constants if all steps have as many. */
 static d9_status decay_and_share(d9_context *context, d9_program *program, const d9_group *group,
                                  d9_update_attributes *update) {
     d9_status status = D9_OK;
-    double *decays, *shares;
-    update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_images(program, 0))};
-    update->share = (d9_coefficient){D9_NONE, 1 / (double)d9_program_images(program, 0)};
-    if (!d9_build_changes_batches(program)) goto done;
+    double *decays;
+    update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_losses(program, 0))};
+    D9_TRY(share_of(context, program, group->name, &update->share));
+    if (!d9_build_changes_batches(program) && !program->extent.train_tokens) goto done;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
-    D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->share.table, &shares));
-    for (int64_t s = 0; s < program->steps; s++) {
-        decays[s] = decay_of(group, d9_program_images(program, s));
-        shares[s] = 1 / (double)d9_program_images(program, s);
-    }
+    for (int64_t s = 0; s < program->steps; s++) decays[s] = decay_of(group, d9_program_losses(program, s));
 done:
     return status;
 }
@@ -251,9 +259,23 @@ done:
     return status;
 }
 
+static d9_status add_clip(d9_context *context, d9_program *program) {
+    d9_status status;
+    d9_node node = {
+        .op = D9_OP_CLIP, .role = "clip", .input_count = 1, .output_count = 1, .as.clip.most = program->groups.clip};
+    const d9_shape all = {1, {program->group_elements}};
+    D9_TRY(share_of(context, program, "clip", &node.as.clip.share));
+    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
+    node.outputs[0] = node.inputs[0];
+    D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+done:
+    return status;
+}
+
 d9_status d9_build_updates(const d9_building *b) {
     d9_program *program = b->program;
     d9_status status = D9_OK;
+    if (program->groups.clip > 0) D9_TRY(add_clip(b->context, program));
     for (int g = 0; g < program->groups.count; g++)
         if (program->groups.group[g].end > program->groups.group[g].begin)
             D9_TRY(add_update(b->context, b->options, program, &program->groups.group[g]));

@@ -83,7 +83,8 @@ static const d9_option data_options[] = {
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
-     "training images set aside and evaluated instead of the test set; 0: none"},
+     "training images set aside and evaluated instead of the test set; 0: none. A corpus has a validation part of its "
+     "own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of a folder are resized to it, those of arrays must have it"},
     {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
@@ -109,6 +110,8 @@ static const d9_option data_options[] = {
 
 static const d9_option eval_options[] = {
     {"every", D9_OPTION_REAL, FIELD(eval.every), "1", 0, 1e6, NULL, "epochs between evaluations; 0: only at the end"},
+    {"streams", D9_OPTION_INT, FIELD(eval.streams), "10", 1, 1e6, NULL,
+     "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,
      "early stopping: end training after this many epochs in a row without a better accuracy (or other measure of the "
      "model); 0: never. Needs "

@@ -30,6 +30,8 @@ static const source sources[] = {
     {"arrays", d9_arrays_describe, d9_arrays_load, false, true},
     {"imdb", d9_text_describe, d9_imdb_load, true, true},
     {"text", d9_text_describe, d9_text_load, false, true},
+    {"wikitext2", d9_corpus_describe, d9_corpus_load, false, true},
+    {"corpus", d9_corpus_describe, d9_corpus_load, false, true},
     {"synthetic", d9_synthetic_describe, d9_synthetic_load, false, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
@@ -42,9 +44,10 @@ static d9_status find_source(d9_context *context, const char *name, const source
         if (!strcmp(name, sources[i].name)) return D9_OK;
     }
     const char *near = d9_text_nearest(name, names, SOURCES);
-    return d9_fail(context, D9_USAGE,
-                   "dataset %s: must be cifar10, cifar100, folder, arrays, imdb, text or synthetic%s%s%s", name,
-                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return d9_fail(
+        context, D9_USAGE,
+        "dataset %s: must be cifar10, cifar100, folder, arrays, imdb, text, wikitext2, corpus or synthetic%s%s%s", name,
+        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 bool d9_dataset_needs_path(const char *name) {
@@ -149,6 +152,7 @@ done:
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
+    if (dataset->stream) return D9_OK; /* a corpus has parts of its own */
     if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
     if (options->validation && !dataset->unseen) {
@@ -204,7 +208,8 @@ uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
 
 static uint64_t hash_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
     digest = d9_digest_bytes(digest, split->images, (size_t)split->count * d9_sample_bytes(dataset));
-    return d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
+    return split->labels ? d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels)
+                         : digest;
 }
 
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]) {
@@ -222,6 +227,7 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
 const char *d9_sample_noun(const d9_dataset *dataset) { return dataset->tokens ? "text" : "image"; }
 
 size_t d9_sample_bytes(const d9_dataset *dataset) {
+    if (dataset->stream) return sizeof(int32_t);
     return (size_t)(dataset->height * dataset->width * dataset->channels) * (dataset->tokens ? sizeof(int32_t) : 1);
 }
 

@@ -34,6 +34,7 @@ typedef struct d9_dataset {
     const char *name;                         /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts */
+    bool stream; /* each part is one text, and its samples are the tokens, without labels; width: tokens of a step */
     d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
@@ -46,7 +47,7 @@ typedef struct d9_dataset {
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
-#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|imdb|text|synthetic"
+#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|imdb|text|wikitext2|corpus|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
 /* Normalisation of a pixel: (byte - mean) / standard deviation of the dataset's channel; byte / 255; or with mean and
@@ -79,7 +80,7 @@ D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_opti
 /* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file's path, if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
-/* Bytes of a sample. */
+/* Bytes of a sample; of a stream those of a token. */
 size_t d9_sample_bytes(const d9_dataset *dataset);
 
 /* Hash of all samples, labels, class names and words, for detecting a changed dataset. It is not cryptographic:

@@ -14,7 +14,8 @@ typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_optio
 D9_MUST_USE d9_source_describe d9_cifar_describe;
 D9_MUST_USE d9_source_describe d9_folder_describe;
 D9_MUST_USE d9_source_describe d9_arrays_describe;
-D9_MUST_USE d9_source_describe d9_text_describe; /* also imdb */
+D9_MUST_USE d9_source_describe d9_text_describe;   /* also imdb */
+D9_MUST_USE d9_source_describe d9_corpus_describe; /* also wikitext2 */
 D9_MUST_USE d9_source_describe d9_synthetic_describe;
 
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by options->name */
@@ -22,6 +23,7 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_imdb_load;
 D9_MUST_USE d9_source_load d9_text_load;
+D9_MUST_USE d9_source_load d9_corpus_load;
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
 /* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */

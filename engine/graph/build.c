@@ -71,7 +71,7 @@ d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *s
 }
 
 d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples, int64_t vocabulary,
-                          d9_value_id *x) {
+                          bool stream, d9_value_id *x) {
     d9_value value = {.name = "tokens",
                       .kind = D9_VALUE_ACTIVATION,
                       .type = D9_I32,
@@ -80,6 +80,7 @@ d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, 
     d9_status status = d9_graph_add_value(context, graph, &value, x);
     graph->image = *x;
     graph->vocabulary = vocabulary;
+    graph->stream = stream;
     return status;
 }
 
@@ -186,6 +187,12 @@ done:
     return status;
 }
 
+d9_status d9_graph_linear_tied(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                               d9_value_id weight, d9_value_id *y) {
+    d9_node node = {.op = D9_OP_LINEAR, .inputs = {x, weight}, .input_count = 2};
+    return add_output_and_node(context, graph, role, node, y);
+}
+
 /* ---- texts ---- */
 
 d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, int64_t channels,
@@ -213,6 +220,20 @@ done:
     return status;
 }
 
+/* Adds ROLE.STATE_lLAYER, the state that a stream's step begins with, and the output in which it ends. */
+static d9_status add_carried(d9_context *context, d9_graph *graph, const char *role, const char *state, int layer,
+                             d9_shape shape, d9_node *node) {
+    d9_status status;
+    char slot[32];
+    snprintf(slot, sizeof slot, "%s_l%d", state, layer);
+    const d9_value value = {.kind = D9_VALUE_STORED, .buffer = D9_BUFFER_CARRY, .shape = shape};
+    D9_TRY(add_value(context, graph, role, slot, value, &node->inputs[node->input_count++]));
+    snprintf(slot, sizeof slot, "%s_l%d.next", state, layer);
+    D9_TRY(add_output(context, graph, role, slot, node));
+done:
+    return status;
+}
+
 d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                          d9_recurrent_cell cell, int64_t units, d9_value_id *y) {
     d9_status status;
@@ -235,6 +256,10 @@ d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role,
     D9_TRY(add_output_and_node(context, graph, bias, add, &node.inputs[0]));
     D9_TRY(add_output(context, graph, recur, "out", &node));
     D9_TRY(add_output(context, graph, recur, "saved", &node));
+    const d9_shape state = make_shape(2, d9_graph_samples(graph), units, 0, 0);
+    if (graph->stream) D9_TRY(add_carried(context, graph, role, "h", layer, state, &node));
+    if (graph->stream && d9_cell_size_of(cell).memory)
+        D9_TRY(add_carried(context, graph, role, "c", layer, state, &node));
     D9_TRY(add_node(context, graph, recur, &node, y));
 done:
     return status;
@@ -251,14 +276,14 @@ d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits
                        .kind = D9_VALUE_ACTIVATION,
                        .type = D9_I32,
                        .producer = D9_NONE,
-                       .shape = make_shape(1, graph->values[logits].shape.d[0], 0, 0, 0)};
+                       .shape = make_shape(1, d9_shape_rows(&graph->values[logits].shape), 0, 0, 0)};
     D9_TRY(d9_graph_add_value(context, graph, &labels, &graph->labels));
     d9_node node = {.op = D9_OP_LOSS,
                     .inputs = {logits, graph->labels},
                     .input_count = 2,
                     .as.loss = {.share = {D9_NONE, 1}, .weights = D9_NONE}};
     graph->logits = logits;
-    graph->classes = graph->values[logits].shape.d[1];
+    graph->classes = d9_shape_channels(&graph->values[logits].shape);
     D9_TRY(add_output_and_node(context, graph, "loss", node, &graph->loss));
 done:
     return status;

@@ -21,8 +21,8 @@ const char *d9_buffer_name(d9_buffer buffer) {
         [D9_BUFFER_SCRATCH] = "scratch", [D9_BUFFER_STATE] = "state",           [D9_BUFFER_GRADIENT] = "gradient",
         [D9_BUFFER_IMAGES] = "images",   [D9_BUFFER_LABELS] = "labels",         [D9_BUFFER_EVAL_IMAGES] = "eval_images",
         [D9_BUFFER_ORDER] = "order",     [D9_BUFFER_EVAL_DRAWS] = "eval_draws", [D9_BUFFER_EVAL_ORDER] = "eval_order",
-        [D9_BUFFER_TABLE] = "table",     [D9_BUFFER_METRICS] = "metrics",       [D9_BUFFER_LOGITS] = "logits",
-        [D9_BUFFER_GUARD] = "guard"};
+        [D9_BUFFER_CARRY] = "carry",     [D9_BUFFER_EVAL_CARRY] = "eval_carry", [D9_BUFFER_TABLE] = "table",
+        [D9_BUFFER_METRICS] = "metrics", [D9_BUFFER_LOGITS] = "logits",         [D9_BUFFER_GUARD] = "guard"};
     return buffer < D9_BUFFER_ACCUMULATORS ? names[buffer] : "accumulator";
 }
 

@@ -25,6 +25,9 @@ typedef struct d9_shape {
 } d9_shape;
 int64_t d9_shape_count(const d9_shape *shape); /* elements */
 static inline int64_t d9_shape_channels(const d9_shape *shape) { return shape->d[shape->rank - 1]; }
+static inline int64_t d9_shape_rows(const d9_shape *shape) { /* elements of all dimensions but the last */
+    return d9_shape_count(shape) / d9_shape_channels(shape);
+}
 bool d9_shape_equal(const d9_shape *a, const d9_shape *b);
 
 typedef int d9_value_id; /* index into graph->values; D9_NONE: absent */
@@ -36,12 +39,15 @@ typedef enum d9_buffer {
     D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
     D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
     D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1) */
+    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1); of a stream i32
+                               (tokens) */
     D9_BUFFER_LABELS,       /* i32 (count) of the training set */
     D9_BUFFER_EVAL_IMAGES,  /* the same of the test set */
     D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
     D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
     D9_BUFFER_EVAL_ORDER,   /* i32 (batch): the indices of the evaluated test images */
+    D9_BUFFER_CARRY,        /* master type: states of recurrent layers that go on to the next step of a stream */
+    D9_BUFFER_EVAL_CARRY,   /* the same of an evaluation */
     D9_BUFFER_TABLE,        /* master type (channels, 256): normalised value of each byte */
     D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
     D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
@@ -167,6 +173,10 @@ typedef struct d9_update_attributes {
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
+typedef struct d9_clip_attributes {
+    double most;          /* largest norm of the gradient of the mean loss */
+    d9_coefficient share; /* turns the gradient into that of the mean loss */
+} d9_clip_attributes;
 typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
 } d9_recur_attributes;
@@ -197,6 +207,7 @@ typedef struct d9_node {
         d9_update_attributes update;
         d9_lerp_attributes lerp;
         d9_recur_attributes recur;
+        d9_clip_attributes clip;
         d9_augment_attributes augment;
     } as;
 } d9_node;
@@ -213,6 +224,7 @@ typedef struct d9_graph {
     d9_value_id image, logits, loss, labels;
     d9_value_id features;        /* input of the classifier, if it must be kept after the step; otherwise D9_NONE */
     int64_t classes, vocabulary; /* vocabulary: number of different tokens; 0: the samples are images */
+    bool stream;                 /* each step continues the tokens and the recurrent states of the step before */
 } d9_graph;
 
 void d9_graph_init(d9_graph *graph);
@@ -240,14 +252,15 @@ D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, 
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
 
 D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const d9_shape *shape, d9_value_id *x);
-/* Makes graph->image the tokens i32 (length, samples) of texts; each is below `vocabulary`. */
+/* Makes graph->image the tokens i32 (length, samples) of texts, or of columns of a stream; each is below
+ * `vocabulary`. */
 D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples,
-                                      int64_t vocabulary, d9_value_id *x);
+                                      int64_t vocabulary, bool stream, d9_value_id *x);
 /* The row of each token (T, N) in `ROLE.weight` (vocabulary, channels), initially standard normal -> (T, N, C). */
 D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      int64_t channels, d9_value_id *y);
 /* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.weight_ih_lLAYER, weight_hh, bias_ih
- * and bias_hh, uniform in +-1/sqrt(units), whose states are 0 before the first token. */
+ * and bias_hh, uniform in +-1/sqrt(units). States are 0 before the first token, or those of the step before. */
 D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                                      d9_recurrent_cell cell, int64_t units, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
@@ -268,6 +281,10 @@ D9_MUST_USE d9_status d9_graph_add(d9_context *context, d9_graph *graph, const c
                                    d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                       int64_t outputs, d9_value_id *y); /* flattens x unless it is (T, N, C); no bias */
+/* A linear layer with the weight (outputs, inputs) of another node, such as an embedding's table; `outputs` its rows.
+ */
+D9_MUST_USE d9_status d9_graph_linear_tied(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
+                                           d9_value_id weight, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                     d9_value_id *y); /* adds `ROLE.bias`, initially zero */
 D9_MUST_USE d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,

@@ -27,9 +27,10 @@ D9_MUST_USE d9_status d9_gradient_append(d9_context *context, d9_graph *graph, b
 d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_NONE if the parameter is frozen */
 
 /* Builds the evaluation graph from a forward graph before precision and gradients: norms use their running statistics,
- * the loss and, unless in_evaluation, dropout are removed, logits are written to D9_BUFFER_LOGITS. Parameters and
- * statistics are read from buffer `state` (D9_BUFFER_STATE, or an accumulator with its layout). */
-D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state,
+ * the loss and, unless in_evaluation, dropout are removed, logits are written to D9_BUFFER_LOGITS; `scored` keeps the
+ * loss, and the logits are not kept. Parameters and statistics are read from buffer `state` (D9_BUFFER_STATE, or an
+ * accumulator with its layout). */
+D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, bool scored,
                                          d9_graph *evaluation);
 
 /* Assigns offsets to all scratch values: first fit over lifetimes, 64-byte aligned. `scratch_bytes`: the size.

@@ -40,7 +40,8 @@ done:
 d9_status d9_precision_apply(d9_context *context, d9_graph *graph, const d9_precision *precision) {
     d9_status status = D9_OK;
     for (int v = 0; v < graph->value_count; v++)
-        if (graph->values[v].kind == D9_VALUE_PARAMETER || graph->values[v].kind == D9_VALUE_STATISTIC)
+        if (graph->values[v].kind == D9_VALUE_PARAMETER || graph->values[v].kind == D9_VALUE_STATISTIC ||
+            graph->values[v].buffer == D9_BUFFER_CARRY || graph->values[v].buffer == D9_BUFFER_EVAL_CARRY)
             graph->values[v].type = precision->master;
     if (!graph->vocabulary) graph->values[graph->image].type = precision->compute;
     for (d9_node_id n = 0; n < graph->node_count; n++) {

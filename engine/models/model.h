@@ -10,7 +10,8 @@ typedef struct d9_model {
     const char *measure;      /* a row of core/measure.c that judges a run; NULL: accuracy */
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
-    bool texts; /* its samples are texts, as tokens; otherwise images */
+    bool texts;  /* its samples are texts, as tokens; otherwise images */
+    bool stream; /* it reads one text from step to step, and its labels are the tokens that follow */
     /* Builds from graph->image to logits (N, classes); the engine adds the loss. */
     d9_status (*build)(d9_context *context, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits);

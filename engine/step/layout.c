@@ -59,6 +59,15 @@ void d9_layout_copy(const d9_graph *from, d9_graph *to) {
     }
 }
 
+/* Places the states that a list carries from step to step; returns their bytes. */
+static int64_t place_carried(d9_graph *list, int64_t size) {
+    int64_t cursor = 0;
+    for (int v = 0; v < list->value_count; v++)
+        if (list->values[v].buffer == D9_BUFFER_CARRY || list->values[v].buffer == D9_BUFFER_EVAL_CARRY)
+            place(list, v, size, &cursor);
+    return cursor * size;
+}
+
 int64_t d9_extent_sample_bytes(const d9_extent *extent) {
     return extent->height * extent->width * extent->channels *
            (int64_t)d9_type_bytes(extent->vocabulary ? D9_I32 : D9_U8);
@@ -68,7 +77,8 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     d9_status status;
     const d9_extent *e = &program->extent;
     int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
-    int64_t sample = d9_extent_sample_bytes(e), *bytes = program->buffer_bytes;
+    const int64_t sample = d9_extent_sample_bytes(e), token = (int64_t)d9_type_bytes(D9_I32);
+    int64_t *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
     D9_TRY(d9_memory_plan(context, &program->train, options->keep_all, longest, &train_scratch));
@@ -85,15 +95,18 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
         bytes[D9_BUFFER_ACCUMULATORS + i] = program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE
                                                 ? bytes[D9_BUFFER_STATE]
                                                 : bytes[D9_BUFFER_GRADIENT];
-    bytes[D9_BUFFER_IMAGES] = e->train_images * sample;
-    bytes[D9_BUFFER_LABELS] = e->train_images * (int64_t)sizeof(int32_t);
-    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_images * sample;
+    bytes[D9_BUFFER_CARRY] = place_carried(&program->train, size);
+    bytes[D9_BUFFER_EVAL_CARRY] = place_carried(&program->eval, size);
+    for (int p = 0; p < program->phase_count; p++) (void)place_carried(&program->phase[p].list, size);
+    bytes[D9_BUFFER_IMAGES] = e->train_tokens ? e->train_tokens * token : e->train_images * sample;
+    bytes[D9_BUFFER_LABELS] = e->train_tokens ? 0 : e->train_images * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_tokens ? e->eval_tokens * token : e->eval_images * sample;
     bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * e->batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_DRAWS] = e->batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_ORDER] = e->batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_TABLE] = e->channels * 256 * size;
     bytes[D9_BUFFER_METRICS] = 4 * (int64_t)sizeof(double);
-    bytes[D9_BUFFER_LOGITS] = e->batch * e->classes * size;
+    bytes[D9_BUFFER_LOGITS] = e->train_tokens ? 0 : e->batch * e->classes * size;
     bytes[D9_BUFFER_GUARD] = program->precision->compute == D9_F16 ? 64 : 0;
 done:
     return status;

@@ -161,6 +161,19 @@ int64_t d9_program_images(const d9_program *program, int64_t step) {
     return d9_program_selected(program, program->extent.batch * d9_program_batches(program, step));
 }
 
+int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length) {
+    const int64_t labels = tokens / columns - 1;
+    return labels > 0 ? (labels + length - 1) / length : 0;
+}
+
+int64_t d9_program_losses(const d9_program *program, int64_t step) {
+    const d9_extent *e = &program->extent;
+    if (!e->train_tokens) return d9_program_images(program, step);
+    const int64_t labels = e->train_tokens / e->batch - 1, first = step % program->steps_per_epoch * e->width,
+                  left = labels - first;
+    return e->batch * (left < e->width ? left : e->width);
+}
+
 int64_t d9_program_step_before(const d9_program *program, int64_t step) {
     int64_t s = (step - 1) / program->steps_per_epoch * program->steps_per_epoch; /* a step begins with each epoch */
     while (s + d9_program_batches(program, s) < step) s += d9_program_batches(program, s);

@@ -67,6 +67,7 @@ enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a se
 typedef struct d9_groups {
     int count;
     d9_group *group; /* (D9_MAX_GROUPS) */
+    double clip;     /* largest norm of all groups' gradient of the mean loss, before the updates; 0: any */
 } d9_groups;
 /* Inserts a group at index `at`, before the groups from there on. Too many groups: D9_USAGE. */
 D9_MUST_USE d9_status d9_group_insert(d9_context *context, d9_groups *groups, int at, const d9_group *group);
@@ -122,13 +123,18 @@ typedef struct d9_selection {
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch;
-    int64_t
-        vocabulary; /* number of different tokens of texts, whose length is `width` (height, channels 1); 0: images */
+    int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
+    /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream. Its
+     * images are the windows of `width` tokens in the columns, the last of each filled up. */
+    int64_t train_tokens, eval_tokens, eval_batch;
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
 /* Bytes of a sample: u8 pixels of an image, i32 tokens of a text. */
 int64_t d9_extent_sample_bytes(const d9_extent *extent);
+/* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`; its first token is no label.
+ */
+int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length);
 
 typedef struct d9_table {
     const char *name;
@@ -217,6 +223,8 @@ int64_t d9_program_batches(const d9_program *program, int64_t step);
 int64_t d9_program_selected(const d9_program *program, int64_t images);
 /* The number of images that this step trains on. */
 int64_t d9_program_images(const d9_program *program, int64_t step);
+/* The number of losses that this step sums: one per image, or per token that has a label in a stream. */
+int64_t d9_program_losses(const d9_program *program, int64_t step);
 /* The step before this one; `step` is at least 1. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* Can a step of the phase begin at `step`? It must lie within the phase and within one epoch. */

@@ -8,6 +8,7 @@
  *     ACCUMULATOR/VALUE            (velocity/...) each trained parameter, for each accumulator of the groups
  *     metrics                      f64 (4), as D9_BUFFER_METRICS
  *     guard                        u8, only in fp16 runs, in the backend's form
+ *     carry                        only of streams: the states of recurrent layers, as D9_BUFFER_CARRY
  *     epochs/COLUMN                f64 (finished epochs): each column of d9_epoch_row; row i is epoch i + 1
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: outside the epochs
  *     timeline/SEGMENT/seconds     f64 (segments of this kind)
@@ -91,6 +92,7 @@ static d9_status add_tensors(d9_session *session, int64_t epochs, snapshot *all)
                           accumulators->accumulator[i].layout == D9_ACCUMULATOR_OF_GROUPS));
     D9_TRY(add_buffer(session, all, D9_BUFFER_METRICS, "metrics", D9_TENSOR_F64));
     D9_TRY(add_buffer(session, all, D9_BUFFER_GUARD, "guard", D9_TENSOR_U8));
+    D9_TRY(add_buffer(session, all, D9_BUFFER_CARRY, "carry", d9_tensor_type_of(session->program.precision->master)));
     for (int c = 0; c < D9_EPOCH_COLUMNS; c++) {
         D9_TRY(D9_ARENA_ALLOCATE(session->context, &all->arena, epochs, &all->columns[c]));
         D9_TRY(add(session, all, "epochs", d9_epoch_column(session->program.measure, c), D9_TENSOR_F64,

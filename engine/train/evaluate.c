@@ -247,6 +247,31 @@ done:
     return status;
 }
 
+/* Runs the evaluation list over the whole stream. Its losses pass through METRICS, whose training values are kept. */
+static d9_status evaluate_stream(d9_session *session, double *score) {
+    d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    const int64_t steps = d9_stream_windows(extent->eval_tokens, extent->eval_batch, extent->width);
+    double kept[4], metrics[4] = {0};
+    uint32_t undefined;
+    D9_TRY(d9_session_read(session, D9_BUFFER_METRICS, kept));
+    D9_TRY(d9_session_write(session, D9_BUFFER_METRICS, metrics));
+    D9_TRY(d9_session_zero(session, D9_BUFFER_EVAL_CARRY));
+    for (int64_t step = 0; step < steps; step++) {
+        D9_TRY(d9_session_check_interrupt(session, "an evaluation"));
+        D9_TRY(session->backend->run(session->context, session->eval_plan, step));
+        report_progress(session, extent->eval_batch);
+    }
+    D9_TRY(d9_session_read(session, D9_BUFFER_METRICS, metrics));
+    D9_TRY(d9_session_write(session, D9_BUFFER_METRICS, kept));
+    if (!isfinite(metrics[0]))
+        D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));
+    const d9_evaluated all = {.loss = metrics[0], .counted = metrics[1]};
+    D9_TRY(session->program.measure->compute(session->context, &all, score, &undefined));
+done:
+    return status;
+}
+
 d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -254,6 +279,11 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     double *mean = NULL;
     memset(evaluation, 0, sizeof *evaluation);
     session->seen = 0;
+    if (session->program.eval.loss != D9_NONE) {
+        D9_TRY(evaluate_stream(session, &evaluation->score));
+        evaluation->score_tta = evaluation->score;
+        goto done;
+    }
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));

@@ -72,6 +72,13 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
                         .vocabulary = dataset->vocabulary.count,
                         .batch = config->train.batch_size,
                         .epochs = config->train.epochs};
+    if (dataset->stream) {
+        extent.train_tokens = dataset->train.count;
+        extent.eval_tokens = dataset->test.count;
+        extent.eval_batch = config->eval.streams;
+        extent.train_images = d9_stream_windows(extent.train_tokens, extent.batch, extent.width) * extent.batch;
+        extent.eval_images = d9_stream_windows(extent.eval_tokens, extent.eval_batch, extent.width) * extent.eval_batch;
+    }
     memcpy(extent.mean, dataset->mean, sizeof extent.mean);
     memcpy(extent.std, dataset->std, sizeof extent.std);
     return extent;
@@ -93,6 +100,10 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
             D9_MAX_BATCHES * config->train.batch_size; /* so an epoch is long enough for any batch_schedule */
         promised.test.count = config->train.batch_size;
         promised.classes = 2;
+        if (promised.stream) {
+            promised.train.count *= promised.width + 1;
+            promised.test.count = config->eval.streams * (promised.width + 1);
+        }
     }
     *extent = extent_of(config, &promised);
 done:
@@ -214,7 +225,7 @@ d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *by
     return size ? session->backend->write(session->context, session->device, buffer, 0, bytes, size) : D9_OK;
 }
 
-static d9_status zero_buffer(d9_session *session, d9_buffer buffer) {
+d9_status d9_session_zero(d9_session *session, d9_buffer buffer) {
     d9_status status;
     uint8_t *zeros = NULL;
     D9_TRY(D9_ALLOCATE(session->context, session->program.buffer_bytes[buffer], "zeros", &zeros));
@@ -294,9 +305,9 @@ d9_status d9_session_initialize(d9_session *session) {
     D9_TRY(d9_session_set_state(session, state));
     for (int i = 0; i < program->accumulators.count; i++)
         if (program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_GROUPS)
-            D9_TRY(zero_buffer(session, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i)));
-    D9_TRY(zero_buffer(session, D9_BUFFER_GRADIENT));
-    D9_TRY(zero_buffer(session, D9_BUFFER_METRICS));
+            D9_TRY(d9_session_zero(session, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i)));
+    D9_TRY(d9_session_zero(session, D9_BUFFER_GRADIENT));
+    D9_TRY(d9_session_zero(session, D9_BUFFER_METRICS));
     D9_TRY(d9_session_lap(session, segment_of[D9_INIT_PHASES - 1], 0));
 done:
     d9_release(session->context, state);
@@ -336,7 +347,10 @@ d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
         D9_TRY(session->backend->order(session->context, session->device, session->seed, epoch, count));
     else
         D9_TRY(write_order(session, epoch, count));
-    if (step % program->steps_per_epoch == 0) D9_TRY(zero_buffer(session, D9_BUFFER_METRICS));
+    if (step % program->steps_per_epoch == 0) {
+        D9_TRY(d9_session_zero(session, D9_BUFFER_METRICS));
+        D9_TRY(d9_session_zero(session, D9_BUFFER_CARRY));
+    }
 done:
     return status;
 }

@@ -93,6 +93,7 @@ D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value 
 /* Reads or writes a whole buffer, program.buffer_bytes of it. */
 D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);
 D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes);
+D9_MUST_USE d9_status d9_session_zero(d9_session *session, d9_buffer buffer);
 /* Writes `state` to STATE and to every accumulator with the layout of STATE. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
 /* SHA-256 of STATE and of every accumulator with the layout of STATE. */

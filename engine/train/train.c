@@ -349,6 +349,7 @@ static d9_status call_kept(run *self) {
 
 static d9_status write_predictions(run *self) {
     d9_session *session = &self->session;
+    if (!self->latest.top1) return D9_OK; /* a stream's predictions are not kept */
     return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
                                                       session->dataset->test.labels,
                                                       session->program.extent.eval_images, self->result->params_sha256)

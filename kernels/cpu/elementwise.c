@@ -1,6 +1,7 @@
 /* Element-wise kernels, batch augmentation and copies on all threads. Work is split at fixed positions, so results do
  * not depend on the number of threads. */
 #include "kernels/cpu/kernels.h"
+#include "kernels/formulas/clip.h"
 
 #include <string.h>
 
@@ -63,6 +64,19 @@ void d9_cpu_prologue_run(const d9_cpu *cpu, const d9_cpu_prologue *prologue, d9_
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]) {
     FOR_PIECES(count) cpu->loops->update(rule, g, w, state, begin, piece_end(begin, count));
+}
+
+int64_t d9_cpu_clip_scratch_bytes(int64_t count) { return (count + D9_PIECE - 1) / D9_PIECE * (int64_t)sizeof(double); }
+
+void d9_cpu_clip(const d9_cpu *cpu, double share, double most, int64_t count, void *scratch, float *g) {
+    double *of_piece = scratch, squares = 0;
+    FOR_PIECES(count) cpu->loops->squares(g, begin, piece_end(begin, count), &of_piece[begin / D9_PIECE]);
+    for (int64_t p = 0; p * D9_PIECE < count; p++) squares += of_piece[p];
+    const float factor = (float)d9_clip_factor(squares, share, most);
+    if (factor == 1) return;
+    FOR_PIECES(count)
+    cpu->loops->scale((d9_kernel_in){g, D9_KERNEL_F32}, factor, (d9_kernel_out){g, D9_KERNEL_F32}, begin,
+                      piece_end(begin, count));
 }
 
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a) {

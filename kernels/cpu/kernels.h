@@ -173,6 +173,10 @@ void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const flo
 int64_t d9_cpu_orthogonal_scratch_bytes(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal);
 void d9_cpu_orthogonal_update(const d9_cpu *cpu, const d9_cpu_orthogonal *orthogonal, const float *g, void *scratch,
                               float *w, float *velocity);
+/* Scales g (count) in place so that the norm of share * g is at most `most` (PyTorch's clip_grad_norm_). `scratch` has
+ * d9_cpu_clip_scratch_bytes. */
+int64_t d9_cpu_clip_scratch_bytes(int64_t count);
+void d9_cpu_clip(const d9_cpu *cpu, double share, double most, int64_t count, void *scratch, float *g);
 void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, float *a);
 
 /* y (N, H, W, C): gather, reflect-pad, crop, mirror, normalise, change colours, zero the cutout square. */

@@ -3,6 +3,7 @@
 #include "kernels/cpu/integers.h"
 
 #include <math.h>
+#include <string.h>
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
@@ -91,7 +92,8 @@ typedef struct pair {
 } pair;
 
 static pair pair_of(const d9_kernel_loss *s, const int32_t *labels, int64_t n) {
-    return (pair){labels[n], labels[s->samples - 1 - n]};
+    const int32_t other = labels[s->samples - 1 - n];
+    return (pair){labels[n], other < 0 ? labels[n] : other};
 }
 
 static d9_loss_row_double row_of(const d9_kernel_loss *s, const float *logits, pair of) {
@@ -114,6 +116,8 @@ static double weight_of(const d9_kernel_loss *s, const double *weights, pair of)
 void d9_cpu_loss_forward(const d9_kernel_loss *s, const double *weights, const float *logits, const int32_t *labels,
                          float *loss) {
     for (int64_t n = 0; n < s->samples; n++) {
+        loss[n] = 0;
+        if (labels[n] < 0) continue;
         const pair of = pair_of(s, labels, n);
         const d9_loss_row_double row = row_of(s, logits + n * s->classes, of);
         loss[n] = (float)(weight_of(s, weights, of) * d9_loss_value_double(s->loss, &row));
@@ -124,6 +128,10 @@ void d9_cpu_loss_backward(const d9_kernel_loss *s, const double *weights, const 
                           float *dlogits) {
     for (int64_t n = 0; n < s->samples; n++) {
         const float *z = logits + n * s->classes;
+        if (labels[n] < 0) {
+            memset(dlogits + n * s->classes, 0, (size_t)s->classes * sizeof(float));
+            continue;
+        }
         const pair of = pair_of(s, labels, n);
         const d9_loss_row_double row = row_of(s, z, of);
         const double weight = weight_of(s, weights, of);
@@ -143,13 +151,14 @@ static int64_t first_largest(const float *row, int64_t classes) {
 void d9_cpu_metrics(const d9_kernel_loss *s, const float *loss, const float *logits, const int32_t *labels,
                     int64_t step, double *metrics) {
     double sum = 0;
-    int64_t correct = 0;
+    int64_t correct = 0, labelled = 0;
     for (int64_t n = 0; n < s->samples; n++) {
         sum += (double)loss[n];
+        labelled += labels[n] >= 0;
         correct += first_largest(logits + n * s->classes, s->classes) == labels[n];
     }
     metrics[0] += sum;
-    metrics[1] += (double)s->samples;
+    metrics[1] += (double)labelled;
     metrics[2] += (double)correct;
     if (!isfinite(sum) && metrics[3] == 0) metrics[3] = (double)(step + 1);
 }

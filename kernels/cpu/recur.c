@@ -85,8 +85,9 @@ void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9
     struct d9_recur_part whole = whole_of(&p, l, scratch);
     whole.forward = forward;
     run_loop(&p, &whole, cpu->loops->recur_pack, cpu->loops->recur_forward);
-    const int64_t last = l->samples * l->units * d9_kernel_store_bytes(forward->y.store);
-    if (forward->last_h) memcpy(forward->last_h, (const char *)forward->y.data + (l->time - 1) * last, (size_t)last);
+    const int64_t last = l->samples * l->units, bytes = last * d9_kernel_store_bytes(forward->y.store);
+    const d9_kernel_in y = {(const char *)forward->y.data + (l->time - 1) * bytes, forward->y.store};
+    if (forward->last_h.data) d9_cpu_cast(cpu, y, last, forward->last_h);
 }
 
 /* du = sum of da^T h' over all steps: in the first step h' is h0, later y of the step before. */
@@ -146,9 +147,10 @@ static void sort_positions(const int32_t *tokens, int64_t count, int64_t vocabul
 }
 
 void d9_cpu_embed_backward(const d9_cpu *cpu, d9_kernel_in dy, const int32_t *tokens, int64_t count, int64_t vocabulary,
-                           int64_t channels, void *scratch, float *dtable) {
+                           int64_t channels, bool add, void *scratch, float *dtable) {
     int32_t *ends = scratch, *positions = ends + vocabulary + 1;
     sort_positions(tokens, count, vocabulary, ends, positions);
+    if (!add) d9_cpu_clear(cpu, vocabulary * channels * (int64_t)sizeof *dtable, dtable);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic, 64)
     for (int64_t v = 0; v < vocabulary; v++) {
         const int32_t begin = v > 0 ? ends[v - 1] : 0;

@@ -18,12 +18,12 @@ typedef struct d9_cpu_recur {
 } d9_cpu_recur;
 
 typedef struct d9_cpu_recur_forward {
-    d9_kernel_in gx;   /* (T, N, G H) */
-    const float *bias; /* (G H) */
-    d9_kernel_out y;   /* (T, N, H) */
-    float *saved;      /* (T, N, saved H); NULL: not written */
-    void *last_h;      /* (N, H), stored as y; NULL: not written */
-    float *last_c;     /* (N, H); NULL: not written */
+    d9_kernel_in gx;      /* (T, N, G H) */
+    const float *bias;    /* (G H) */
+    d9_kernel_out y;      /* (T, N, H) */
+    float *saved;         /* (T, N, saved H); NULL: not written */
+    d9_kernel_out last_h; /* (N, H); data NULL: not written */
+    float *last_c;        /* (N, H); NULL: not written */
 } d9_cpu_recur_forward;
 
 typedef struct d9_cpu_recur_backward {
@@ -46,9 +46,10 @@ void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *layer, con
 void d9_cpu_embed(const d9_cpu *cpu, const float *table, const int32_t *tokens, int64_t count, int64_t channels,
                   d9_kernel_out y);
 int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count);
-/* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; 0 without any. */
+/* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; with `add`
+ * they are added to it. */
 void d9_cpu_embed_backward(const d9_cpu *cpu, d9_kernel_in dy, const int32_t *tokens, int64_t count, int64_t vocabulary,
-                           int64_t channels, void *scratch, float *dtable);
+                           int64_t channels, bool add, void *scratch, float *dtable);
 
 /* ---- shared by the loops and the driver ---- */
 

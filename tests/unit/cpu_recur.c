@@ -205,7 +205,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     else
         d9_cpu_recur_run_forward(&cpu, &kernel,
                                  &(d9_cpu_recur_forward){in(&a[GX]), a[BIAS].data, out(&a[Y]), a[SAVED].data,
-                                                         a[LAST_H].data, l->size.memory ? a[LAST_C].data : NULL},
+                                                         out(&a[LAST_H]), l->size.memory ? a[LAST_C].data : NULL},
                                  f->scratch);
     assert_int_equal(((const uint8_t *)f->scratch)[scratch_bytes], 0xff);
     for (int i = from; i < until; i++) {
@@ -291,7 +291,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
     clear(dtable, D9_KERNEL_F32, vocabulary * channels);
     memset(f->scratch, 0xff, SCRATCH);
     d9_cpu_embed(cpu, table->data, tokens, count, channels, out(y));
-    d9_cpu_embed_backward(cpu, in(dy), tokens, count, vocabulary, channels, f->scratch, dtable->data);
+    d9_cpu_embed_backward(cpu, in(dy), tokens, count, vocabulary, channels, false, f->scratch, dtable->data);
     for (int64_t i = 0; i < count * channels; i++)
         assert_true(stored(y, i) == rounded(store, table->want[tokens[i / channels] * channels + i % channels]));
     for (int64_t i = 0; i < vocabulary * channels; i++) {

@@ -214,7 +214,7 @@ TEST(dropout_is_where_it_is_asked_for) {
         network b = build(rows[r].model, 8, 10);
         d9_graph evaluation;
         assert_int_equal(program_count(&b.graph, D9_OP_DROPOUT, false), rows[r].train);
-        OK(d9_evaluation_make(&context, &b.graph, D9_BUFFER_STATE, &evaluation));
+        OK(d9_evaluation_make(&context, &b.graph, D9_BUFFER_STATE, false, &evaluation));
         assert_int_equal(program_count(&evaluation, D9_OP_DROPOUT, false), rows[r].eval);
         d9_graph_free(&context, &evaluation), drop(&b);
     }

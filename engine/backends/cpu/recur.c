@@ -51,7 +51,8 @@ static d9_status run_embed_backward(d9_context *context, const d9_site *site, in
     (void)step;
     D9_TRY(check_tokens(context, site, tokens, count, table->d[0]));
     d9_cpu_embed_backward(d9_cpu_of(site), in(site, 0), tokens, count, table->d[0], table->d[1],
-                          d9_cpu_device_of(site)->scratch, d9_site_data(site, output(site, 0)));
+                          input(site, 2) != D9_NONE, d9_cpu_device_of(site)->scratch,
+                          d9_site_data(site, output(site, 0)));
 done:
     return status;
 }
@@ -93,7 +94,7 @@ static d9_status run_recur(d9_context *context, const d9_site *site, int64_t ste
                                           .bias = d9_site_data(site, input(site, 2)),
                                           .y = out(site, 0),
                                           .saved = d9_site_data(site, output(site, 1)),
-                                          .last_h = d9_site_data(site, output(site, 2)),
+                                          .last_h = out(site, 2),
                                           .last_c = d9_site_data(site, output(site, 3))};
     (void)context, (void)step;
     d9_cpu_recur_run_forward(d9_cpu_of(site), &layer, &forward, d9_cpu_device_of(site)->scratch);
@@ -151,6 +152,7 @@ static bool recur_backward_match(const d9_site *site) {
 
 const d9_rule d9_cpu_recur_rules[] = {
     D9_PLAIN_RULE(D9_OP_TOKENS, "tokens", NULL, d9_host_tokens),
+    D9_PLAIN_RULE(D9_OP_STREAM, "stream", NULL, d9_host_stream),
     D9_PLAIN_RULE(D9_OP_EMBED, "embed", embed_match, run_embed),
     D9_PREPARED_RULE(D9_OP_EMBED_BACKWARD, "embed_backward", embed_backward_match, prepare_embed_backward,
                      run_embed_backward),

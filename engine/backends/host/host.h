@@ -136,9 +136,10 @@ void d9_host_caches(int64_t bytes[3]);
  * Returns D9_DEVICE if an index of the step is outside [0, samples). */
 D9_MUST_USE d9_status d9_host_order(d9_context *context, const d9_site *site, int input, int64_t step, int64_t samples,
                                     const int32_t **order);
-/* Run functions for the operations draw, gather and tokens. */
+/* Run functions for the operations draw, gather, tokens and stream. */
 D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step);
+D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step);
 
 #endif

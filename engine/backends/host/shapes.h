@@ -28,7 +28,7 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;
     const d9_loss_attributes *loss = &site->nodes[0]->as.loss;
-    return (d9_kernel_loss){shape->d[0], shape->d[1], loss->smoothing, (int)loss->loss, 1};
+    return (d9_kernel_loss){d9_shape_rows(shape), d9_shape_channels(shape), loss->smoothing, (int)loss->loss, 1};
 }
 
 /* ---- convolutions ---- */

@@ -2,6 +2,7 @@
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/activation.h"
+#include "kernels/formulas/clip.h"
 #include "kernels/formulas/update.h"
 
 #include <string.h>
@@ -46,6 +47,15 @@ d9_status d9_reference_SCALE(const d9_reference_op *op) {
     double *y = op->out[0];
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t i = 0; i < count_of(op); i++) y[i] = factor * x[i];
+    return D9_OK;
+}
+
+d9_status d9_reference_CLIP(const d9_reference_op *op) {
+    const double share = d9_reference_coefficient(op, &op->node->as.clip.share), *g = op->in[0];
+    double squares = 0;
+    for (int64_t i = 0; i < count_of(op); i++) squares += g[i] * g[i];
+    const double factor = d9_clip_factor(squares, share, op->node->as.clip.most);
+    for (int64_t i = 0; i < count_of(op); i++) op->out[0][i] = factor * g[i];
     return D9_OK;
 }
 

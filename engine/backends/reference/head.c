@@ -54,7 +54,7 @@ typedef struct target {
 
 static target target_of(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t n) {
     const double share = d9_reference_coefficient(op, &op->node->as.loss.share);
-    const int32_t label = labels[n], other = labels[images - 1 - n];
+    const int32_t label = labels[n], partner = labels[images - 1 - n], other = partner < 0 ? label : partner;
     const double *weights = d9_class_weights(op->site->program, op->node);
     return (target){label, other, share, weights ? d9_loss_at_target_double(weights[label], weights[other], share) : 1};
 }
@@ -76,7 +76,7 @@ static d9_loss_row_double loss_row_of(const d9_loss_attributes *how, const doubl
 
 static d9_status check_labels(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t classes) {
     for (int64_t n = 0; n < images; n++)
-        if (labels[n] < 0 || labels[n] >= classes)
+        if (labels[n] < -1 || labels[n] >= classes)
             return d9_fail(op->context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", op->node->role,
                            labels[n], (long long)n, (long long)classes);
     return D9_OK;
@@ -89,10 +89,13 @@ d9_status d9_reference_LOSS(const d9_reference_op *op) {
     const d9_loss_attributes *how = &op->node->as.loss;
     const double *logits = op->in[0];
     double *loss = op->out[0];
-    D9_TRY(check_labels(op, labels, shape->d[0], shape->d[1]));
-    for (int64_t n = 0; n < shape->d[0]; n++) {
-        const target t = target_of(op, labels, shape->d[0], n);
-        const d9_loss_row_double row = loss_row_of(how, logits + n * shape->d[1], shape->d[1], &t);
+    D9_TRY(check_labels(op, labels, d9_shape_rows(shape), d9_shape_channels(shape)));
+    for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
+        loss[n] = 0;
+        if (labels[n] < 0) continue;
+        const target t = target_of(op, labels, d9_shape_rows(shape), n);
+        const d9_loss_row_double row =
+            loss_row_of(how, logits + n * d9_shape_channels(shape), d9_shape_channels(shape), &t);
         loss[n] = t.weight * d9_loss_value_double((int)how->loss, &row);
     }
 done:
@@ -106,13 +109,17 @@ d9_status d9_reference_LOSS_BACKWARD(const d9_reference_op *op) {
     const d9_loss_attributes *how = &op->node->as.loss;
     const double *logits = op->in[0];
     double *dlogits = op->out[0];
-    D9_TRY(check_labels(op, labels, shape->d[0], shape->d[1]));
-    for (int64_t n = 0; n < shape->d[0]; n++) {
-        const double *z = logits + n * shape->d[1];
-        const target t = target_of(op, labels, shape->d[0], n);
-        const d9_loss_row_double row = loss_row_of(how, z, shape->d[1], &t);
-        for (int64_t k = 0; k < shape->d[1]; k++)
-            dlogits[n * shape->d[1] + k] =
+    D9_TRY(check_labels(op, labels, d9_shape_rows(shape), d9_shape_channels(shape)));
+    for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
+        const double *z = logits + n * d9_shape_channels(shape);
+        if (labels[n] < 0) {
+            memset(dlogits + n * d9_shape_channels(shape), 0, (size_t)d9_shape_channels(shape) * sizeof(double));
+            continue;
+        }
+        const target t = target_of(op, labels, d9_shape_rows(shape), n);
+        const d9_loss_row_double row = loss_row_of(how, z, d9_shape_channels(shape), &t);
+        for (int64_t k = 0; k < d9_shape_channels(shape); k++)
+            dlogits[n * d9_shape_channels(shape) + k] =
                 t.weight * d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);
     }
 done:
@@ -133,10 +140,10 @@ d9_status d9_reference_METRICS(const d9_reference_op *op) {
     const int32_t *labels = d9_site_data(op->site, op->node->inputs[2]);
     double *metrics = op->out[0];
     const double *loss = op->in[0], *logits = op->in[1];
-    for (int64_t n = 0; n < shape->d[0]; n++) {
+    for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
         metrics[0] += loss[n];
-        metrics[1] += 1;
-        metrics[2] += first_maximum(logits + n * shape->d[1], shape->d[1]) == labels[n];
+        metrics[1] += labels[n] >= 0;
+        metrics[2] += first_maximum(logits + n * d9_shape_channels(shape), d9_shape_channels(shape)) == labels[n];
         if (!isfinite(loss[n]) && !(metrics[3] > 0)) metrics[3] = (double)(op->step + 1);
     }
     return D9_OK;

@@ -7,6 +7,8 @@
 
 d9_status d9_reference_TOKENS(const d9_reference_op *op) { return d9_host_tokens(op->context, op->site, op->step); }
 
+d9_status d9_reference_STREAM(const d9_reference_op *op) { return d9_host_stream(op->context, op->site, op->step); }
+
 static d9_status check_tokens(const d9_reference_op *op, const int32_t *tokens, int64_t count, int64_t vocabulary) {
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= vocabulary)
@@ -33,7 +35,10 @@ d9_status d9_reference_EMBED_BACKWARD(const d9_reference_op *op) {
     const int32_t *tokens = d9_site_data(op->site, op->node->inputs[1]);
     const int64_t count = d9_shape_count(&d9_reference_in(op, 1)->shape), channels = table->d[1];
     D9_TRY(check_tokens(op, tokens, count, table->d[0]));
-    memset(op->out[0], 0, (size_t)d9_shape_count(table) * sizeof(double));
+    if (op->node->input_count < 3)
+        memset(op->out[0], 0, (size_t)d9_shape_count(table) * sizeof(double));
+    else if (op->in[2] != op->out[0])
+        memcpy(op->out[0], op->in[2], (size_t)d9_shape_count(table) * sizeof(double));
     for (int64_t i = 0; i < count; i++)
         for (int64_t c = 0; c < channels; c++) op->out[0][tokens[i] * channels + c] += op->in[0][i * channels + c];
 done:

@@ -86,6 +86,24 @@ const d9_op_info d9_op_TOKENS = {
     .onnx = tokens_to_onnx,
 };
 
+/* Elements read: those of one step. */
+static double read_step(const d9_graph *graph, const d9_node *node, int input) {
+    (void)input;
+    return (double)d9_shape_count(&graph->values[node->outputs[0]].shape) + (double)node->as.augment.count;
+}
+
+const d9_op_info d9_op_STREAM = {
+    .doc = "tokens i32 (count) -> tokens i32 (T, N), labels i32 (T * N): the stream is cut into N columns of equal "
+           "length; a step reads the next T tokens of each, and labels are the tokens that follow; past the end "
+           "tokens are 0 and labels -1",
+    .inputs = 1,
+    .outputs = 2,
+    .batch = true,
+    .exact = true,
+    D9_PRESET_OUTPUTS,
+    .read = read_step,
+};
+
 const d9_op_info d9_op_RANK = {
     .doc = "loss (N), order -> the step's samples i32 (N), by descending loss",
     .inputs = 2,

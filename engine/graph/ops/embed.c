@@ -10,11 +10,16 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
+/* If a later node reads the table too, as tied weights do, its gradient is there already, and is added to. */
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    d9_status status;
+    d9_status status = D9_OK;
     d9_node node = {
         .op = D9_OP_EMBED_BACKWARD, .inputs = {dy, forward->inputs[1]}, .input_count = 2, .output_count = 1};
-    D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[0], &node.outputs[0]));
+    node.outputs[0] = d9_gradient_of(gradients->graph, forward->inputs[0]);
+    if (node.outputs[0] != D9_NONE)
+        node.inputs[node.input_count++] = node.outputs[0];
+    else
+        D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[0], &node.outputs[0]));
     if (node.outputs[0] != D9_NONE) D9_TRY(d9_gradient_node(gradients, forward, node));
 done:
     return status;
@@ -45,8 +50,11 @@ const d9_op_info d9_op_EMBED = {
 };
 
 const d9_op_info d9_op_EMBED_BACKWARD = {
-    .doc = "dy (T, N, C), tokens -> dtable (V, C): each row sums dy of its tokens in ascending position; 0 without any",
-    .inputs = 2,
+    .doc = "dy (T, N, C), tokens [, dtable] -> dtable (V, C): adds dy of each token to its row, in ascending position; "
+           "without dtable rows begin at 0",
+    .inputs = 3,
+    .min_inputs = 2,
+    .in_place = 4,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
 };

@@ -3,7 +3,7 @@
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     (void)context;
-    d9_set_shape(graph, node->outputs[0], (d9_shape){1, {d9_input_shape(graph, node, 0)->d[0]}});
+    d9_set_shape(graph, node->outputs[0], (d9_shape){1, {d9_shape_rows(d9_input_shape(graph, node, 0))}});
     return D9_OK;
 }
 
@@ -20,7 +20,7 @@ static bool evaluation(d9_node *node) {
 }
 
 const d9_op_info d9_op_LOSS = {
-    .doc = "logits (N, classes), labels -> loss (N): by its row in kernels/formulas/losses.def",
+    .doc = "logits (..., classes), labels (N) -> loss (N): by its row in kernels/formulas/losses.def; 0 for label -1",
     .inputs = 2,
     .outputs = 1,
     .shape = shape,
@@ -37,7 +37,8 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
 };
 
 const d9_op_info d9_op_METRICS = {
-    .doc = "loss, logits, labels, metrics -> metrics: adds the batch; records the first non-finite step",
+    .doc =
+        "loss, logits, labels, metrics -> metrics: adds the batch without labels -1; records the first non-finite step",
     .inputs = 4,
     .outputs = 1,
     D9_PRESET_OUTPUTS,

@@ -20,13 +20,13 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* y and the last h have the compute type, in which the next step reads them; saved numbers and c the master type. */
+/* y has the compute type, in which the next token reads it; saved numbers and the last states the master type. */
 static d9_type type(const d9_graph *graph, const d9_node *node, int slot, const d9_precision *precision) {
     (void)graph, (void)node;
-    return slot % 2 == 0 ? precision->compute : precision->master;
+    return slot == 0 ? precision->compute : precision->master;
 }
 
-/* Evaluation saves nothing. */
+/* Evaluation saves nothing for a backward pass. */
 static bool evaluation(d9_node *node) {
     node->outputs[1] = D9_NONE;
     return true;

@@ -1,5 +1,14 @@
-/* Updates of whole parameter groups or of one filter, and averages and copies of whole buffers after the updates. */
+/* The clipping of gradients, updates of whole parameter groups or of one filter, and averages and copies of whole
+ * buffers after the updates. */
 #include "graph/op.h"
+
+const d9_op_info d9_op_CLIP = {
+    .doc = "gradient -> gradient: scaled so that the norm of its mean over the losses is at most `most`",
+    .inputs = 1,
+    .outputs = 1,
+    .in_place = 1,
+    D9_PRESET_OUTPUTS,
+};
 
 const d9_op_info d9_op_UPDATE = {
     .doc = "w, g, state... -> w, state...: a whole group, elementwise, by its row in kernels/formulas/updates.def",

@@ -129,6 +129,18 @@ void D9_LOOP_NAME(update)(const d9_cpu_update *rule, const float *g, float *w, f
     }
 }
 
+/* The sum of squares, in LANES partial sums. */
+void D9_LOOP_NAME(squares)(const float *x, int64_t begin, int64_t end, double *sum) {
+    enum { LANES = 16 };
+    double lane[LANES] = {0};
+    int64_t i = begin;
+    for (; i + LANES <= end; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (; i < end; i++) lane[0] += (double)x[i] * (double)x[i];
+    *sum = 0;
+    for (int l = 0; l < LANES; l++) *sum += lane[l];
+}
+
 void D9_LOOP_NAME(lerp)(float ratio, const float *x, float *a, int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; i++) a[i] = d9_lerp_float(a[i], x[i], ratio);

@@ -282,7 +282,6 @@ void D9_LOOP_NAME(sum_rows)(d9_kernel_in x, const int32_t *rows, int64_t count, 
     d9_tile tile;
     for (int64_t at = 0, n; at < channels; at += n) {
         n = d9_tile_count(at, channels);
-        memset(y + at, 0, (size_t)n * sizeof(float));
         for (int64_t i = 0; i < count; i++) {
             const float *from = d9_tile_load(x, rows[i] * channels + at, n, tile);
 #pragma omp simd
