@@ -1,4 +1,5 @@
-/* dawn9 as a library: trains a small image network, evaluates it, predicts with it. C, and C++ by extern "C".
+/* dawn9 as a library: trains a small network of images or texts, evaluates it, predicts with it. C, and C++ by extern
+ * "C".
  *
  *     dawn9_open -> dawn9_config_load -> dawn9_train -> dawn9_model_save, dawn9_evaluate, dawn9_predict, dawn9_features
  *                -> dawn9_model_open                 -> (any of these)
@@ -141,8 +142,10 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_model_open(dawn9_context *context, c
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_model_save(const dawn9_model *model, const char *path);
 DAWN9_API void dawn9_model_free(dawn9_model *model);
 
-DAWN9_API int64_t dawn9_model_height(const dawn9_model *model); /* pixels of the images that the model takes */
+/* Pixels of the images that the model takes; of a model of texts, 1 and the number of tokens of a text. */
+DAWN9_API int64_t dawn9_model_height(const dawn9_model *model);
 DAWN9_API int64_t dawn9_model_width(const dawn9_model *model);
+DAWN9_API int64_t dawn9_model_vocabulary(const dawn9_model *model); /* number of different tokens; 0: takes images */
 DAWN9_API int64_t dawn9_model_classes(const dawn9_model *model);
 /* The name of a class, valid as long as the model; NULL for `label` outside [0, classes). */
 DAWN9_API const char *dawn9_model_class_name(const dawn9_model *model, int64_t label);
@@ -162,13 +165,20 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):
  * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
- * Either may be NULL. The first call plans the network; later calls are fast. */
+ * Either may be NULL. The first call plans the network; later calls are fast. Returns DAWN9_USAGE for a model of texts.
+ */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 
+/* As dawn9_predict, of texts in UTF-8 that end with a zero byte: of each the last words count, as many as the model was
+ * trained with. Returns DAWN9_USAGE for a model of images, DAWN9_DATA for a text that is not UTF-8, has no word, or has
+ * one of more than 1000 bytes. */
+DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict_texts(dawn9_model *model, const char *const *texts, int64_t count,
+                                                          int32_t *labels, float *probabilities);
+
 /* Computes features (count, *width) of images u8 (count, height, width, 3): the input of the classifier layer, averaged
  * over the test-time augmentation views of the configuration. If `features` is NULL, only *width is set and no image is
- * read. `width` may be NULL. */
+ * read. `width` may be NULL. Returns DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count,
                                                      int64_t *width, float *features);
 

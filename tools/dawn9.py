@@ -5,6 +5,7 @@ this file, the library and NumPy.
     model, result = dawn9.train("configs/airbench94.yaml", images, labels, set=["train.epochs=3"])
     labels, probabilities = model.predict(images)
     features = model.features(images)
+    labels, probabilities = model.predict(["A text."])   # of a model of texts
     model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
 
 A Model may be used by several threads, one call at a time, and by a child of os.fork. model.close() frees it, and so
@@ -103,10 +104,11 @@ _lib.dawn9_model_open.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p),
 _lib.dawn9_model_save.argtypes = [c.c_void_p, c.c_char_p]
 _lib.dawn9_evaluate.argtypes = [c.c_void_p, c.POINTER(_Evaluation)]
 _lib.dawn9_predict.argtypes = [c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p]
+_lib.dawn9_predict_texts.argtypes = [c.c_void_p, c.POINTER(c.c_char_p), c.c_int64, c.c_void_p, c.c_void_p]
 _lib.dawn9_features.argtypes = [c.c_void_p, c.c_void_p, c.c_int64, c.POINTER(c.c_int64), c.c_void_p]
 for _name in ("dawn9_close", "dawn9_config_free", "dawn9_model_free"):
     getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], None
-for _name in ("dawn9_model_height", "dawn9_model_width", "dawn9_model_classes"):
+for _name in ("dawn9_model_height", "dawn9_model_width", "dawn9_model_vocabulary", "dawn9_model_classes"):
     getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], c.c_int64
 for _name in ("dawn9_message", "dawn9_config_text", "dawn9_model_config"):
     getattr(_lib, _name).argtypes, getattr(_lib, _name).restype = [c.c_void_p], c.c_char_p
@@ -177,6 +179,13 @@ def _pixels(images, height, width):
     return np.ascontiguousarray(images)
 
 
+def _utf8(texts):
+    """A list of str as an array for C."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("the model takes texts: a list of str")
+    return (c.c_char_p * len(texts))(*(_c_string(text.encode()) for text in texts))
+
+
 # ---- models ----
 
 
@@ -237,6 +246,9 @@ class Model:
 
     @property
     def shape(self):
+        """(height, width, 3) of an image; (length,) of a text."""
+        if self._get(_lib.dawn9_model_vocabulary):
+            return self._get(_lib.dawn9_model_width),
         return self._get(_lib.dawn9_model_height), self._get(_lib.dawn9_model_width), 3
 
     @property
@@ -256,16 +268,22 @@ class Model:
         self._call(_lib.dawn9_evaluate, c.byref(found))
         return _plain(found)
 
-    def predict(self, images):
-        """labels (N) and probabilities (N, classes)."""
-        images = _pixels(images, *self.shape[:2])
-        labels = np.empty(len(images), np.int32)
-        probabilities = np.empty((len(images), self._get(_lib.dawn9_model_classes)), np.float32)
-        self._call(_lib.dawn9_predict, images.ctypes.data, len(images), labels.ctypes.data, probabilities.ctypes.data)
+    def predict(self, samples):
+        """labels (N) and probabilities (N, classes) of images, or of a list of str for a model of texts."""
+        if self._get(_lib.dawn9_model_vocabulary):
+            function, given = _lib.dawn9_predict_texts, _utf8(samples)
+        else:
+            samples = _pixels(samples, *self.shape[:2])
+            function, given = _lib.dawn9_predict, samples.ctypes.data
+        labels = np.empty(len(samples), np.int32)
+        probabilities = np.empty((len(samples), self._get(_lib.dawn9_model_classes)), np.float32)
+        self._call(function, given, len(samples), labels.ctypes.data, probabilities.ctypes.data)
         return labels, probabilities
 
     def features(self, images):
-        """The inputs of the classifier, (N, width)."""
+        """The inputs of the classifier, (N, width), for images."""
+        if self._get(_lib.dawn9_model_vocabulary):
+            raise ValueError("the model takes texts, features are computed of images")
         images = _pixels(images, *self.shape[:2])
         width = c.c_int64()
         self._call(_lib.dawn9_features, None, len(images), c.byref(width), None)

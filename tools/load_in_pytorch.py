@@ -6,6 +6,7 @@ only torch.
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode
     logits = net(images)                # (N, 3, H, W), bytes 0 to 255; the net normalises them; net.classes names the logits
     logits = net.tta(images)            # the mean over the views of the configuration (flip_tta)
+    logits = net(net.encode(["A text."]))  # of a model of texts, whose input is tokens (N, T)
     save(net, "tuned.safetensors")      # for dawn9 eval
 
 The module is the network in evaluation, so it has no dropout.
@@ -14,6 +15,7 @@ usage: load_in_pytorch.py MODEL             prints the module
        load_in_pytorch.py MODEL LOGITS      compares it with the file of `dawn9 eval --logits LOGITS`: status 1 beyond 1e-4
 """
 import json
+import re
 import struct
 import sys
 
@@ -56,7 +58,9 @@ LAYERS = {
     "MaxPool": lambda a: pool(nn.MaxPool2d, a),
     "AveragePool": lambda a: pool(nn.AvgPool2d, a),
     "Flatten": lambda a: nn.Flatten(a["axis"]),
+    "Gather": lambda a, w: nn.Embedding(*w.shape),
 }
+RECURRENT = {"GRU": nn.GRU, "LSTM": nn.LSTM, "RNN": nn.RNN}
 # ... or from its attributes and inputs to its output.
 FUNCTIONS = {
     "Add": lambda a, x, y: x + y,
@@ -65,6 +69,9 @@ FUNCTIONS = {
     "Div": lambda a, x, y: x / y,
     "Erf": lambda a, x: torch.erf(x),
     "Concat": lambda a, *inputs: torch.cat(inputs, a["axis"]),
+    "Gather": lambda a, x, index: x.index_select(a["axis"], index % x.shape[a["axis"]]),
+    "Squeeze": lambda a, x, axes: x.squeeze(axes.item()),
+    "Transpose": lambda a, x: x.permute(a["perm"]),
 }
 
 
@@ -75,10 +82,13 @@ class Network(nn.Module):
         super().__init__()
         graph = json.loads(metadata["dawn9.graph"])
         self.metadata, self.classes, self.views = metadata, json.loads(metadata["dawn9.classes"]), graph["views"]
-        self.nodes, self.constants, seen = [], [], {}
+        self.words, self.length = (json.loads(metadata.get("dawn9." + key, "null")) for key in ("words", "length"))
+        self.input = "texts" if self.words else "images"
+        self.nodes, self.constants, seen = [], set(graph["constants"]), {}
         for name, value in graph["constants"].items():
             value = torch.tensor(value)
-            self.register_buffer("constant_" + name.replace(".", "_"), value.reshape(-1, 1, 1) if value.dim() else value,
+            per_channel = value.dim() and value.is_floating_point()
+            self.register_buffer("constant_" + name.replace(".", "_"), value.reshape(-1, 1, 1) if per_channel else value,
                                  persistent=False)
         for node in graph["nodes"]:
             self.add(node, weights, seen)
@@ -93,21 +103,44 @@ class Network(nn.Module):
         op, attributes, output = node["op"], node["attributes"], node["output"]
         inputs = [seen.get(name, name) for name in node["inputs"]]
         read = [name for name in inputs if name in weights]
-        if op == "Unsqueeze":  # of a bias, which PyTorch's layers broadcast themselves
+        other = [name for name in inputs if name not in weights and name not in self.constants]
+        if not other:  # another layout of a weight, for ONNX; PyTorch's layers have their own
             seen[output] = inputs[0]
+        elif op in RECURRENT:
+            self.add_recurrent(op, attributes, other[0], output, read[0], weights)
         elif op == "Add" and read:  # the bias of the layer that computed the other input
             layer = self.get_submodule(read[0].rpartition(".")[0])
             if self.nodes[-1][0] is not layer or self.nodes[-1][2] != inputs[0]:
                 raise ValueError(f"{node['name']}: {read[0]} follows no layer")
             layer.bias = nn.Parameter(weights[read[0]].clone())
             seen[output] = inputs[0]
-        elif op in FUNCTIONS:
+        elif op in FUNCTIONS and not read:
             self.nodes.append((lambda *x: FUNCTIONS[op](attributes, *x), inputs, output))
         else:
             layer = LAYERS[op](attributes, *(weights[name] for name in read))
             self.place(read[0].rpartition(".")[0] if read else node["name"], layer)
-            self.nodes.append((layer, inputs[:1], output))
+            self.nodes.append((layer, other[:1], output))
         self.output = seen.get(output, output)
+
+    def add_recurrent(self, op, attributes, x, output, weight, weights):
+        """The node of the first layer runs all, which PyTorch has in one module; those of the others pass its output on.
+        Outputs have the dimension of ONNX's directions, (T, 1, N, C)."""
+        path, layer = weight.rpartition(".")[0], None
+        if weight.endswith("_l0"):
+            count = sum(name.startswith(path + ".weight_hh_l") for name in weights)
+            kind = {"nonlinearity": word.lower() for word in attributes.get("activations", [])}
+            layer = RECURRENT[op](weights[weight].shape[1], attributes["hidden_size"], count, **kind)
+            self.place(path, layer)
+        self.nodes.append((lambda x: (layer(x)[0] if layer else x).unsqueeze(1), [x], output))
+
+    def encode(self, texts):
+        """Tokens (N, T) of texts, as dawn9 makes them: engine/data/vocabulary.h."""
+        rank, rows = {word: token for token, word in enumerate(self.words) if token > 3}, []
+        for text in texts:
+            words = re.findall(r"[^\x00-\x20!-&(-/:-@\[-`{-\x7f]+", text.encode().lower().decode())
+            row = ([1] + [rank.get(word, 2) for word in words])[-self.length:]
+            rows.append(row + [0] * (self.length - len(row)))
+        return torch.tensor(rows)
 
     def place(self, path, layer):
         *folders, name = path.split(".")
@@ -119,7 +152,7 @@ class Network(nn.Module):
         at.add_module(name, layer)
 
     def forward(self, images):
-        values = {"images": images.to(next(self.parameters()).dtype)}
+        values = {self.input: images.long() if self.words else images.to(next(self.parameters()).dtype)}
         for run, inputs, output, done in self.nodes:
             values[output] = run(*(values[name] if name in values else self.constant(name) for name in inputs))
             for name in done & set(values):
@@ -131,13 +164,13 @@ class Network(nn.Module):
 
     def tta(self, images):
         reach = max(abs(shift) for view in self.views for shift in (view["dy"], view["dx"]))
-        height, width = images.shape[2:]
+        height, width = images.shape[-2:]
         wide = F.pad(images.float(), [reach] * 4, mode="reflect") if reach else images
         total = 0
         for view in self.views:
             y, x = reach + view["dy"], reach + view["dx"]
-            part = wide[:, :, y:y + height, x:x + width]
-            total = total + view["weight"] * self(part.flip(3) if view["mirror"] else part)
+            part = wide[..., y:y + height, x:x + width]
+            total = total + view["weight"] * self(part.flip(-1) if view["mirror"] else part)
         return total
 
 
@@ -166,13 +199,13 @@ def compare(net, path):
     """Are the logits of net those of `dawn9 eval --logits`, within 1e-4 of the largest?"""
     theirs, _ = read(path)
     with torch.no_grad():
-        parts = theirs["images"].split(500)
+        parts = theirs[net.input].split(500)
         ours = {"logits": torch.cat([net(part) for part in parts]), "logits_tta": torch.cat([net.tta(part) for part in parts])}
     agree = True
     for name, logits in ours.items():
         error, size = (logits - theirs[name]).abs().max().item(), theirs[name].abs().max().item()
         agree &= error <= 1e-4 * size
-        print(f"{name}: {len(logits)} images, largest difference {error:.1e} of {size:.3g}")
+        print(f"{name}: {len(logits)} {net.input}, largest difference {error:.1e} of {size:.3g}")
     return agree
 
 

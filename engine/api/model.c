@@ -4,6 +4,7 @@
 #include "core/system.h"
 #include "train/evaluation.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BATCH_WANTED = 64 }; /* predictions with larger batches are not faster */
@@ -69,6 +70,8 @@ int64_t dawn9_model_height(const dawn9_model *model) { return model->description
 
 int64_t dawn9_model_width(const dawn9_model *model) { return model->description->width; }
 
+int64_t dawn9_model_vocabulary(const dawn9_model *model) { return model->description->vocabulary.count; }
+
 int64_t dawn9_model_classes(const dawn9_model *model) { return model->description->classes; }
 
 const char *dawn9_model_class_name(const dawn9_model *model, int64_t label) {
@@ -87,7 +90,8 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     d9_evaluation found = {0};
     d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .program = {.eval_only = true}, .no_train = true};
-    D9_TRY(d9_config_dataset(context, config, &model->description->data, &options.dataset));
+    D9_TRY(d9_config_dataset(context, config, &model->description->data, d9_description_words(model->description),
+                             &options.dataset));
     D9_TRY(d9_description_apply(context, model->description, model->name, options.dataset));
     const d9_session_options open = options;
     options.dataset = NULL; /* now owned by the session */
@@ -115,7 +119,7 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
     const d9_predictor_options options = {.model = model->name,
                                           .file = model->file,
                                           .config = dawn9_config_text(model->config),
-                                          .images = count,
+                                          .samples = count,
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch;
@@ -129,19 +133,54 @@ static void narrow(const double *from, int64_t count, float *to) {
     for (int64_t i = 0; to && i < count; i++) to[i] = (float)from[i];
 }
 
+/* Samples to predict: pixels, or texts, which are encoded batch by batch. */
+typedef struct samples {
+    bool are_texts;
+    const uint8_t *images;
+    const char *const *texts;
+    int64_t count;
+} samples;
+
+static d9_status check(const dawn9_model *model, const samples *given) {
+    if (given->count < 0) return d9_fail(model->context, D9_USAGE, "%lld samples to predict", (long long)given->count);
+    if (given->are_texts == (model->description->vocabulary.count > 0)) return D9_OK;
+    return d9_fail(model->context, D9_USAGE, "%s: takes %s, not %s", model->name, given->are_texts ? "images" : "texts",
+                   given->are_texts ? "texts" : "images");
+}
+
+/* Encodes `count` texts. */
+static d9_status encode(const dawn9_model *model, const char *const *texts, int64_t begin, int64_t count,
+                        int32_t *tokens) {
+    d9_status status = D9_OK;
+    for (int64_t i = 0; i < count; i++) {
+        char name[32];
+        const char *text = texts[begin + i];
+        snprintf(name, sizeof name, "text %lld", (long long)(begin + i));
+        D9_TRY(d9_predictor_encode(&model->predictor, model->context, name, (const uint8_t *)text, strlen(text),
+                                   tokens + i * model->description->width));
+    }
+done:
+    return status;
+}
+
 /* Runs the opened predictor. Each output may be NULL. */
-static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
-                         float *probabilities, float *features) {
+static d9_status predict(dawn9_model *model, const samples *given, int32_t *labels, float *probabilities,
+                         float *features) {
     d9_status status;
     double *wide = NULL, *read = NULL;
+    int32_t *tokens = NULL;
+    const int64_t count = given->count;
     const d9_extent *extent = &model->predictor.session.program.extent;
     const int64_t batch = extent->batch, classes = extent->classes, width = model->predictor.features,
                   bytes = extent->height * extent->width * extent->channels;
     D9_TRY(D9_ALLOCATE(model->context, batch * classes, "probabilities", &wide));
     if (features) D9_TRY(D9_ALLOCATE(model->context, batch * width, "features", &read));
+    if (given->are_texts) D9_TRY(D9_ALLOCATE(model->context, batch * extent->width, "tokens", &tokens));
     for (int64_t begin = 0; begin < count; begin += batch) {
         const int64_t some = count - begin < batch ? count - begin : batch;
-        D9_TRY(d9_predictor_run(&model->predictor, images + begin * bytes, some, wide, read));
+        if (tokens) D9_TRY(encode(model, given->texts, begin, some, tokens));
+        const void *content = tokens ? (const void *)tokens : given->images + begin * bytes;
+        D9_TRY(d9_predictor_run(&model->predictor, content, some, wide, read));
         for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_argmax(wide + i * classes, classes);
         narrow(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
         narrow(read, some * width, features ? features + begin * width : NULL);
@@ -149,27 +188,39 @@ static d9_status predict(dawn9_model *model, const uint8_t *images, int64_t coun
 done:
     d9_release(model->context, wide);
     d9_release(model->context, read);
+    d9_release(model->context, tokens);
     return status;
 }
 
-dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
-                           float *probabilities) {
-    d9_status status = D9_OK;
-    d9_context *context = d9_api_begin(model->outer);
-    if (count < 0) D9_TRY(d9_fail(context, D9_USAGE, "%lld images to predict", (long long)count));
-    D9_TRY(open_predictor(model, count, false));
-    D9_TRY(predict(model, images, count, labels, probabilities, NULL));
+static dawn9_status predict_samples(dawn9_model *model, const samples *given, int32_t *labels, float *probabilities) {
+    d9_status status;
+    (void)d9_api_begin(model->outer);
+    D9_TRY(check(model, given));
+    D9_TRY(open_predictor(model, given->count, false));
+    D9_TRY(predict(model, given, labels, probabilities, NULL));
 done:
     return d9_api_end(model->outer, status);
 }
 
+dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
+                           float *probabilities) {
+    return predict_samples(model, &(samples){.images = images, .count = count}, labels, probabilities);
+}
+
+dawn9_status dawn9_predict_texts(dawn9_model *model, const char *const *texts, int64_t count, int32_t *labels,
+                                 float *probabilities) {
+    const samples given = {.are_texts = true, .texts = texts, .count = count};
+    return predict_samples(model, &given, labels, probabilities);
+}
+
 dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count, int64_t *width, float *features) {
-    d9_status status = D9_OK;
-    d9_context *context = d9_api_begin(model->outer);
-    if (count < 0) D9_TRY(d9_fail(context, D9_USAGE, "%lld images to take the features of", (long long)count));
+    d9_status status;
+    (void)d9_api_begin(model->outer);
+    const samples given = {.images = images, .count = count};
+    D9_TRY(check(model, &given));
     D9_TRY(open_predictor(model, count, true));
     if (width) *width = model->predictor.features;
-    if (features) D9_TRY(predict(model, images, count, NULL, NULL, features));
+    if (features) D9_TRY(predict(model, &given, NULL, NULL, features));
 done:
     return d9_api_end(model->outer, status);
 }

@@ -166,7 +166,8 @@ static d9_status load(d9_cli *cli, const eval_options *chosen, const char *path,
         D9_TRY(d9_description_read(&cli->context, model, &description));
         D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
     }
-    D9_TRY(d9_config_dataset(&cli->context, *config, description ? &description->data : &nothing, dataset));
+    D9_TRY(d9_config_dataset(&cli->context, *config, description ? &description->data : &nothing,
+                             d9_description_words(description), dataset));
     if (description) D9_TRY(check_config(cli, path, model, description, *config, *dataset));
     if (!path) D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
 done:

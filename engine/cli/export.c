@@ -17,12 +17,12 @@ static const d9_flag flags[] = {
 static d9_status run(d9_cli *cli, const void *options) {
     const export_options *chosen = options;
     d9_status status;
-    const char *model;
+    const char *model, *input;
     D9_TRY(d9_cli_model(cli, chosen->model, &model));
     D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", model));
     D9_TRY(d9_cli_check_ending(cli, chosen->out, "OUT", ".onnx", "ONNX"));
-    D9_TRY(d9_onnx_write(&cli->context, model, chosen->out));
-    d9_cli_print(cli, "%s: ONNX, images (N,C,H,W) of 0 to 255 to logits\n", chosen->out);
+    D9_TRY(d9_onnx_write(&cli->context, model, chosen->out, &input));
+    d9_cli_print(cli, "%s: ONNX, %s to logits\n", chosen->out, input);
 done:
     return status;
 }
@@ -35,7 +35,8 @@ static const d9_example examples[] = {
 const d9_command d9_command_export = {
     .name = "export",
     .doc = "Write a trained model as ONNX",
-    .about = "The network accepts pixels of 0 to 255 and normalises them; test-time augmentation is not part of it.\n"
+    .about = "The network accepts pixels of 0 to 255 and normalises them, or the tokens of texts, whose words are in\n"
+             "the metadata; test-time augmentation is not part of it.\n"
              "docs/models.md has an example.",
     .examples = examples,
     .flags = flags,

@@ -51,7 +51,7 @@ static d9_status open_session(range_test *self, d9_config *config) {
     self->peak = d9_schedule_peak(&config->train.lr);
     if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: needs train.lr above 0");
     if (self->live.cli) d9_live_line_show(&self->live, "reading data, choosing kernels ...");
-    D9_TRY(d9_config_dataset(context, config, NULL, &options.dataset));
+    D9_TRY(d9_config_dataset(context, config, NULL, NULL, &options.dataset));
     const int64_t per_epoch = options.dataset->train.count / config->train.batch_size;
     config->train.epochs = (double)STEPS / (double)(per_epoch > 0 ? per_epoch : 1);
     set_rates(self);

@@ -1,10 +1,11 @@
-/* Models and images named on the command line: see model.h. */
+/* Models and samples named on the command line: see model.h. */
 #include "cli/model.h"
 
 #include <string.h>
 
 #include "core/system.h"
 #include "data/image.h"
+#include "data/vocabulary.h"
 #include "core/listing.h"
 
 enum { DEPTH_MAX = 32 };
@@ -18,12 +19,12 @@ d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
     return status;
 }
 
-static d9_status add_picture(d9_cli *cli, d9_cli_pictures *pictures, const char *path, const char *failure) {
+static d9_status add_sample(d9_cli *cli, d9_cli_samples *samples, const char *path, const char *failure) {
     d9_status status = D9_OK;
     char *kept = NULL;
-    D9_TRY(D9_ARENA_GROW(&cli->context, &cli->arena, pictures->count, &pictures->capacity, &pictures->rows));
+    D9_TRY(D9_ARENA_GROW(&cli->context, &cli->arena, samples->count, &samples->capacity, &samples->rows));
     if (failure) D9_TRY(d9_arena_copy(&cli->context, &cli->arena, failure, &kept));
-    pictures->rows[pictures->count++] = (d9_cli_picture){path, kept};
+    samples->rows[samples->count++] = (d9_cli_sample){path, kept};
 done:
     return status;
 }
@@ -42,7 +43,7 @@ static bool leads_back(d9_context *context, const char *folder, const walk *abov
     return above;
 }
 
-static d9_status add_folder(d9_cli *cli, d9_cli_pictures *pictures, const char *folder, const walk *above) {
+static d9_status add_folder(d9_cli *cli, d9_cli_samples *samples, const char *folder, const walk *above) {
     d9_status status = D9_OK;
     walk here;
     if (leads_back(&cli->context, folder, above, &here)) {
@@ -52,34 +53,47 @@ static d9_status add_folder(d9_cli *cli, d9_cli_pictures *pictures, const char *
     d9_context quiet = cli->context; /* an unreadable folder becomes a row with a failure */
     d9_listing listing;
     if (d9_listing_read(&quiet, &cli->arena, folder, &listing) != D9_OK)
-        return add_picture(cli, pictures, folder, quiet.message);
+        return add_sample(cli, samples, folder, quiet.message);
     for (int64_t i = 0; i < listing.count; i++) {
         const d9_entry *entry = &listing.entries[i];
         if (entry->folder && here.depth < DEPTH_MAX)
-            D9_TRY(add_folder(cli, pictures, entry->path, &here));
+            D9_TRY(add_folder(cli, samples, entry->path, &here));
         else if (entry->folder)
             D9_TRY(d9_fail(&cli->context, D9_DATA, "%s: folders nested more than %d deep", folder, DEPTH_MAX));
-        else if (d9_is_image_name(entry->name))
-            D9_TRY(add_picture(cli, pictures, entry->path, NULL));
+        else if (samples->texts ? d9_is_text_name(entry->name) : d9_is_image_name(entry->name))
+            D9_TRY(add_sample(cli, samples, entry->path, NULL));
     }
 done:
     return status;
 }
 
-d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pictures *pictures) {
+/* Adds a file; its ending tells an image from a text where the other is wanted. */
+static d9_status add_file(d9_cli *cli, d9_cli_samples *samples, const char *path) {
+    d9_status status = D9_OK;
+    char *failure = NULL;
+    if (samples->texts && d9_is_image_name(path))
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &failure, "%s: an image, but the model takes texts", path));
+    if (!samples->texts && d9_is_text_name(path))
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &failure, "%s: a text, but the model takes images", path));
+    D9_TRY(add_sample(cli, samples, path, failure));
+done:
+    return status;
+}
+
+d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples) {
     d9_status status = D9_OK;
     for (int i = 0; i < words->count; i++) {
-        const int before = pictures->count;
+        const int before = samples->count;
         char *failure = NULL;
         if (!d9_folder_exists(&cli->context, words->items[i])) {
-            D9_TRY(add_picture(cli, pictures, words->items[i], NULL));
+            D9_TRY(add_file(cli, samples, words->items[i]));
             continue;
         }
-        D9_TRY(add_folder(cli, pictures, words->items[i], NULL));
-        if (pictures->count > before) continue;
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &failure, "%s: no .png, .jpg, .jpeg or .webp in it",
-                               words->items[i]));
-        D9_TRY(add_picture(cli, pictures, words->items[i], failure));
+        D9_TRY(add_folder(cli, samples, words->items[i], NULL));
+        if (samples->count > before) continue;
+        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &failure, "%s: no %s in it", words->items[i],
+                               samples->texts ? ".txt" : ".png, .jpg, .jpeg or .webp"));
+        D9_TRY(add_sample(cli, samples, words->items[i], failure));
     }
 done:
     return status;

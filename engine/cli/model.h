@@ -1,4 +1,4 @@
-/* Functions shared by commands that accept a saved model. */
+/* Models, and the images or texts for them, named on the command line. */
 #ifndef D9_CLI_MODEL_H
 #define D9_CLI_MODEL_H
 
@@ -7,19 +7,21 @@
 /* Resolves a model argument: a folder means the model.safetensors in it. Fails as d9_cli_check_path for a file. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
 
-/* ---- images named on the command line ---- */
-typedef struct d9_cli_picture {
+/* ---- samples named on the command line: images or texts ---- */
+typedef struct d9_cli_sample {
     const char *path;
     const char *failure; /* why it cannot be used; NULL: none yet */
-} d9_cli_picture;
+} d9_cli_sample;
 
-typedef struct d9_cli_pictures {
-    d9_cli_picture *rows;
+typedef struct d9_cli_samples {
+    bool texts; /* the model's kind; set by the caller */
+    d9_cli_sample *rows;
     int count, capacity;
-} d9_cli_pictures;
+} d9_cli_samples;
 
-/* Lists images: a file as it is, a folder as the .png, .jpg, .jpeg and .webp files in it and its subfolders, sorted by
- * name. An unreadable folder, or a word whose folder has no images, becomes a row with a failure. */
-D9_MUST_USE d9_status d9_cli_pictures_find(d9_cli *cli, const d9_flag_list *words, d9_cli_pictures *pictures);
+/* Lists samples: a file as it is, a folder as the .png, .jpg, .jpeg and .webp files in it and its subfolders, or for
+ * texts the .txt files, sorted by name. An unreadable folder, a word whose folder has no samples, and a file whose name
+ * is that of the other kind become rows with a failure. */
+D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words, d9_cli_samples *samples);
 
 #endif

@@ -1,4 +1,4 @@
-/* dawn9 predict: classifies images with a saved model. Images are read, classified and printed in batches; an
+/* dawn9 predict: classifies images or texts with a saved model. They are read, classified and printed in batches; an
  * unreadable one does not stop the others. */
 #include "cli/commands.h"
 #include "cli/model.h"
@@ -22,14 +22,15 @@ typedef struct predict_options {
 static const d9_flag flags[] = {
     {"MODEL", D9_FLAG_ARGUMENT, offsetof(predict_options, model),
      .doc = "model.safetensors of a run, or the run's folder"},
-    {"FILE", D9_FLAG_WORDS, offsetof(predict_options, files), .doc = "PNG, JPEG and WebP files, or folders of them"},
+    {"FILE", D9_FLAG_WORDS, offsetof(predict_options, files),
+     .doc = "PNG, JPEG and WebP files, or .txt for a model of texts, or folders of them"},
     {"top", D9_FLAG_INTEGER, offsetof(predict_options, top), "K", .minimum = 1, .maximum = 1000000,
      .doc = "show the K most probable classes; default 1"},
     {"json", D9_FLAG_SWITCH, offsetof(predict_options, json), .doc = "print a line of JSON per file"},
     {"sheet", D9_FLAG_TEXT, offsetof(predict_options, sheet), "OUT.png",
      .doc = "also draw a contact sheet: each picture, its label and probability"},
     {"features", D9_FLAG_TEXT, offsetof(predict_options, features), "OUT",
-     .doc = "also write the features before the last layer, a row per image, to OUT.npy or OUT.safetensors"},
+     .doc = "also write the features before the last layer, a row per file, to OUT.npy or OUT.safetensors"},
     {"config", D9_FLAG_TEXT, offsetof(predict_options, config), "CONFIG",
      .doc = "configuration used instead of the model's; required for torchvision weights"},
     {"set", D9_FLAG_LIST, offsetof(predict_options, set), "K=V",
@@ -43,27 +44,40 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-enum { BATCH = 64, SHEET_MAX = 400 }; /* most images in memory at a time, and on a sheet */
+enum { BATCH = 64, SHEET_MAX = 400 }; /* most samples in memory at a time, and images on a sheet */
 
 typedef struct prediction { /* state of the command */
     d9_cli *cli;
     const predict_options *options;
-    d9_cli_pictures pictures;
+    d9_cli_samples samples;
     d9_predictor predictor;
     int64_t top;
     d9_sheet sheet;
     int drawn, failed;
     int name_width, label_width; /* columns of the printed table */
-    uint8_t *pixels;             /* (BATCH, height, width, 3) */
-    uint8_t *thumbnails;         /* NULL: no sheet */
-    double *probabilities;       /* (BATCH, classes) */
-    int32_t *order;              /* (classes); the first `top` are sorted, most probable first */
-    double *batch_features;      /* NULL: not requested */
-    d9_features features;        /* a row per readable image */
+    uint8_t *content;            /* BATCH samples: pixels (height, width, 3), or tokens i32 (width) */
+    size_t sample_bytes;
+    uint8_t *thumbnails;    /* NULL: no sheet */
+    double *probabilities;  /* (BATCH, classes) */
+    int32_t *order;         /* (classes); the first `top` are sorted, most probable first */
+    double *batch_features; /* NULL: not requested */
+    d9_features features;   /* a row per readable file */
     const char **feature_files;
 } prediction;
 
 /* ---- reading a batch ---- */
+
+static d9_status read_text(const prediction *self, d9_context *context, const char *path, int slot) {
+    d9_status status;
+    uint8_t *text = NULL;
+    size_t size;
+    int32_t *tokens = (int32_t *)(void *)(self->content + (size_t)slot * self->sample_bytes); /* aligned */
+    D9_TRY(d9_file_read(context, path, &text, &size));
+    D9_TRY(d9_predictor_encode(&self->predictor, context, path, text, size, tokens));
+done:
+    d9_release(context, text);
+    return status;
+}
 
 static d9_status read_picture(const prediction *self, d9_context *context, const char *path, int slot) {
     d9_status status = D9_OK;
@@ -71,7 +85,7 @@ static d9_status read_picture(const prediction *self, d9_context *context, const
     const int width = (int)about->width, height = (int)about->height;
     d9_image image = {0};
     D9_TRY(d9_image_read(context, path, self->predictor.config->data.largest_picture, &image));
-    D9_TRY(d9_image_resize(context, path, &image, width, height, self->pixels + (int64_t)slot * height * width * 3));
+    D9_TRY(d9_image_resize(context, path, &image, width, height, self->content + (size_t)slot * self->sample_bytes));
     if (self->thumbnails)
         D9_TRY(d9_thumbnail_make(context, &image, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES));
 done:
@@ -79,7 +93,7 @@ done:
     return status;
 }
 
-/* Reads images in parallel. Sets the failure of an image that cannot be read. */
+/* Reads samples in parallel. Sets the failure of one that cannot be read. */
 static d9_status read_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     d9_context *own = NULL;
@@ -88,14 +102,14 @@ static d9_status read_batch(prediction *self, int begin, int count) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int i = 0; i < count; i++) {
         own[i] = self->cli->context;
-        if (!self->pictures.rows[begin + i].failure)
-            (void)!read_picture(self, &own[i], self->pictures.rows[begin + i].path, i);
+        const d9_cli_sample *sample = &self->samples.rows[begin + i];
+        if (!sample->failure) (void)!(self->samples.texts ? read_text : read_picture)(self, &own[i], sample->path, i);
     }
     for (int i = 0; i < count; i++) {
         char *kept = NULL;
         if (!own[i].message[0]) continue;
         D9_TRY(d9_arena_copy(&self->cli->context, &self->cli->arena, own[i].message, &kept));
-        self->pictures.rows[begin + i].failure = kept;
+        self->samples.rows[begin + i].failure = kept;
     }
 done:
     d9_release(&self->cli->context, own);
@@ -146,13 +160,14 @@ static void print_json(const prediction *self, const char *path, const double *p
                                "class", (int)first, "probability", d9_json_number(probabilities[first]), "top", top));
 }
 
-/* Counts an unusable image, warns if there are several images (a single one fails in `finish`); --json: adds a line. */
-static void report_failure(prediction *self, const d9_cli_picture *picture) {
+/* Counts an unusable sample, warns if there are several samples (a single one fails in `finish`); --json: adds a line.
+ */
+static void report_failure(prediction *self, const d9_cli_sample *sample) {
     self->failed++;
-    if (self->pictures.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", picture->failure);
+    if (self->samples.count > 1) d9_log(&self->cli->context, D9_LOG_WARNING, "%s", sample->failure);
     if (self->options->json)
-        print_line(self, json_pack("{s:o, s:o}", "file", json_path(self, picture->path), "error",
-                                   json_path(self, picture->failure)));
+        print_line(self, json_pack("{s:o, s:o}", "file", json_path(self, sample->path), "error",
+                                   json_path(self, sample->failure)));
 }
 
 static d9_status draw_thumbnail(prediction *self, const char *path, int slot, const double *probabilities) {
@@ -172,26 +187,26 @@ static void keep_features(prediction *self, const char *path, int slot) {
     self->feature_files[kept->count++] = path;
 }
 
-/* Reads and classifies a batch, prints a line per image, and keeps its thumbnails and features if requested. */
+/* Reads and classifies a batch, prints a line per sample, and keeps its thumbnails and features if requested. */
 static d9_status predict_batch(prediction *self, int begin, int count) {
     d9_status status = D9_OK;
     const int64_t classes = self->predictor.description->classes;
     D9_TRY(read_batch(self, begin, count));
-    D9_TRY(d9_predictor_run(&self->predictor, self->pixels, count, self->probabilities, self->batch_features));
+    D9_TRY(d9_predictor_run(&self->predictor, self->content, count, self->probabilities, self->batch_features));
     for (int i = 0; i < count; i++) {
-        const d9_cli_picture *picture = &self->pictures.rows[begin + i];
+        const d9_cli_sample *sample = &self->samples.rows[begin + i];
         const double *probabilities = self->probabilities + i * classes;
-        if (picture->failure) {
-            report_failure(self, picture);
+        if (sample->failure) {
+            report_failure(self, sample);
             continue;
         }
         sort_classes(self, probabilities);
         if (self->options->json)
-            print_json(self, picture->path, probabilities);
+            print_json(self, sample->path, probabilities);
         else
-            print_text(self, picture->path, probabilities);
-        D9_TRY(draw_thumbnail(self, picture->path, i, probabilities));
-        if (self->batch_features) keep_features(self, picture->path, i);
+            print_text(self, sample->path, probabilities);
+        D9_TRY(draw_thumbnail(self, sample->path, i, probabilities));
+        if (self->batch_features) keep_features(self, sample->path, i);
     }
 done:
     return status;
@@ -206,8 +221,8 @@ static d9_status allocate_features(prediction *self) {
     if (!self->options->features) return D9_OK;
     kept->width = self->predictor.features;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * kept->width, &self->batch_features));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->pictures.count * kept->width, &kept->rows));
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->pictures.count, &self->feature_files));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->samples.count * kept->width, &kept->rows));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, self->samples.count, &self->feature_files));
     kept->files = self->feature_files;
 done:
     return status;
@@ -217,13 +232,14 @@ static d9_status allocate(prediction *self) {
     d9_status status = D9_OK;
     d9_cli *cli = self->cli;
     const d9_description *about = self->predictor.description;
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * about->height * about->width * 3, &self->pixels));
+    self->sample_bytes = d9_sample_bytes(self->predictor.session.dataset);
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * (int64_t)self->sample_bytes, &self->content));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, BATCH * about->classes, &self->probabilities));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, about->classes, &self->order));
     D9_TRY(allocate_features(self));
     if (!self->options->sheet) goto done;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, (int64_t)BATCH * D9_THUMBNAIL_BYTES, &self->thumbnails));
-    const int count = self->pictures.count < SHEET_MAX ? self->pictures.count : SHEET_MAX;
+    const int count = self->samples.count < SHEET_MAX ? self->samples.count : SHEET_MAX;
     D9_TRY(d9_contact_make(&cli->context, count, &self->sheet));
 done:
     return status;
@@ -232,8 +248,8 @@ done:
 /* Fits the columns to the longest label, and to the longest path of at most NAME_MAX_WIDTH columns. */
 static void measure_columns(prediction *self) {
     enum { NAME_MAX_WIDTH = 60 };
-    for (int i = 0; i < self->pictures.count; i++) {
-        const int length = d9_text_columns(self->pictures.rows[i].path);
+    for (int i = 0; i < self->samples.count; i++) {
+        const int length = d9_text_columns(self->samples.rows[i].path);
         if (length > self->name_width && length <= NAME_MAX_WIDTH) self->name_width = length;
     }
     for (int64_t c = 0; c < self->predictor.description->classes; c++) {
@@ -258,14 +274,21 @@ done:
     return status;
 }
 
+/* Lists the samples, of the kind that the model in `file` takes. */
+static d9_status find_samples(prediction *self, const d9_safetensors *file) {
+    self->samples.texts = d9_description_is_of_texts(file);
+    if (self->samples.texts && self->options->sheet)
+        return d9_fail(&self->cli->context, D9_USAGE, "--sheet: shows images, but the model takes texts");
+    return d9_cli_samples_find(self->cli, &self->options->files, &self->samples);
+}
+
 static d9_status open_model(prediction *self) {
     d9_status status = D9_OK;
     const predict_options *options = self->options;
     d9_text yaml;
-    d9_predictor_options open = {.backend = options->backend,
-                                 .precision = options->precision,
-                                 .images = self->pictures.count,
-                                 .features = options->features != NULL};
+    d9_predictor_options open = {
+        .backend = options->backend, .precision = options->precision, .features = options->features != NULL};
+    d9_safetensors *file = NULL;
     char threads[32];
     d9_text_init(&self->cli->context, &yaml);
     snprintf(threads, sizeof threads, "%lld", (long long)options->threads.value);
@@ -277,19 +300,24 @@ static d9_status open_model(prediction *self) {
     if (options->sheet && options->features && strcmp(options->sheet, options->features) == 0)
         D9_TRY(
             d9_fail(&self->cli->context, D9_USAGE, "%s: --sheet and --features need different files", options->sheet));
-    for (int i = 0; i < self->pictures.count; i++) {
-        D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->pictures.rows[i].path));
-        D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", self->pictures.rows[i].path));
+    D9_TRY(d9_safetensors_read(&self->cli->context, open.model, &file));
+    D9_TRY(find_samples(self, file));
+    for (int i = 0; i < self->samples.count; i++) {
+        D9_TRY(d9_cli_check_output(self->cli, options->sheet, "--sheet", self->samples.rows[i].path));
+        D9_TRY(d9_cli_check_output(self->cli, options->features, "--features", self->samples.rows[i].path));
     }
     D9_TRY(d9_file_check_writable(&self->cli->context, options->sheet));
     D9_TRY(d9_file_check_writable(&self->cli->context, options->features));
     D9_TRY(d9_cli_check_ending(self->cli, options->sheet, "--sheet", ".png", "PNG"));
     D9_TRY(read_config(self, &yaml));
     if (options->config) open.config = d9_text_get(&yaml);
+    open.file = file;
+    open.samples = self->samples.count;
     D9_TRY(d9_predictor_open(&self->cli->context, &open, &self->predictor));
     const int64_t classes = self->predictor.description->classes, top = options->top.given ? options->top.value : 1;
     self->top = top < classes ? top : classes;
 done:
+    d9_safetensors_free(&self->cli->context, file);
     d9_text_free(&yaml);
     return status;
 }
@@ -297,14 +325,14 @@ done:
 static d9_status finish(prediction *self) {
     d9_status status = D9_OK;
     d9_context *context = &self->cli->context;
-    const int count = self->pictures.count;
+    const int count = self->samples.count;
     if (self->options->sheet && self->drawn > 0) D9_TRY(d9_sheet_write(context, &self->sheet, self->options->sheet));
     if (self->options->features && self->features.count > 0)
         D9_TRY(d9_features_write(context, self->options->features, &self->features));
     if (self->options->sheet && count - self->failed > SHEET_MAX)
         d9_log(context, D9_LOG_WARNING, "%s: shows the first %d of %d images", self->options->sheet, SHEET_MAX,
                count - self->failed);
-    if (self->failed > 0 && count == 1) return d9_fail(context, D9_DATA, "%s", self->pictures.rows[0].failure);
+    if (self->failed > 0 && count == 1) return d9_fail(context, D9_DATA, "%s", self->samples.rows[0].failure);
     if (self->failed > 0) return d9_fail(context, D9_DATA, "%d of %d files could not be read", self->failed, count);
 done:
     return status;
@@ -313,12 +341,11 @@ done:
 static d9_status run(d9_cli *cli, const void *options) {
     d9_status status = D9_OK;
     prediction self = {.cli = cli, .options = options};
-    D9_TRY(d9_cli_pictures_find(cli, &self.options->files, &self.pictures));
     D9_TRY(open_model(&self));
     D9_TRY(allocate(&self));
     measure_columns(&self);
-    for (int begin = 0; begin < self.pictures.count; begin += BATCH) {
-        const int left = self.pictures.count - begin;
+    for (int begin = 0; begin < self.samples.count; begin += BATCH) {
+        const int left = self.samples.count - begin;
         D9_TRY(predict_batch(&self, begin, left < BATCH ? left : BATCH));
     }
     D9_TRY(finish(&self));
@@ -331,16 +358,18 @@ done:
 static const d9_example examples[] = {
     {"the three most probable classes of an image", "dawn9 predict runs/first picture.png --top 3"},
     {"all images of a folder, on one sheet", "dawn9 predict runs/first pictures --sheet sheet.png"},
+    {"every .txt file of a folder, by a model of texts", "dawn9 predict runs/reviews texts"},
     {"features of each image, for other programs", "dawn9 predict runs/first pictures --features pictures.npy"},
     {0},
 };
 
 const d9_command d9_command_predict = {
     .name = "predict",
-    .doc = "Classify images with a saved model",
-    .about = "Images of any size are resized to the model's input size. Only the model file is needed: it contains\n"
-             "the configuration, the class names and the normalisation. An unreadable image costs a warning; the\n"
-             "others are classified, and the exit status is 3.",
+    .doc = "Classify images or texts with a saved model",
+    .about = "Images of any size are resized to the model's input size; of a text the last words count, as many as\n"
+             "the model was trained with. Only the model file is needed: it contains the configuration, the class\n"
+             "names, and the normalisation or vocabulary. An unreadable file costs a warning; the others are\n"
+             "classified, and the exit status is 3.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(predict_options),

@@ -187,7 +187,7 @@ done:
 
 /* ---- a folder of texts ---- */
 
-static bool is_text_name(const char *name) {
+bool d9_is_text_name(const char *name) {
     const size_t length = strlen(name);
     return length > 4 && strcasecmp(name + length - 4, ".txt") == 0;
 }
@@ -198,7 +198,7 @@ d9_status d9_text_load(d9_context *context, const d9_dataset_options *options, c
                                        .samples = "texts",
                                        .example = "text.txt",
                                        .endings = ".txt",
-                                       .is_name = is_text_name,
+                                       .is_name = d9_is_text_name,
                                        .decode = d9_text_decode};
     return d9_texts_load(context, options, folder, &texts, NULL, dataset);
 }

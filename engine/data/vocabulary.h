@@ -18,6 +18,9 @@ typedef struct d9_vocabulary {
     const char *const *words; /* words[i] is token i: "<pad>", "<start>", "<unknown>", "<unused>", then the words */
 } d9_vocabulary;
 
+/* True if the name ends in .txt, in upper or lower case. */
+bool d9_is_text_name(const char *name);
+
 /* Returns D9_DATA, with `name`, if a text is not UTF-8, contains a zero byte or a word of more than D9_WORD_MAX_BYTES.
  */
 D9_MUST_USE d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size);

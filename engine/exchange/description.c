@@ -12,12 +12,12 @@
 #include "exchange/network.h"
 #include "record/effective.h"
 
-enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096 };
+enum { BYTE_MAX = 255, CHANNELS_MAX = 4, SIDE_MAX = 4096, LENGTH_MAX = 65536 };
 
 /* ---- writing ---- */
 
 static d9_status dump_json(d9_session *session, d9_arena *arena, json_t *json, const char **text) {
-    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *dumped = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     char *copy = NULL;
     d9_status status = dumped ? d9_arena_copy(session->context, arena, dumped, &copy)
                               : d9_fail(session->context, D9_DEVICE, "out of memory for a model's metadata");
@@ -40,34 +40,59 @@ static json_t *provenance_json(const d9_provenance *data) {
     return root;
 }
 
+typedef struct maker {
+    d9_session *session;
+    d9_arena *arena;
+    d9_metadata *rows;
+    int count;
+} maker;
+
+static void add_text(maker *self, const char *key, const char *text) {
+    self->rows[self->count++] = (d9_metadata){key, text};
+}
+
+static d9_status add_json(maker *self, const char *key, json_t *json) {
+    const char *text;
+    const d9_status status = dump_json(self->session, self->arena, json, &text);
+    if (status == D9_OK) add_text(self, key, text);
+    return status;
+}
+
+static d9_status add_samples(maker *self, const d9_dataset *data) {
+    d9_status status;
+    if (data->tokens) {
+        D9_TRY(add_json(self, "dawn9.words", d9_json_texts(data->vocabulary.words, data->vocabulary.count)));
+        D9_TRY(add_json(self, "dawn9.length", json_integer((json_int_t)data->width)));
+        goto done;
+    }
+    D9_TRY(add_json(self, "dawn9.image_size", json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width)));
+    D9_TRY(add_json(self, "dawn9.mean", d9_json_pixels(data->mean, data->channels)));
+    D9_TRY(add_json(self, "dawn9.std", d9_json_pixels(data->std, data->channels)));
+done:
+    return status;
+}
+
 d9_status d9_description_make(d9_session *session, d9_arena *arena, d9_metadata metadata[D9_DESCRIPTION_ROWS],
                               int *count) {
     d9_status status;
     const d9_dataset *data = session->dataset;
-    const char *classes, *size, *mean, *std, *provenance, *graph;
+    maker self = {session, arena, metadata, 0};
+    const char *graph;
     char *config = NULL;
     d9_text yaml;
     d9_text_init(session->context, &yaml);
     D9_TRY(d9_effective_yaml(session->config, &yaml));
     D9_TRY(d9_arena_copy(session->context, arena, d9_text_get(&yaml), &config));
-    D9_TRY(dump_json(session, arena, d9_json_texts(data->class_names, data->classes), &classes));
-    D9_TRY(dump_json(session, arena, json_pack("[I, I]", (json_int_t)data->height, (json_int_t)data->width), &size));
-    D9_TRY(dump_json(session, arena, d9_json_pixels(data->mean, data->channels), &mean));
-    D9_TRY(dump_json(session, arena, d9_json_pixels(data->std, data->channels), &std));
-    D9_TRY(dump_json(session, arena, provenance_json(&data->provenance), &provenance));
+    add_text(&self, "format", "pt");
+    add_text(&self, "dawn9.config", config);
+    D9_TRY(add_json(&self, "dawn9.classes", d9_json_texts(data->class_names, data->classes)));
+    D9_TRY(add_samples(&self, data));
+    D9_TRY(add_json(&self, "dawn9.data", provenance_json(&data->provenance)));
+    add_text(&self, "dawn9.version", d9_build_version());
+    add_text(&self, "dawn9.commit", d9_build_commit());
     D9_TRY(d9_network_describe(session->context, session->config, &session->program.extent, arena, &graph));
-    const d9_metadata rows[D9_DESCRIPTION_ROWS] = {{"format", "pt"},
-                                                   {"dawn9.config", config},
-                                                   {"dawn9.classes", classes},
-                                                   {"dawn9.image_size", size},
-                                                   {"dawn9.mean", mean},
-                                                   {"dawn9.std", std},
-                                                   {"dawn9.data", provenance},
-                                                   {"dawn9.version", d9_build_version()},
-                                                   {"dawn9.commit", d9_build_commit()},
-                                                   {"dawn9.graph", graph}};
-    memcpy(metadata, rows, sizeof rows);
-    *count = graph ? D9_DESCRIPTION_ROWS : D9_DESCRIPTION_ROWS - 1;
+    if (graph) add_text(&self, "dawn9.graph", graph);
+    *count = self.count;
 done:
     d9_text_free(&yaml);
     return status;
@@ -138,24 +163,60 @@ done:
     return status;
 }
 
-static d9_status read_classes(const reader *reader) {
+/* Reads a list of at least `least` texts. */
+static d9_status read_texts(const reader *reader, const char *key, size_t least, int64_t *count,
+                            const char *const **texts) {
     d9_status status;
     json_t *list = NULL;
-    char **names;
-    D9_TRY(read_list(reader, "dawn9.classes", &list));
-    const size_t count = json_array_size(list);
-    if (count < 1) D9_TRY(fail(reader, "dawn9.classes", "names no class"));
-    D9_TRY(D9_ARENA_ALLOCATE(reader->context, &reader->made->arena, count, &names));
-    for (size_t i = 0; i < count; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        if (!name) D9_TRY(fail(reader, "dawn9.classes", "holds something other than names"));
-        D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, name, &names[i]));
+    char **made;
+    D9_TRY(read_list(reader, key, &list));
+    const size_t size = json_array_size(list);
+    if (size < least) D9_TRY(fail(reader, key, "is too short"));
+    D9_TRY(D9_ARENA_ALLOCATE(reader->context, &reader->made->arena, size, &made));
+    for (size_t i = 0; i < size; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text) D9_TRY(fail(reader, key, "holds something other than texts"));
+        D9_TRY(d9_arena_copy(reader->context, &reader->made->arena, text, &made[i]));
     }
-    reader->made->classes = (int64_t)count;
-    reader->made->class_names = (const char *const *)names;
+    *count = (int64_t)size;
+    *texts = (const char *const *)made;
 done:
     json_decref(list);
     return status;
+}
+
+static d9_status read_length(const reader *reader) {
+    d9_status status;
+    const char *text;
+    D9_TRY(find_row(reader, "dawn9.length", &text));
+    json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
+    reader->made->width = json_integer_value(number);
+    json_decref(number);
+    if (reader->made->width < 1 || reader->made->width > LENGTH_MAX)
+        D9_TRY(fail(reader, "dawn9.length", "must be 1 to 65536 tokens"));
+done:
+    return status;
+}
+
+static d9_status read_samples(const reader *reader) {
+    d9_status status;
+    d9_description *made = reader->made;
+    if (d9_description_is_of_texts(reader->file)) {
+        D9_TRY(read_texts(reader, "dawn9.words", D9_TOKEN_WORDS + 1, &made->vocabulary.count, &made->vocabulary.words));
+        D9_TRY(read_length(reader));
+        made->height = made->channels = 1;
+        made->std[0] = 1;
+        goto done;
+    }
+    D9_TRY(read_size(reader));
+    D9_TRY(read_channels(reader, "dawn9.mean", -INFINITY, made->mean));
+    D9_TRY(read_channels(reader, "dawn9.std", 1e-6, made->std));
+done:
+    return status;
+}
+
+bool d9_description_is_of_texts(const d9_safetensors *file) {
+    return d9_safetensors_metadata(file, "dawn9.words") != NULL;
 }
 
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset) {
@@ -166,6 +227,24 @@ bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset 
     json_decref(there);
     json_decref(here);
     return others;
+}
+
+d9_status d9_description_check_words(d9_context *context, const char *path, const d9_safetensors *file,
+                                     const d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    const char *text = d9_safetensors_metadata(file, "dawn9.words");
+    json_t *list = text ? json_loads(text, 0, NULL) : NULL;
+    const int64_t count = dataset->vocabulary.count, least = (int64_t)json_array_size(list);
+    for (int64_t i = 0; list && i < count && i < least; i++) {
+        const char *there = json_string_value(json_array_get(list, (size_t)i)), *here = dataset->vocabulary.words[i];
+        if (!there || strcmp(there, here) != 0)
+            D9_TRY(d9_fail(context, D9_USAGE,
+                           "%s: has another vocabulary than the training texts here: token %lld is '%s', here '%s'",
+                           path, (long long)i, there ? there : "", here));
+    }
+done:
+    json_decref(list);
+    return status;
 }
 
 /* Sets *number to a member of 16 hexadecimal digits. False: it is something else. */
@@ -247,10 +326,8 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     const reader reader = {context, path, file, made};
     D9_TRY(read_text(&reader, "dawn9.config", true, &reader.made->config));
     D9_TRY(check_config(&reader));
-    D9_TRY(read_classes(&reader));
-    D9_TRY(read_size(&reader));
-    D9_TRY(read_channels(&reader, "dawn9.mean", -INFINITY, reader.made->mean));
-    D9_TRY(read_channels(&reader, "dawn9.std", 1e-6, reader.made->std));
+    D9_TRY(read_texts(&reader, "dawn9.classes", 1, &made->classes, &made->class_names));
+    D9_TRY(read_samples(&reader));
     D9_TRY(read_data(context, path, file, &made->data));
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
     D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
@@ -337,6 +414,11 @@ d9_status d9_description_assume(d9_context *context, const char *path, const d9_
     d9_dataset promised;
     *description = NULL;
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
+    if (promised.tokens)
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "%s: has no vocabulary, without which no text becomes tokens: only a model that dawn9 wrote "
+                       "predicts texts",
+                       path));
     if (!(promised.std[0] > 0))
         D9_TRY(d9_fail(
             context, D9_USAGE,
@@ -360,13 +442,30 @@ done:
 
 /* ---- using a description ---- */
 
+enum { SAMPLES_TEXT = 64 };
+static void name_samples(bool texts, int64_t height, int64_t width, char text[SAMPLES_TEXT]) {
+    if (texts)
+        snprintf(text, SAMPLES_TEXT, "texts of %lld tokens", (long long)width);
+    else
+        snprintf(text, SAMPLES_TEXT, "images of %lldx%lld", (long long)height, (long long)width);
+}
+
+d9_status d9_description_check(d9_context *context, const d9_description *description, const char *path,
+                               const d9_dataset *dataset) {
+    const bool texts = description->vocabulary.count > 0;
+    char wanted[SAMPLES_TEXT], found[SAMPLES_TEXT];
+    if (dataset->tokens == texts && dataset->height == description->height && dataset->width == description->width &&
+        dataset->channels == description->channels)
+        return D9_OK;
+    name_samples(texts, description->height, description->width, wanted);
+    name_samples(dataset->tokens, dataset->height, dataset->width, found);
+    return d9_fail(context, D9_DATA, "%s: made for %s, these are %s", path, wanted, found);
+}
+
 d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                d9_dataset *dataset) {
-    if (dataset->height != description->height || dataset->width != description->width ||
-        dataset->channels != description->channels)
-        return d9_fail(context, D9_DATA, "%s: made for images of %lldx%lld, these are of %lldx%lld", path,
-                       (long long)description->height, (long long)description->width, (long long)dataset->height,
-                       (long long)dataset->width);
+    const d9_status status = d9_description_check(context, description, path, dataset);
+    if (status != D9_OK) return status;
     if (dataset->classes != description->classes)
         return d9_fail(context, D9_DATA, "%s: knows %lld classes, this dataset has %lld", path,
                        (long long)description->classes, (long long)dataset->classes);
@@ -386,6 +485,7 @@ d9_extent d9_description_extent(const d9_description *description, const d9_conf
                         .width = description->width,
                         .channels = description->channels,
                         .classes = description->classes,
+                        .vocabulary = description->vocabulary.count,
                         .batch = batch,
                         .epochs = config->train.epochs};
     memcpy(extent.mean, description->mean, sizeof extent.mean);
@@ -412,11 +512,12 @@ d9_status d9_description_dataset(d9_context *context, const d9_description *desc
                          .width = description->width,
                          .channels = description->channels,
                          .classes = description->classes,
+                         .tokens = description->vocabulary.count > 0,
+                         .vocabulary = description->vocabulary,
                          .class_names = description->class_names};
     memcpy(made->mean, description->mean, sizeof made->mean);
     memcpy(made->std, description->std, sizeof made->std);
-    D9_TRY(
-        D9_ARENA_ALLOCATE(context, &made->arena, count * made->height * made->width * made->channels, &split.images));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, count * (int64_t)d9_sample_bytes(made), &split.images));
     D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, count, &split.labels));
     made->train = made->test = split;
     *dataset = made;

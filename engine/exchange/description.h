@@ -1,10 +1,13 @@
 /* Metadata of model.safetensors (__metadata__), which makes the file self-contained. Files of reference cases
- * (verify/reference_case.h) have the rows that are not optional.
+ * (verify/reference_case.h) have the rows that are not optional. A model of texts has dawn9.words and dawn9.length in
+ * place of the rows about pixels: dawn9.image_size, dawn9.mean, dawn9.std.
  *
  *   dawn9.config                  the effective configuration, YAML (no absolute path)
  *   dawn9.classes                 JSON list of names; entry i is class i
  *   dawn9.image_size              JSON list, height and width in pixels: the size of the network's input
  *   dawn9.mean, dawn9.std         JSON lists per channel, for pixels in 0..1: x = (pixel / 255 - mean) / std
+ *   dawn9.words                   JSON list of the vocabulary: entry i is token i (data/vocabulary.h)
+ *   dawn9.length                  JSON integer: number of tokens of a text
  *   dawn9.data                    optional: which images it was trained with (d9_provenance in data/dataset.h), JSON:
  *                                 "split"; for the user's own images "test" and "trained", 16 hexadecimal digits each;
  *                                 with data.validation also "validation", a list of it and the limit
@@ -25,29 +28,43 @@ D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
 
 typedef struct d9_description {
     d9_arena arena;
-    const char *config; /* YAML, for d9_config_parse */
-    int64_t height, width, channels, classes;
-    const char *const *class_names; /* (classes) */
-    double mean[4], std[4];         /* per channel, in byte units as in d9_dataset */
-    d9_provenance data;             /* version 1 if missing */
-    const char *version, *commit;   /* "" if missing */
+    const char *config;                       /* YAML, for d9_config_parse */
+    int64_t height, width, channels, classes; /* texts: 1, number of tokens, 1 */
+    d9_vocabulary vocabulary;                 /* texts; images: count 0 */
+    const char *const *class_names;           /* (classes) */
+    double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
+    d9_provenance data;                       /* version 1 if missing */
+    const char *version, *commit;             /* "" if missing */
 } d9_description;
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
 /* As d9_description_read; for a file without dawn9.config, such as weights from PyTorch, sets *description to NULL. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
-/* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes or image size differ. */
+/* True if the file's metadata describe a model of texts. */
+bool d9_description_is_of_texts(const d9_safetensors *file);
+/* Returns D9_DATA, with `path`, unless the dataset's samples are of the model's kind, images or texts, and size. */
+D9_MUST_USE d9_status d9_description_check(d9_context *context, const d9_description *description, const char *path,
+                                           const d9_dataset *dataset);
+/* The vocabulary for d9_config_dataset; NULL if the model is one of images, or for NULL. */
+static inline const d9_vocabulary *d9_description_words(const d9_description *description) {
+    return description && description->vocabulary.count > 0 ? &description->vocabulary : NULL;
+}
+/* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes, or kind or size of the samples
+ * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
 /* True if the file names other classes than the dataset, or in another order. False if the file has no class names. */
 bool d9_description_classes_differ(const d9_safetensors *file, const d9_dataset *dataset);
+/* Returns D9_USAGE, with the first difference, if the file has a vocabulary that is not the dataset's. */
+D9_MUST_USE d9_status d9_description_check_words(d9_context *context, const char *path, const d9_safetensors *file,
+                                                 const d9_dataset *dataset);
 /* d9_description_read for a file that is already in memory; `path` is for messages. */
 D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *path, const d9_safetensors *file,
                                             d9_description **description);
 /* Makes a description for a file without metadata, for example from torchvision: size and normalisation as in `config`,
  * and as many classes as the last layer has rows in the file. The classes are named by number unless the dataset of
- * `config` has the same number of classes. */
+ * `config` has the same number of classes. Returns D9_USAGE for texts, whose vocabulary only the metadata hold. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
 /* Sizes of a run of `config` with the described images and classes and with one batch of images. */
@@ -55,8 +72,8 @@ d9_extent d9_description_extent(const d9_description *description, const d9_conf
 /* Builds, in f32 and for evaluation only, the program of a run with the sizes of d9_description_extent. */
 D9_MUST_USE d9_status d9_description_program(d9_context *context, const d9_description *description,
                                              const d9_config *config, int64_t batch, d9_program *program);
-/* Makes a dataset as described, with `count` black images of class 0 that serve as training and as test set. The
- * description must outlive it. */
+/* Makes a dataset as described, with `count` samples of class 0 that serve as training and as test set: black images,
+ * or texts of padding. The description must outlive it. */
 D9_MUST_USE d9_status d9_description_dataset(d9_context *context, const d9_description *description, const char *name,
                                              int64_t count, d9_dataset **dataset);
 void d9_description_free(d9_context *context, d9_description *description);

@@ -1,4 +1,4 @@
-/* Writes logits and their images, for comparisons with another framework; see model.h. */
+/* Writes logits and their images or texts, for comparisons with another framework; see model.h. */
 #include "exchange/model.h"
 #include "train/evaluation.h"
 
@@ -27,16 +27,20 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     d9_status status;
     const d9_dataset *data = session->dataset;
     const int64_t count = data->test.count;
-    const size_t bytes = (size_t)(count * data->height * data->width * data->channels);
+    const size_t bytes = (size_t)count * d9_sample_bytes(data);
     d9_arena arena = {0};
     d9_tensor tensors[4];
     uint8_t *images;
     D9_TRY(compute_logits(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
     D9_TRY(compute_logits(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
-    D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
-    copy_to_planes(data, images);
-    tensors[2] =
-        (d9_tensor){"images", D9_TENSOR_U8, {4, {count, data->channels, data->height, data->width}}, images, bytes};
+    if (data->tokens) {
+        tensors[2] = (d9_tensor){"texts", D9_TENSOR_I32, {2, {count, data->width}}, data->test.images, bytes};
+    } else {
+        D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
+        copy_to_planes(data, images);
+        tensors[2] =
+            (d9_tensor){"images", D9_TENSOR_U8, {4, {count, data->channels, data->height, data->width}}, images, bytes};
+    }
     tensors[3] = (d9_tensor){"labels", D9_TENSOR_I32, {1, {count}}, data->test.labels, (size_t)count * sizeof(int32_t)};
     D9_TRY(d9_safetensors_write(session->context, path, tensors, 4, NULL, 0));
 done:

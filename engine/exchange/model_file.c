@@ -134,6 +134,7 @@ static d9_status load_weights(source *self) {
     d9_status status;
     d9_session *session = self->session;
     const d9_graph *graph = &session->program.eval;
+    D9_TRY(d9_description_check_words(session->context, self->path, self->file, session->dataset));
     self->other_classes = find_other_classes(self);
     D9_TRY(D9_ALLOCATE(session->context, session->program.state_elements, "state", &self->state));
     if (self->keeps_head) D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, self->state));

@@ -42,6 +42,10 @@ static void put_integer(d9_onnx_writer *base, const char *name, int64_t value) {
 
 static void put_real(d9_onnx_writer *base, const char *name, double value) { put(base, name, json_real(value)); }
 
+static void put_word(d9_onnx_writer *base, const char *name, const char *value) {
+    put(base, name, json_pack("[s]", value));
+}
+
 static void end_node(d9_onnx_writer *base) {
     json_array_append_new(writer_of(base)->nodes, writer_of(base)->node);
     writer_of(base)->node = NULL;
@@ -110,6 +114,7 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
                                  .integers = put_integers,
                                  .integer = put_integer,
                                  .real = put_real,
+                                 .word = put_word,
                                  .end = end_node,
                                  .constant = put_constant,
                                  .integer_constant = put_integer_constant};

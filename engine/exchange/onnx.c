@@ -1,4 +1,5 @@
-/* Writes the evaluation graph as ONNX; see onnx.h. Activations are N,C,H,W in ONNX, weights as in model.safetensors. */
+/* Writes the evaluation graph as ONNX; see onnx.h. Activations are N,C,H,W in ONNX, or T,N,C of texts; weights are as
+ * in model.safetensors. */
 #include "exchange/onnx.h"
 #include "core/system.h"
 #include "exchange/description.h"
@@ -13,8 +14,9 @@ enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MOD
 enum { OPSET_VERSION = 2, METADATA_KEY = 1, METADATA_VALUE = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_FLOAT = 2, ATTRIBUTE_INT = 3, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
-enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_FLOAT = 2, ATTRIBUTE_INT = 3, ATTRIBUTE_INTS = 8 };
+enum { ATTRIBUTE_STRINGS = 9, ATTRIBUTE_TYPE = 20 };
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_INTS = 7, TYPE_STRINGS = 8 };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, ELEMENT_FLOAT = 1, ELEMENT_INT64 = 7 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2 };
@@ -99,6 +101,12 @@ static void put_real(d9_onnx_writer *base, const char *name, double value) {
     end_attribute(&writer_of(base)->message, begin, TYPE_FLOAT);
 }
 
+static void put_word(d9_onnx_writer *base, const char *name, const char *value) {
+    const size_t begin = begin_attribute(&writer_of(base)->message, name);
+    d9_message_text(&writer_of(base)->message, ATTRIBUTE_STRINGS, value);
+    end_attribute(&writer_of(base)->message, begin, TYPE_STRINGS);
+}
+
 /* Writes an initializer: one number per channel, (count, 1, 1), or for a count of 0 a scalar of rank 0. */
 static void put_constant(d9_onnx_writer *base, const char *name, const double *values, int64_t count) {
     d9_message *message = &writer_of(base)->message;
@@ -133,12 +141,12 @@ static d9_status put_node(writer *self, const d9_node *node) {
 /* ---- the model ---- */
 
 /* Writes an input or output of the graph. A dimension of 0 is the batch, whose size the user of the model chooses. */
-static void put_endpoint(writer *self, int field, const char *name, const int64_t *dims, int rank) {
+static void put_endpoint(writer *self, int field, const char *name, int element, const int64_t *dims, int rank) {
     d9_message *m = &self->message;
     const size_t value = d9_message_begin(m, field);
     d9_message_text(m, VALUE_NAME, name);
     const size_t type = d9_message_begin(m, VALUE_TYPE), tensor = d9_message_begin(m, TYPE_TENSOR);
-    d9_message_integer(m, TENSOR_ELEMENT, ELEMENT_FLOAT);
+    d9_message_integer(m, TENSOR_ELEMENT, element);
     const size_t shape = d9_message_begin(m, TENSOR_SHAPE);
     for (int i = 0; i < rank; i++) {
         const size_t dim = d9_message_begin(m, SHAPE_DIM);
@@ -163,15 +171,19 @@ static d9_status put_graph(writer *self) {
     d9_message_text(&self->message, GRAPH_NAME, "dawn9");
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
-    put_endpoint(self, GRAPH_INPUT, "images", (int64_t[]){0, about->channels, about->height, about->width}, 4);
-    put_endpoint(self, GRAPH_OUTPUT, "logits", (int64_t[]){0, about->classes}, 2);
+    if (graph->vocabulary)
+        put_endpoint(self, GRAPH_INPUT, "texts", ELEMENT_INT64, (int64_t[]){0, about->width}, 2);
+    else
+        put_endpoint(self, GRAPH_INPUT, "images", ELEMENT_FLOAT,
+                     (int64_t[]){0, about->channels, about->height, about->width}, 4);
+    put_endpoint(self, GRAPH_OUTPUT, "logits", ELEMENT_FLOAT, (int64_t[]){0, about->classes}, 2);
     d9_message_end(&self->message, begin);
 done:
     return status;
 }
 
 static void put_metadata(writer *self) {
-    static const char *const keys[] = {"dawn9.config", "dawn9.classes", "dawn9.version"};
+    static const char *const keys[] = {"dawn9.config", "dawn9.classes", "dawn9.words", "dawn9.version"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *value = d9_safetensors_metadata(self->file, keys[i]);
         if (!value) continue;
@@ -197,7 +209,7 @@ done:
     return status;
 }
 
-d9_status d9_onnx_write(d9_context *context, const char *model, const char *path) {
+d9_status d9_onnx_write(d9_context *context, const char *model, const char *path, const char **input) {
     d9_status status;
     d9_description *about = NULL;
     d9_safetensors *file = NULL;
@@ -220,11 +232,13 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
                                  .integers = put_integers,
                                  .integer = put_integer,
                                  .real = put_real,
+                                 .word = put_word,
                                  .end = end_node,
                                  .constant = put_constant,
                                  .integer_constant = put_integer_constant};
     D9_TRY(put_model(&self));
     D9_TRY(d9_file_write(context, path, self.message.bytes, self.message.size));
+    *input = self.base.graph->vocabulary ? "texts (N,T) of tokens" : "images (N,C,H,W) of 0 to 255";
 done:
     d9_message_free(&self.message);
     d9_program_free(context, &program);

@@ -1,17 +1,19 @@
 /* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node. New
  * models and tricks need no code here; an operation is exported by the function in its record.
  *
- *   images   float (N, C, H, W), pixels 0 to 255: the graph normalises them
+ *   images   float (N, C, H, W), pixels 0 to 255: the graph normalises them; or
+ *   texts    int64 (N, T), tokens (data/vocabulary.h)
  *   logits   float (N, classes), without test-time augmentation
  *
- * Metadata: dawn9.config, dawn9.classes (JSON list), dawn9.version, as in model.safetensors. */
+ * Metadata: dawn9.config, dawn9.classes (JSON list), dawn9.words (JSON list) of texts, dawn9.version, as in
+ * model.safetensors. */
 #ifndef D9_EXCHANGE_ONNX_H
 #define D9_EXCHANGE_ONNX_H
 
 #include "core/context.h"
 
-/* `model`: a model.safetensors with metadata (exchange/description.h); neither dataset nor backend is needed. Returns
- * D9_USAGE, with the node, if a node cannot be exported. */
-D9_MUST_USE d9_status d9_onnx_write(d9_context *context, const char *model, const char *path);
+/* Sets *input to a description of the input. `model`: a model.safetensors with metadata (exchange/description.h);
+ * neither dataset nor backend is needed. Returns D9_USAGE, with the node, if a node cannot be exported. */
+D9_MUST_USE d9_status d9_onnx_write(d9_context *context, const char *model, const char *path, const char **input);
 
 #endif

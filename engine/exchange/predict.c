@@ -1,4 +1,4 @@
-/* Predictions: a session over a dataset of one black batch, whose images are overwritten by each batch to predict. */
+/* Predictions: a session over a dataset of one empty batch, which each batch of samples to predict overwrites. */
 #include "exchange/predict.h"
 #include "core/system.h"
 #include "exchange/model.h"
@@ -33,17 +33,16 @@ done:
     return status;
 }
 
-/* Rejects a configuration whose image size differs from that in the model's metadata. */
+/* Rejects a configuration whose samples differ in kind or size from those in the model's metadata. */
 static d9_status check_size(d9_context *context, const char *path, const d9_description *made,
                             const d9_config *config) {
     d9_status status;
     d9_dataset promised;
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
-    if (promised.height != made->height || promised.width != made->width)
-        D9_TRY(d9_fail(context, D9_USAGE, "%s: made for images of %lldx%lld, those of the configuration are %lldx%lld",
-                       path, (long long)made->height, (long long)made->width, (long long)promised.height,
-                       (long long)promised.width));
+    promised.channels = made->channels; /* the caller checks them */
+    D9_TRY(d9_description_check(context, made, path, &promised));
 done:
+    if (status == D9_DATA) status = context->status = D9_USAGE; /* the configuration is wrong, not the file */
     return status;
 }
 
@@ -58,10 +57,10 @@ static bool can_build(const d9_predictor *predictor, int64_t batch) {
     return true;
 }
 
-/* The smallest batch size that holds all images, or 64 of them, and that the tricks accept (ghost groups must divide
+/* The smallest batch size that holds all samples, or 64 of them, and that the tricks accept (ghost groups must divide
  * it); at most the training batch size. */
-static int64_t choose_batch(const d9_predictor *predictor, int64_t images) {
-    const int64_t whole = predictor->config->train.batch_size, least = images < BATCH_WANTED ? images : BATCH_WANTED;
+static int64_t choose_batch(const d9_predictor *predictor, int64_t samples) {
+    const int64_t whole = predictor->config->train.batch_size, least = samples < BATCH_WANTED ? samples : BATCH_WANTED;
     for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
         if (can_build(predictor, batch)) return batch;
     return whole;
@@ -82,15 +81,17 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
         D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
     else if (options->config)
         D9_TRY(check_size(context, options->model, predictor->description, predictor->config));
-    if (predictor->description->channels != CHANNELS)
+    const d9_description *about = predictor->description;
+    if (!about->vocabulary.count && about->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,
-                       (long long)predictor->description->channels, CHANNELS));
-    const int64_t batch = choose_batch(predictor, options->images);
+                       (long long)about->channels, CHANNELS));
+    const int64_t batch = choose_batch(predictor, options->samples);
     predictor->config->train.batch_size = batch;
-    D9_TRY(d9_description_dataset(context, predictor->description, "pictures", batch, &open.dataset));
+    D9_TRY(d9_description_dataset(context, about, "samples", batch, &open.dataset));
     open.config = predictor->config;
     D9_TRY(d9_session_open(context, &open, &predictor->session));
     D9_TRY(d9_model_load(&predictor->session, options->model, file));
+    if (about->vocabulary.count) D9_TRY(d9_word_index_make(context, &about->vocabulary, &predictor->index));
     if (options->features) {
         const d9_graph *graph = &predictor->session.program.eval;
         predictor->features = d9_shape_count(&graph->values[graph->features].shape) / batch;
@@ -103,6 +104,7 @@ done:
 
 void d9_predictor_close(d9_predictor *predictor) {
     if (predictor->session.context) d9_session_close(&predictor->session);
+    d9_word_index_free(predictor->context, &predictor->index);
     d9_config_free(predictor->context, predictor->config);
     d9_description_free(predictor->context, predictor->description);
     *predictor = (d9_predictor){0};
@@ -119,19 +121,28 @@ static bool softmax(const double *logits, int64_t classes, double *probabilities
     return isfinite(sum) && isfinite(largest);
 }
 
-d9_status d9_predictor_run(d9_predictor *predictor, const uint8_t *pixels, int64_t count, double *probabilities,
+d9_status d9_predictor_encode(const d9_predictor *predictor, d9_context *context, const char *name, const uint8_t *text,
+                              size_t size, int32_t *tokens) {
+    const d9_status status = d9_text_check(context, name, text, size);
+    if (status != D9_OK) return status;
+    if (d9_vocabulary_encode(&predictor->index, text, size, predictor->description->width, tokens) == 0)
+        return d9_fail(context, D9_DATA, "%s: the text has no word", name);
+    return D9_OK;
+}
+
+d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t count, double *probabilities,
                            double *features) {
     d9_status status = D9_OK;
     d9_session *session = &predictor->session;
     const d9_extent *extent = &session->program.extent;
-    const int64_t bytes = extent->height * extent->width * extent->channels, classes = extent->classes;
+    const int64_t bytes = (int64_t)d9_sample_bytes(session->dataset), classes = extent->classes;
     double *logits = NULL, *batch = NULL;
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
     if (features) D9_TRY(D9_ALLOCATE(session->context, extent->batch * predictor->features, "features", &batch));
     for (int64_t begin = 0; begin < count; begin += extent->batch) {
         const int64_t left = count - begin, part = left < extent->batch ? left : extent->batch;
         D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_IMAGES, 0,
-                                       pixels + begin * bytes, part * bytes));
+                                       (const uint8_t *)samples + begin * bytes, part * bytes));
         D9_TRY(d9_session_outputs(session, &session->program.views, logits, batch));
         if (features)
             memcpy(features + begin * predictor->features, batch,

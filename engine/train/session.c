@@ -38,9 +38,10 @@ d9_status d9_config_describe_dataset(d9_context *context, const d9_config *confi
 }
 
 d9_status d9_config_dataset(d9_context *context, const d9_config *config, const d9_provenance *known,
-                            d9_dataset **dataset) {
+                            const d9_vocabulary *words, d9_dataset **dataset) {
     d9_dataset_options wanted = dataset_options(config);
     wanted.known = known;
+    wanted.words = words;
     return d9_dataset_load(context, &wanted, dataset);
 }
 
@@ -181,7 +182,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     d9_timeline_init(context, &session->timeline, session->mark);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_PROCESS, 0));
     session->dataset = options->dataset;
-    if (!session->dataset) D9_TRY(d9_config_dataset(context, options->config, NULL, &session->dataset));
+    if (!session->dataset) D9_TRY(d9_config_dataset(context, options->config, NULL, NULL, &session->dataset));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_LOAD, 0));
     D9_TRY(open_device(session, options));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_CONTEXT, 0));

@@ -1,4 +1,4 @@
-// Runs an ONNX model in ONNX Runtime on the images of `dawn9 eval --logits` and compares the logits.
+// Runs an ONNX model in ONNX Runtime on the images or texts of `dawn9 eval --logits` and compares the logits.
 //
 //   node onnx_logits.js MODEL.onnx LOGITS.safetensors      status 1 if they differ by more than 1e-4 of the largest logit,
 //                                                          or if nothing was compared
@@ -15,8 +15,9 @@ function read(path) {
 
 async function main([model, path]) {
   const session = await ort.InferenceSession.create(model), theirs = read(path);
-  const images = new ort.Tensor("float32", Float32Array.from(theirs.images.bytes), theirs.images.shape);
-  const { logits } = await session.run({ images });
+  const [name] = session.inputNames, { bytes, shape } = theirs[name];
+  const data = name === "texts" ? BigInt64Array.from(new Int32Array(bytes.buffer), BigInt) : Float32Array.from(bytes);
+  const { logits } = await session.run({ [name]: new ort.Tensor(name === "texts" ? "int64" : "float32", data, shape) });
   const wanted = new Float32Array(theirs.logits.bytes.buffer);
   if (logits.data.length !== wanted.length || !wanted.length) throw new Error(`${logits.data.length} logits, ${wanted.length} wanted`);
   let error = 0, largest = 0;
@@ -25,7 +26,7 @@ async function main([model, path]) {
     error = difference <= error ? error : difference; // NaN stays
     largest = Math.max(largest, Math.abs(value));
   });
-  console.log(`logits: ${logits.dims[0]} images, largest difference ${error.toExponential(1)} of ${largest.toPrecision(3)}`);
+  console.log(`logits: ${logits.dims[0]} ${name}, largest difference ${error.toExponential(1)} of ${largest.toPrecision(3)}`);
   return error <= 1e-4 * largest ? 0 : 1;
 }
 

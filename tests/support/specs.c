@@ -237,8 +237,9 @@ static void build_recur_backward(op_case *c, const op_spec *s, d9_node *node) {
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
     node->inputs[0] = activation(c, "dy", samples(s, s->c));
     node->inputs[1] = op_input(c, "y", D9_BUFFER_SCRATCH, c->compute, samples(s, s->c), -1, 1);
-    const bool wide = c->fill == OP_FILL_INTEGER && size.memory; /* 0 and 1 would make nearly all gradients 0 */
-    node->inputs[2] = master(c, "saved", samples(s, size.saved * s->c), size.gates > 1 && !wide ? 0 : -1, wide ? 2 : 1);
+    /* gates are in 0..1, but integers 0 and 1 would make almost all gradients of an LSTM zero */
+    const bool wide = s->variant == D9_CELL_LSTM && c->fill == OP_FILL_INTEGER;
+    node->inputs[2] = master(c, "saved", samples(s, size.saved * s->c), size.gates == 1 || wide ? -1 : 0, wide ? 2 : 1);
     node->inputs[3] = recurrent_weight(c, matrix(rows, s->c));
     node->input_count = 4;
     add_states(c, s, node);

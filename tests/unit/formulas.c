@@ -1,15 +1,17 @@
 /* Formulas: float against double, derivatives against finite differences, special values, every bf16 and fp16 number,
- * updates, and the draws of augmentation. */
+ * recurrent cells, updates, and the draws of augmentation. */
 #include <float.h>
 
 #define D9_REAL float
 #include "kernels/formulas/activation.h"
+#include "kernels/formulas/cells.h"
 #include "kernels/formulas/loss.h"
 #include "kernels/formulas/norm.h"
 #include "kernels/formulas/update.h"
 #undef D9_REAL
 #define D9_REAL double
 #include "kernels/formulas/activation.h"
+#include "kernels/formulas/cells.h"
 #include "kernels/formulas/loss.h"
 #include "kernels/formulas/norm.h"
 #include "kernels/formulas/update.h"
@@ -53,6 +55,25 @@ TEST(exponentials_at_the_ends) {
     assert_true(d9_expm1_below_float(0.0f) == 0.0f && d9_expm1_below_float(-INFINITY) == -1.0f);
     assert_true(isinf(d9_exp_float(88.73f)) && isfinite(d9_exp_float(88.72f)));
     assert_true(d9_exp_float(-103.9f) > 0.0f && d9_exp_float(-104.1f) == 0.0f);
+}
+
+TEST(sigmoid_and_tanh_are_accurate) {
+    double worst_sigmoid = 0, worst_tanh = 0;
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
+        const float x = d9_float_of_bits((uint32_t)bits);
+        if (isnan(x)) {
+            assert_true(isnan(d9_sigmoid_float(x)) && isnan(d9_tanh_float(x)));
+            continue;
+        }
+        worst_sigmoid = fmax(worst_sigmoid, ulps(d9_sigmoid_float(x), 1 / (1 + exp(-(double)x))));
+        worst_tanh = fmax(worst_tanh, ulps(d9_tanh_float(x), tanh((double)x)));
+    }
+    if (!(worst_sigmoid <= 2.5) || !(worst_tanh <= 2.5))
+        fail_msg("sigmoid %g, tanh %g units in the last place", worst_sigmoid, worst_tanh);
+    assert_true(d9_sigmoid_float(0) == 0.5f && d9_sigmoid_float(INFINITY) == 1 && d9_sigmoid_float(-INFINITY) == 0);
+    assert_true(d9_tanh_float(0) == 0 && d9_tanh_float(INFINITY) == 1 && d9_tanh_float(-INFINITY) == -1);
+    assert_true(d9_sigmoid_double(-800) == 0 && d9_sigmoid_double(800) == 1 && isnan(d9_sigmoid_double(NAN)));
+    for (double x = -40; x <= 40; x += 0.037) NEAR(d9_sigmoid_double(x), 0.5 + tanh(x / 2) / 2, 1e-15);
 }
 
 TEST(activations_agree_across_precisions) {
@@ -100,6 +121,117 @@ TEST(activations_at_special_values) {
             left_slope[a], 1e-7);
         NEAR(d9_activation_value_double(a, 1e30, 0.3), 1e30, 1e-12);
     }
+}
+
+/* ---- recurrent cells: input x and state a of each gate, h and c before the token ---- */
+
+enum { CELL_INPUTS = 2 * D9_CELL_GATES + 2 }; /* x, a, h, c */
+
+typedef struct cell_result {
+    double h, c, saved[D9_CELL_SAVED];
+} cell_result;
+
+static cell_result run_cell(int cell, const double *in) {
+    cell_result result = {.c = in[CELL_INPUTS - 1]};
+    result.h = d9_cell_forward_double(cell, in, in + D9_CELL_GATES, in[CELL_INPUTS - 2], &result.c, result.saved);
+    return result;
+}
+
+static void draw_cell(uint32_t draw, double reach, double *in) {
+    for (uint32_t i = 0; i < CELL_INPUTS; i++)
+        in[i] = reach * (2 * d9_philox_unit(d9_philox4x32_10(9, draw, i, 0, 0).v[0]) - 1);
+}
+
+/* The objective is 0.7 h + 0.3 c: the backward pass gets 0.7 and 0.3 as gradients of h and c. */
+static void check_cell_gradient(int cell, const double *in) {
+    const double step = 1e-5;
+    const d9_cell_size size = d9_cell_size_of(cell);
+    const cell_result at = run_cell(cell, in);
+    double dc = size.memory ? 0.3 : 0, gradient[CELL_INPUTS] = {0}, moved[CELL_INPUTS];
+    gradient[CELL_INPUTS - 2] = d9_cell_backward_double(cell, 0.7, at.saved, in[CELL_INPUTS - 2], in[CELL_INPUTS - 1],
+                                                        &dc, gradient, gradient + D9_CELL_GATES);
+    gradient[CELL_INPUTS - 1] = dc;
+    for (int i = 0; i < CELL_INPUTS; i++) {
+        if (i < 2 * D9_CELL_GATES && i % D9_CELL_GATES >= size.gates) continue;
+        double objective[2];
+        for (int side = 0; side < 2; side++) {
+            memcpy(moved, in, sizeof moved);
+            moved[i] += side ? step : -step;
+            const cell_result result = run_cell(cell, moved);
+            objective[side] = 0.7 * result.h + (size.memory ? 0.3 * result.c : 0);
+        }
+        NEAR(gradient[i], (objective[1] - objective[0]) / (2 * step), 1e-9);
+    }
+}
+
+TEST(cells_have_their_derivatives) {
+    for (int cell = 0; cell < D9_CELL_COUNT; cell++)
+        for (uint32_t draw = 0; draw < 200; draw++) {
+            double in[CELL_INPUTS];
+            draw_cell(draw, 3, in);
+            check_cell_gradient(cell, in);
+        }
+}
+
+/* Float and double, forward and backward, from the same inputs, near 0 and where gates are closed or open. */
+TEST(cells_agree_across_precisions) {
+    static const double reaches[] = {0.01, 3, 60};
+    for (int cell = 0; cell < D9_CELL_COUNT; cell++)
+        for (uint32_t draw = 0; draw < 600; draw++) {
+            float narrow[CELL_INPUTS], saved[D9_CELL_SAVED], dgx[D9_CELL_GATES], da[D9_CELL_GATES], dc = 0.25f;
+            double in[CELL_INPUTS], dx[D9_CELL_GATES], own[D9_CELL_GATES], memory = 0.25;
+            const d9_cell_size size = d9_cell_size_of(cell);
+            draw_cell(draw, reaches[draw % 3], in);
+            for (int i = 0; i < CELL_INPUTS; i++) in[i] = (double)(narrow[i] = (float)in[i]);
+            cell_result want = run_cell(cell, in);
+            float c = narrow[CELL_INPUTS - 1];
+            NEAR(
+                (double)d9_cell_forward_float(cell, narrow, narrow + D9_CELL_GATES, narrow[CELL_INPUTS - 2], &c, saved),
+                want.h, 1e-6);
+            if (size.memory) NEAR((double)c, want.c, 1e-6);
+            for (int i = 0; i < size.saved; i++) {
+                NEAR((double)saved[i], want.saved[i], 1e-6);
+                want.saved[i] = (double)saved[i];
+            }
+            const double dh = d9_cell_backward_double(cell, 0.5, want.saved, in[CELL_INPUTS - 2], in[CELL_INPUTS - 1],
+                                                      &memory, dx, own);
+            NEAR((double)d9_cell_backward_float(cell, 0.5f, saved, narrow[CELL_INPUTS - 2], narrow[CELL_INPUTS - 1],
+                                                &dc, dgx, da),
+                 dh, 1e-6);
+            NEAR((double)dc, memory, 1e-6);
+            for (int i = 0; i < size.gates; i++) {
+                NEAR((double)dgx[i], dx[i], 1e-6);
+                NEAR((double)da[i], own[i], 1e-6);
+            }
+        }
+}
+
+/* A NaN in any input that a cell reads reaches h or c; without one, huge inputs give finite states. */
+TEST(cells_at_special_values) {
+    for (int cell = 0; cell < D9_CELL_COUNT; cell++) {
+        const d9_cell_size size = d9_cell_size_of(cell);
+        for (int i = 0; i < CELL_INPUTS; i++) {
+            const bool reads = i < 2 * D9_CELL_GATES  ? i % D9_CELL_GATES < size.gates
+                               : i == CELL_INPUTS - 1 ? size.memory == 1
+                                                      : cell == D9_CELL_GRU;
+            double in[CELL_INPUTS];
+            draw_cell(1, 1, in);
+            in[i] = NAN;
+            float narrow[CELL_INPUTS], saved[D9_CELL_SAVED];
+            for (int k = 0; k < CELL_INPUTS; k++) narrow[k] = (float)in[k];
+            const float h = d9_cell_forward_float(cell, narrow, narrow + D9_CELL_GATES, narrow[CELL_INPUTS - 2],
+                                                  &narrow[CELL_INPUTS - 1], saved);
+            assert_int_equal(isnan(run_cell(cell, in).h) != 0, reads);
+            assert_int_equal(isnan(h) != 0, reads);
+        }
+        if (cell == D9_CELL_ELMAN_RELU) continue; /* unbounded */
+        for (double huge = -1e38; huge <= 1e38; huge += 2e38) {
+            double in[CELL_INPUTS] = {huge, huge, huge, huge, huge / 2, huge / 2, huge / 2, huge / 2, 0.5, 0.5};
+            const cell_result result = run_cell(cell, in);
+            assert_true(fabs(result.h) <= 1 && fabs(result.c) <= 1.5);
+        }
+    }
+    assert_true(d9_cell_size_of(D9_CELL_COUNT).gates == 0);
 }
 
 typedef struct half_kind {

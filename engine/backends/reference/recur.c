@@ -77,16 +77,18 @@ d9_status d9_reference_RECUR(const d9_reference_op *op) {
         for (int64_t k = 0; k < l.units; k++) c[k] = op->node->input_count > 4 ? op->in[4][n * l.units + k] : 0;
         for (int64_t t = 0; t < l.time; t++) {
             const int64_t row = t * l.samples + n;
-            const double *before = t > 0 ? op->out[0] + (row - l.samples) * l.units : op->in[3] + n * l.units;
+            const double *before = t > 0       ? op->out[0] + (row - l.samples) * l.units
+                                   : has_state ? op->in[3] + n * l.units
+                                               : NULL; /* zeros */
             for (int64_t k = 0; k < l.units; k++) {
                 double gx[D9_CELL_GATES], a[D9_CELL_GATES], saved[D9_CELL_SAVED];
                 for (int g = 0; g < gates; g++) {
                     gx[g] = op->in[0][(row * gates + g) * l.units + k];
                     a[g] = bias[g * l.units + k];
-                    for (int64_t i = 0; (t > 0 || has_state) && i < l.units; i++)
+                    for (int64_t i = 0; before && i < l.units; i++)
                         a[g] += u[(g * l.units + k) * l.units + i] * before[i];
                 }
-                const double h = d9_cell_forward_double(cell, gx, a, t > 0 || has_state ? before[k] : 0, &c[k], saved);
+                const double h = d9_cell_forward_double(cell, gx, a, before ? before[k] : 0, &c[k], saved);
                 op->out[0][row * l.units + k] = as_stored(op, op->node->outputs[0], h);
                 for (int s = 0; s < saved_count && op->out[1]; s++)
                     op->out[1][(row * saved_count + s) * l.units + k] = saved[s];

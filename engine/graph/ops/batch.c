@@ -26,6 +26,16 @@ static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, cons
     return D9_OK;
 }
 
+/* The texts are (N, T) in ONNX, as in files. */
+static d9_status tokens_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context;
+    writer->begin(writer, "Transpose", node->role, (const char *[]){d9_onnx_input(writer, node, 0), NULL},
+                  d9_onnx_output(writer, node));
+    writer->integers(writer, "perm", (int64_t[]){1, 0}, 2);
+    writer->end(writer);
+    return D9_OK;
+}
+
 const d9_op_info d9_op_DRAW = {
     .doc = "order -> draws i32 (N, SLOTS): kernels/formulas/augment.h",
     .inputs = 1,
@@ -73,6 +83,7 @@ const d9_op_info d9_op_TOKENS = {
     .exact = true,
     D9_PRESET_OUTPUTS,
     .read = read_batch,
+    .onnx = tokens_to_onnx,
 };
 
 /* Elements read: those of one step. */

@@ -1,4 +1,5 @@
 /* The embedding of tokens: the rows of a table, and the sum of gradients into them. */
+#include "graph/onnx.h"
 #include "graph/op.h"
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
@@ -29,6 +30,14 @@ static double read_rows(const d9_graph *graph, const d9_node *node, int input) {
     return (double)d9_shape_count(input == 0 ? &graph->values[node->outputs[0]].shape : d9_input_shape(graph, node, 1));
 }
 
+static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context;
+    d9_onnx_node(writer, "Gather", node->role,
+                 (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
 const d9_op_info d9_op_EMBED = {
     .doc = "table (V, C), tokens i32 (T, N) -> y (T, N, C)",
     .inputs = 2,
@@ -37,6 +46,7 @@ const d9_op_info d9_op_EMBED = {
     .type = d9_type_compute,
     .gradient = gradient,
     .read = read_rows,
+    .onnx = to_onnx,
 };
 
 const d9_op_info d9_op_EMBED_BACKWARD = {

@@ -32,7 +32,10 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
 /* ONNX flattens feature maps as (C, H, W); the weight's columns are reordered accordingly (exchange/exchange.h). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     char flat[D9_NAME_SIZE + 8];
-    (void)context;
+    const bool tokens = d9_input_shape(writer->graph, node, 0)->rank == 3;
+    if (tokens && d9_onnx_is_of_recur(writer->graph, node)) return D9_OK;
+    if (tokens)
+        return d9_fail(context, D9_USAGE, "%s: a linear layer of each token cannot be exported to ONNX", node->role);
     snprintf(flat, sizeof flat, "%s.flat", node->role);
     writer->begin(writer, "Flatten", flat, (const char *[]){d9_onnx_input(writer, node, 0), NULL}, flat);
     writer->integer(writer, "axis", 1);

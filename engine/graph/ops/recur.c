@@ -1,6 +1,9 @@
 /* Recurrent layers: the cells over all tokens of a batch, and the output of the last token. The input's side of the
  * gates, W x + b_ih, is computed before by a linear layer and a bias. Equations: kernels/formulas/cells.h. */
+#include "graph/onnx.h"
 #include "graph/op.h"
+
+#include <stdio.h>
 
 enum { GX, U, B_HH, H0, C0 }; /* inputs */
 
@@ -38,6 +41,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     for (int i = H0; i < forward->input_count; i++) node.inputs[node.input_count++] = forward->inputs[i];
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[U], &node.outputs[1]));
     D9_TRY(d9_gradient_of_parameter(gradients, forward->inputs[B_HH], &node.outputs[2]));
+    gradients->needed[forward->inputs[GX]] = true; /* dU and db_hh are computed with dgx, also where W is frozen */
     D9_TRY(d9_gradient_of_input(gradients, forward, GX, node));
 done:
     return status;
@@ -52,6 +56,86 @@ static double backward_operations(const d9_graph *graph, const d9_node *node) { 
            (double)d9_input_shape(graph, node, 3)->d[1];
 }
 
+/* ---- ONNX: one node with the linear layer and the bias before it ---- */
+
+/* order: gate i in ONNX is gate order[i] here. activation: NULL: ONNX's default. */
+static const struct {
+    const char *op, *activation;
+    bool reset_after;
+    int64_t order[D9_CELL_GATES];
+} cells[D9_CELL_COUNT] = {[D9_CELL_ELMAN_TANH] = {"RNN", NULL, false, {0}},
+                          [D9_CELL_ELMAN_RELU] = {"RNN", "Relu", false, {0}},
+                          [D9_CELL_GRU] = {"GRU", NULL, true, {1, 0, 2}},
+                          [D9_CELL_LSTM] = {"LSTM", NULL, false, {0, 3, 1, 2}}};
+
+enum { ONNX_NAME = D9_NAME_SIZE + 16 };
+
+static void put_list(d9_onnx_writer *writer, const d9_node *node, const char *suffix, const int64_t *values,
+                     int64_t count, char name[ONNX_NAME]) {
+    snprintf(name, ONNX_NAME, "%s.%s", node->role, suffix);
+    writer->integer_constant(writer, name, values, (size_t)count);
+}
+
+/* Writes a node named STEM.SUFFIX, whose output has that name. axis -1: no such attribute. */
+static void put_node(d9_onnx_writer *writer, const char *op, const char *a, const char *b, int axis, const char *suffix,
+                     char name[ONNX_NAME]) {
+    snprintf(name, ONNX_NAME, "%.*s.%s", D9_NAME_SIZE - 1, a, suffix);
+    writer->begin(writer, op, name, (const char *[]){a, b, NULL}, name);
+    if (axis >= 0) writer->integer(writer, "axis", axis);
+    writer->end(writer);
+}
+
+typedef struct gate_lists { /* names of constants: (gates, H, -1), the order of the gates, (1, gates * H [, -1]) */
+    char split[ONNX_NAME], order[ONNX_NAME], weights[ONNX_NAME], biases[ONNX_NAME];
+} gate_lists;
+
+/* Brings the gates of a weight (gates * H, I) or bias (gates * H) to the order of ONNX, and puts the dimension of the
+ * directions, 1, before them. */
+static void put_gates(d9_onnx_writer *writer, const gate_lists *lists, d9_value_id id, char ordered[ONNX_NAME]) {
+    const d9_value *value = &writer->graph->values[id];
+    const char *shape = value->shape.rank == 1 ? lists->biases : lists->weights;
+    char parts[ONNX_NAME], moved[ONNX_NAME];
+    put_node(writer, "Reshape", value->name, lists->split, -1, "split", parts);
+    put_node(writer, "Gather", parts, lists->order, 0, "order", moved);
+    put_node(writer, "Reshape", moved, shape, -1, "onnx", ordered);
+}
+
+static void put_layer(d9_onnx_writer *writer, const d9_node *node, const d9_node *linear, const d9_node *bias) {
+    const d9_recurrent_cell cell = node->as.recur.cell;
+    const int64_t gates = d9_cell_size_of(cell).gates, units = d9_input_shape(writer->graph, node, U)->d[1];
+    gate_lists lists;
+    char w[ONNX_NAME], r[ONNX_NAME], input[ONNX_NAME], state[ONNX_NAME], b[ONNX_NAME], y[ONNX_NAME], axes[ONNX_NAME];
+    put_list(writer, node, "split", (int64_t[]){gates, units, -1}, 3, lists.split);
+    put_list(writer, node, "order", cells[cell].order, gates, lists.order);
+    put_list(writer, node, "weights", (int64_t[]){1, gates * units, -1}, 3, lists.weights);
+    put_list(writer, node, "biases", (int64_t[]){1, gates * units}, 2, lists.biases);
+    put_list(writer, node, "axes", (int64_t[]){1}, 1, axes);
+    put_gates(writer, &lists, linear->inputs[1], w);
+    put_gates(writer, &lists, node->inputs[U], r);
+    put_gates(writer, &lists, bias->inputs[1], input);
+    put_gates(writer, &lists, node->inputs[B_HH], state);
+    put_node(writer, "Concat", input, state, 1, "both", b);
+    snprintf(y, sizeof y, "%s.directions", node->role);
+    writer->begin(writer, cells[cell].op, node->role, (const char *[]){d9_onnx_input(writer, linear, 0), w, r, b, NULL},
+                  y);
+    writer->integer(writer, "hidden_size", units);
+    if (cells[cell].activation) writer->word(writer, "activations", cells[cell].activation);
+    if (cells[cell].reset_after) writer->integer(writer, "linear_before_reset", 1);
+    writer->end(writer);
+    d9_onnx_node(writer, "Squeeze", axes, (const char *[]){y, axes, NULL}, d9_onnx_output(writer, node));
+}
+
+static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    const d9_graph *graph = writer->graph;
+    const d9_node_id bias = graph->values[node->inputs[GX]].producer;
+    const d9_node_id linear = bias == D9_NONE ? D9_NONE : graph->values[graph->nodes[bias].inputs[0]].producer;
+    if (!cells[node->as.recur.cell].op || node->input_count > H0 || linear == D9_NONE ||
+        graph->nodes[linear].op != D9_OP_LINEAR || !d9_onnx_is_of_recur(graph, &graph->nodes[linear]))
+        return d9_fail(context, D9_USAGE, "%s: this recurrent layer cannot be exported to ONNX", node->role);
+    put_layer(writer, node, &graph->nodes[linear], &graph->nodes[bias]);
+    return D9_OK;
+}
+
 const d9_op_info d9_op_RECUR = {
     .doc = "gx (T, N, gates * H), U (gates * H, H), b_hh (gates * H) [, h0 (N, H) [, c0 (N, H)]] -> y (T, N, H), "
            "[saved (T, N, saved * H)] [, hT (N, H) [, cT (N, H)]]: by the cell in kernels/formulas/cells.def",
@@ -64,6 +148,7 @@ const d9_op_info d9_op_RECUR = {
     .gradient = gradient,
     .evaluation = evaluation,
     .operations = forward_operations,
+    .onnx = to_onnx,
 };
 
 const d9_op_info d9_op_RECUR_BACKWARD = {
@@ -94,6 +179,16 @@ static double read_last(const d9_graph *graph, const d9_node *node, int input) {
     return (double)d9_shape_count(&graph->values[node->outputs[0]].shape);
 }
 
+static d9_status last_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    char index[ONNX_NAME], axes[ONNX_NAME], step[ONNX_NAME];
+    (void)context;
+    put_list(writer, node, "index", (int64_t[]){-1}, 1, index);
+    put_list(writer, node, "axes", (int64_t[]){0}, 1, axes);
+    put_node(writer, "Gather", d9_onnx_input(writer, node, 0), index, 0, "last", step);
+    d9_onnx_node(writer, "Squeeze", node->role, (const char *[]){step, axes, NULL}, d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
 const d9_op_info d9_op_LAST = {
     .doc = "x (T, N, C) -> y (N, C), the last token's",
     .inputs = 1,
@@ -102,6 +197,7 @@ const d9_op_info d9_op_LAST = {
     .type = d9_type_of_input,
     .gradient = last_gradient,
     .read = read_last,
+    .onnx = last_to_onnx,
 };
 
 const d9_op_info d9_op_LAST_BACKWARD = {
