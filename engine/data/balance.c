@@ -53,7 +53,7 @@ static void count_labels(const d9_split *split, int64_t *counts) {
 d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t *trained = NULL, *evaluated = NULL;
-    if (!d9_dataset_needs_path(dataset->name)) return D9_OK;
+    if (!d9_dataset_needs_path(dataset->name) || dataset->stream) return D9_OK;
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &trained));
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
     count_labels(&dataset->train, trained);

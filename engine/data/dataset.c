@@ -31,6 +31,8 @@ static const source sources[] = {
     {"arrays", d9_arrays_describe, d9_arrays_load, NULL, true},
     {"imdb", d9_imdb_describe, d9_imdb_load, &d9_imdb_published, true},
     {"text", d9_text_describe, d9_text_load, NULL, true},
+    {"wikitext2", d9_corpus_describe, d9_corpus_load, NULL, true},
+    {"corpus", d9_corpus_describe, d9_corpus_load, NULL, true},
     {"synthetic", d9_synthetic_describe, d9_synthetic_load, NULL, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
@@ -43,9 +45,10 @@ static d9_status find_source(d9_context *context, const char *name, const source
         if (!strcmp(name, sources[i].name)) return D9_OK;
     }
     const char *near = d9_text_nearest(name, names, SOURCES);
-    return d9_fail(context, D9_USAGE,
-                   "dataset %s: must be cifar10, cifar100, folder, arrays, imdb, text or synthetic%s%s%s", name,
-                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return d9_fail(
+        context, D9_USAGE,
+        "dataset %s: must be cifar10, cifar100, folder, arrays, imdb, text, wikitext2, corpus or synthetic%s%s%s", name,
+        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 bool d9_dataset_needs_path(const char *name) {
@@ -159,6 +162,7 @@ done:
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
+    if (dataset->stream) return D9_OK;
     if (!dataset->test.count) D9_TRY(d9_split_off_test(context, options, (dataset->train.count + 5) / 6, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
     if (options->validation && !dataset->unseen) {
@@ -224,6 +228,7 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
     for (int64_t i = 0; i < dataset->vocabulary.count; i++)
         digest = d9_digest_bytes(digest, dataset->vocabulary.words[i], strlen(dataset->vocabulary.words[i]));
     digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
+    if (dataset->stream) digest = hash_split(digest, dataset, &dataset->valid);
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
@@ -303,6 +308,8 @@ static d9_status describe_source(d9_context *context, const source *source, cons
     d9_status status;
     D9_TRY(source->describe(context, options, dataset));
     D9_TRY(check_options(context, options, dataset));
+    if (dataset->stream && options->validation)
+        status = d9_fail(context, D9_USAGE, "data.validation: %s has a part for validation of its own", options->name);
 done:
     return status;
 }

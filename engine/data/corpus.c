@@ -1,0 +1,154 @@
+/* A corpus as a stream of words, for language models: three files, train.txt, valid.txt and test.txt, or WikiText-2's
+ * wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens (Merity et al. 2016).
+ *
+ * Words are separated by spaces (ASCII), each line ends with the word "<eos>". Tokens number the words in the order of
+ * their first place in the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With
+ * options->words a word that the model does not have is its "<unk>". */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/system.h"
+#include "data/source.h"
+
+#define LINE_END "<eos>"
+#define UNKNOWN  "<unk>"
+
+typedef struct corpus { /* a corpus that is being read into `dataset` */
+    d9_context *context;
+    d9_dataset *dataset;
+    bool fixed; /* the vocabulary is that of a model */
+    d9_word_index index;
+    size_t capacity, count;
+    int32_t *tokens;
+} corpus;
+
+d9_status d9_corpus_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    (void)context;
+    dataset->tokens = dataset->stream = true;
+    dataset->height = dataset->width = dataset->channels = 1;
+    dataset->std[0] = 1;
+    dataset->vocabulary.count = options->words ? options->words->count : 0;
+    return D9_OK;
+}
+
+static d9_status add_token(corpus *corpus, const char *path, const char *word) {
+    d9_status status = D9_OK;
+    char *copy;
+    int32_t token = d9_word_index_find(&corpus->index, word);
+    if (token < 0 && corpus->fixed) token = d9_word_index_find(&corpus->index, UNKNOWN);
+    if (token < 0 && corpus->fixed)
+        D9_TRY(d9_fail(corpus->context, D9_DATA, "%s: the vocabulary of the model has neither \"%s\" nor " UNKNOWN,
+                       path, word));
+    if (token < 0) {
+        D9_TRY(d9_arena_copy(corpus->context, &corpus->dataset->arena, word, &copy));
+        D9_TRY(d9_word_index_add(corpus->context, &corpus->index, copy));
+        token = (int32_t)corpus->index.count - 1;
+    }
+    D9_TRY(D9_GROW(corpus->context, corpus->count, 1, "tokens", &corpus->capacity, &corpus->tokens));
+    corpus->tokens[corpus->count++] = token;
+done:
+    return status;
+}
+
+static bool is_space(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+static d9_status add_words(corpus *corpus, const char *path, const uint8_t *text, size_t size) {
+    d9_status status = D9_OK;
+    char word[D9_WORD_MAX_BYTES + 1];
+    size_t length = 0;
+    for (size_t i = 0; i <= size; i++) {
+        const bool ends = i == size || is_space(text[i]);
+        if (ends && length > 0) {
+            word[length] = 0;
+            length = 0;
+            D9_TRY(add_token(corpus, path, word));
+        }
+        if (i < size ? text[i] == '\n' : size > 0 && text[size - 1] != '\n') D9_TRY(add_token(corpus, path, LINE_END));
+        if (ends) continue;
+        if (length == D9_WORD_MAX_BYTES)
+            D9_TRY(d9_fail(corpus->context, D9_DATA, "%s: byte %lld: a word of more than %d bytes", path,
+                           (long long)(i - length), D9_WORD_MAX_BYTES));
+        word[length++] = (char)text[i];
+    }
+done:
+    return status;
+}
+
+static d9_status find_part(d9_context *context, const char *folder, const char *part, char path[D9_PUBLISHED_PATH]) {
+    static const char *const names[] = {"%s/%s.txt", "%s/wiki.%s.tokens", "%s/wikitext-2/wiki.%s.tokens"};
+    bool found = false;
+    d9_status status = D9_OK;
+    for (size_t i = sizeof names / sizeof *names; i-- > 0 && !found;) {
+        snprintf(path, D9_PUBLISHED_PATH, names[i], folder, part);
+        D9_TRY(d9_file_find(context, D9_DATA, path, &found));
+    }
+    if (!found)
+        status =
+            d9_fail(context, D9_DATA,
+                    "%s: No such file or directory; a corpus is train.txt, valid.txt and test.txt; --data DIR says "
+                    "where it is",
+                    path);
+done:
+    return status;
+}
+
+static d9_status read_part(corpus *corpus, const char *folder, const char *part, d9_split *split) {
+    d9_status status;
+    d9_context *context = corpus->context;
+    char path[D9_PUBLISHED_PATH];
+    uint8_t *bytes = NULL;
+    size_t size;
+    corpus->count = 0;
+    D9_TRY(find_part(context, folder, part, path));
+    D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
+    D9_TRY(d9_text_check_bytes(context, path, bytes, size));
+    D9_TRY(add_words(corpus, path, bytes, size));
+    if (corpus->count == 0) D9_TRY(d9_fail(context, D9_DATA, "%s: empty", path));
+    D9_TRY(d9_split_allocate(context, corpus->dataset, (int64_t)corpus->count, split));
+    memcpy(split->images, corpus->tokens, corpus->count * sizeof *corpus->tokens);
+done:
+    d9_release(context, bytes);
+    return status;
+}
+
+/* Copies a model's words, which the index then keeps. */
+static d9_status start_words(corpus *corpus, const d9_vocabulary *words) {
+    d9_status status = D9_OK;
+    char *copy;
+    corpus->fixed = words != NULL;
+    for (int64_t i = 0; words && i < words->count; i++) {
+        D9_TRY(d9_arena_copy(corpus->context, &corpus->dataset->arena, words->words[i], &copy));
+        D9_TRY(d9_word_index_add(corpus->context, &corpus->index, copy));
+    }
+done:
+    return status;
+}
+
+static d9_status list_words(corpus *corpus) {
+    d9_status status;
+    d9_dataset *dataset = corpus->dataset;
+    const char **words;
+    D9_TRY(D9_ARENA_ALLOCATE(corpus->context, &dataset->arena, corpus->index.count, &words));
+    for (int64_t i = 0; i < corpus->index.count; i++) words[i] = d9_word_index_word(&corpus->index, i);
+    dataset->vocabulary = (d9_vocabulary){corpus->index.count, words};
+    dataset->classes = corpus->index.count;
+    dataset->class_names = words;
+done:
+    return status;
+}
+
+d9_status d9_corpus_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                         d9_dataset *dataset) {
+    d9_status status;
+    corpus corpus = {.context = context, .dataset = dataset};
+    D9_TRY(d9_corpus_describe(context, options, dataset));
+    D9_TRY(start_words(&corpus, options->words));
+    D9_TRY(read_part(&corpus, folder, "train", &dataset->train));
+    D9_TRY(read_part(&corpus, folder, "valid", &dataset->valid));
+    D9_TRY(read_part(&corpus, folder, "test", &dataset->test));
+    D9_TRY(list_words(&corpus));
+done:
+    d9_word_index_free(context, &corpus.index);
+    d9_release(context, corpus.tokens);
+    return status;
+}
