@@ -229,6 +229,7 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
     for (int64_t i = 0; i < dataset->vocabulary.count; i++)
         digest = d9_digest_bytes(digest, dataset->vocabulary.words[i], strlen(dataset->vocabulary.words[i]));
     digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
+    if (dataset->stream) digest = hash_split(digest, dataset, &dataset->valid);
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
@@ -309,6 +310,8 @@ static d9_status describe_source(d9_context *context, const source *source, cons
     d9_status status;
     D9_TRY(source->describe(context, options, dataset));
     D9_TRY(check_options(context, options, dataset));
+    if (dataset->stream && options->validation)
+        status = d9_fail(context, D9_USAGE, "data.validation: %s has a part for validation of its own", options->name);
 done:
     return status;
 }

@@ -24,7 +24,7 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_imdb_load;
 D9_MUST_USE d9_source_load d9_text_load;
-D9_MUST_USE d9_source_load d9_corpus_load;
+D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
 /* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */

@@ -238,6 +238,52 @@ TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_fo
     d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
 }
 
+static void check_stream(const d9_split *split, const int32_t *tokens, int count) {
+    assert_int_equal(split->count, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(((const int32_t *)(const void *)split->images)[i], tokens[i]);
+        assert_int_equal(split->labels[i], 0);
+    }
+}
+
+TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, run_folder_tear_down) {
+    static const char *const words[] = {"The", "cat", "<eos>", "=", "the", "dog,", "<unk>"};
+    static const int32_t train[] = {0, 1, 2, 2, 3, 1, 3, 2}, valid[] = {4, 1, 2}, test[] = {4, 5, 2, 6, 2};
+    const char *const known[] = {"<eos>", "<unk>", "cat"}, *const less[] = {"<eos>", "cat"};
+    const d9_vocabulary model = {3, known}, without = {2, less};
+    static const int32_t by_model[] = {1, 2, 0, 0, 1, 2, 1, 0};
+    write_text(folder, "train.txt", "The cat\n\n = cat  =\r\n");
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
+    write_text(folder, "valid.txt", "the cat");
+    write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "corpus"});
+    assert_true(dataset->stream && dataset->tokens && d9_sample_bytes(dataset) == 4);
+    check_stream(&dataset->train, train, 8);
+    check_stream(&dataset->valid, valid, 3);
+    check_stream(&dataset->test, test, 5);
+    assert_ints(dataset->vocabulary.count, 7, dataset->classes, 7);
+    for (int i = 0; i < 7; i++) assert_string_equal(dataset->vocabulary.words[i], words[i]);
+    d9_dataset_free(&context, dataset);
+
+    dataset = load(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
+    check_stream(&dataset->train, by_model, 8);
+    d9_dataset_free(&context, dataset);
+    refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
+    refused(folder, (d9_dataset_options){.name = "corpus", .validation = 2}, D9_USAGE, "data.validation corpus");
+    refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE, "data.image_size corpus");
+    write_text(folder, "valid.txt", "");
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
+    write_text(folder, "valid.txt", "caf\351");
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
+    char word[1002];
+    memset(word, 'x', 1001);
+    word[1001] = 0;
+    write_text(folder, "valid.txt", word);
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
+    write_text(folder, "valid.txt", word + 1);
+    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "corpus"}));
+}
+
 /* Names what is missing in a folder of texts by the names of texts. */
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
     write_text(folder, "loose.txt", "good");
