@@ -157,6 +157,7 @@ TEST(test_a_recurrent_weight_learns_by_itself) {
     program_check_graph(&graph);
     for (int v = 0; v < graph.value_count; v++) gradients += graph.values[v].kind == D9_VALUE_GRADIENT;
     assert_int_equal(gradients, 3);
+    assert_int_equal(program_count(&graph, D9_OP_RECUR_BACKWARD, true), 1);
     const d9_node *node = &graph.nodes[d9_edit_next(&graph, D9_OP_RECUR_BACKWARD, 0)];
     for (int i = 0; i < 2; i++)
         assert_int_equal(node->outputs[1 + i], d9_gradient_of(&graph, d9_graph_find_value(&graph, learns[i])));
