@@ -2,6 +2,7 @@
 #include "verify/reference_case.h"
 #include "core/system.h"
 #include "build/build.h"
+#include "exchange/exchange.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -208,24 +209,49 @@ done:
     return status;
 }
 
+/* Copies tokens (N, T) to i32. */
+static d9_status copy_tokens(d9_context *context, const d9_reference_case *self, const d9_tensor *tokens,
+                             int32_t *samples) {
+    d9_status status;
+    const int64_t count = d9_shape_count(&tokens->shape), length = self->description->width;
+    double *wide = NULL;
+    D9_TRY(D9_ALLOCATE(context, count, "tokens", &wide));
+    d9_tensor_to_doubles(tokens, wide);
+    for (int64_t i = 0; i < count; i++) {
+        if (!(wide[i] >= 0 && wide[i] < (double)self->description->vocabulary.count))
+            D9_TRY(d9_fail(context, D9_DATA, "case %s: token %g of text %lld, must be 0 to %lld", self->name, wide[i],
+                           (long long)(i / length), (long long)self->description->vocabulary.count - 1));
+        samples[i] = (int32_t)wide[i];
+    }
+done:
+    d9_release(context, wide);
+    return status;
+}
+
 d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
     d9_status status;
     const d9_description *about = self->description;
-    const d9_tensor *images = d9_safetensors_find(self->file, "images");
+    const bool texts = about->vocabulary.count > 0;
+    const d9_tensor *samples = d9_safetensors_find(self->file, texts ? "tokens" : "images");
     const d9_tensor *labels = d9_safetensors_find(self->file, "labels"); /* an augmentation case needs none */
     const int64_t n = self->config->train.batch_size;
-    const d9_shape wanted = {4, {n, about->channels, about->height, about->width}};
+    const d9_shape image = {4, {n, about->channels, about->height, about->width}}, text = {2, {n, about->width}};
+    const d9_shape *wanted = texts ? &text : &image;
+    char size[D9_SHAPE_TEXT];
     *dataset = NULL;
-    if (!images || images->type != D9_TENSOR_U8 || images->shape.rank != 4)
-        D9_TRY(bad(context, self, "needs images u8 (N, C, H, W)"));
-    if (images->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld images, must be %lld with as many labels", self->name,
-                       (long long)images->shape.d[0], (long long)n));
-    if (!d9_shape_equal(&images->shape, &wanted))
-        D9_TRY(d9_fail(context, D9_DATA, "case %s: its images must have %lld channels, %lldx%lld", self->name,
-                       (long long)about->channels, (long long)about->height, (long long)about->width));
+    if (!samples || samples->type != (texts ? D9_TENSOR_I64 : D9_TENSOR_U8) || samples->shape.rank != wanted->rank)
+        D9_TRY(bad(context, self, texts ? "needs tokens i64 (N, T)" : "needs images u8 (N, C, H, W)"));
+    if (samples->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld %s, must be %lld with as many labels", self->name,
+                       (long long)samples->shape.d[0], texts ? "texts" : "images", (long long)n));
+    if (!d9_shape_equal(&samples->shape, wanted))
+        D9_TRY(d9_fail(context, D9_DATA, "case %s: its %s must have the shape %s", self->name,
+                       texts ? "tokens" : "images", d9_exchange_shape_text(wanted, size)));
     D9_TRY(d9_description_dataset(context, about, "reference case", n, dataset));
-    copy_pixels(images, (*dataset)->train.images);
+    if (texts)
+        D9_TRY(copy_tokens(context, self, samples, (int32_t *)(void *)(*dataset)->train.images));
+    else
+        copy_pixels(samples, (*dataset)->train.images);
     if (labels) D9_TRY(copy_labels(context, self, labels, n, (*dataset)->train.labels));
 done:
     if (status != D9_OK) {

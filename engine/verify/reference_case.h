@@ -3,6 +3,7 @@
  *
  *   dawn9.config, dawn9.classes, dawn9.image_size, dawn9.mean, dawn9.std   as in a model file (exchange/description.h):
  *                   network and tricks, classes, size of the images, normalisation
+ *   dawn9.words, dawn9.length   in a case of texts instead of image_size, mean and std
  *   case            JSON object of settings: "steps"; "lr", a list with the learning rate of each step, instead of
  *                   the configuration's schedule; "bn_eps" and "bn_momentum" if there are norms
  *   dawn9.names     optional JSON object that maps names in the file to the engine's names, where they differ:

@@ -221,7 +221,7 @@ def describe(name, case, **found):
     return {"dawn9.config": config, "dawn9.classes": json.dumps(CLASSES), "dawn9.image_size": json.dumps([case["side"]] * 2),
             "dawn9.mean": json.dumps(MEAN), "dawn9.std": json.dumps(STD), "case": json.dumps(settings)}
 
-def write_cases(cases):
+def write_cases(cases, run=run, describe=describe):
     """Writes the files of the cases, or of the one that --only names, with a seed on which float32 agrees."""
     ap = argparse.ArgumentParser(); ap.add_argument("--out", required=True); ap.add_argument("--only", default="")
     a = ap.parse_args(); os.makedirs(a.out, exist_ok=True); torch.use_deterministic_algorithms(True)

@@ -41,6 +41,7 @@ static bool is_exact(const d9_node *node) {
     case D9_OP_LOSS:
     case D9_OP_LOSS_BACKWARD:
     case D9_OP_METRICS:
+    case D9_OP_CLIP:
         return false;
     case D9_OP_ACT:
     case D9_OP_ACT_BACKWARD:

@@ -126,6 +126,14 @@ static const op_spec specs[] = {
     PAIR(D9_OP_EMBED, .t = 1, .n = 1, .c = 5, .o = 1),
     PAIR(D9_OP_EMBED, .t = 5, .n = 7, .c = 16, .o = 11),
     PAIR(D9_OP_EMBED, .t = 9, .n = 65, .c = 27, .o = 99),
+    {.op = D9_OP_EMBED_BACKWARD, .t = 5, .n = 7, .c = 16, .o = 11, .pad = 1}, /* added to a gradient */
+    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; the step has two or four tokens left */
+    {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
+    {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
+    {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */
+    PAIR(D9_OP_LOSS, .t = 5, .n = 7, .o = 10),     /* some tokens have no label */
+    PAIR(D9_OP_LOSS, .t = 3, .n = 5, .o = 65, .parameter = 0.2),
+    {.op = D9_OP_METRICS, .t = 5, .n = 7, .o = 10},
     CELL(D9_CELL_ELMAN_TANH),
     CELL(D9_CELL_ELMAN_RELU),
     CELL(D9_CELL_GRU),
@@ -194,7 +202,11 @@ static void build_embed(op_case *c, const op_spec *s, d9_node *node) {
     const bool forward = s->op == D9_OP_EMBED;
     node->inputs[0] = forward ? op_input(c, "table", D9_BUFFER_STATE, c->master, table, -2, 2) : activation(c, "dy", y);
     node->inputs[1] = op_input(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n), 0, (double)(s->o - 1));
-    node->input_count = 2;
+    node->input_count = s->pad ? 3 : 2;
+    if (s->pad) {
+        node->inputs[2] = node->outputs[0] = op_input(c, "dtable", D9_BUFFER_GRADIENT, c->master, table, -2, 2);
+        return;
+    }
     node->outputs[0] = forward ? result(c, "y", y) : op_output(c, "dtable", D9_BUFFER_GRADIENT, c->master, table);
 }
 
@@ -356,6 +368,18 @@ static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
 /* Weights of images by class, of which a case uses the first `o`; never written. */
 static double class_weights[] = {0.5, 3, 0.25, 1, 2, 0.125, 4, 1.5, 0.75, 8};
 
+static int64_t rows_of(const op_spec *s) { return s->t ? s->t * s->n : s->n; }
+static d9_value_id add_logits(op_case *c, const op_spec *s) {
+    return master(c, "logits", s->t ? samples(s, s->o) : matrix(s->n, s->o), -3, 3);
+}
+/* Tokens can have no label, which is -1. */
+static d9_value_id add_labels(op_case *c, const op_spec *s) {
+    const d9_value_id labels =
+        op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, (double)(s->o - 1));
+    for (int64_t i = 2; s->t && i < rows_of(s); i += 5) c->content[labels][i] = -1;
+    return labels;
+}
+
 /* variant 1: mixed targets; 2: also class weights. */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
     node->as.loss.smoothing = s->parameter;
@@ -366,17 +390,17 @@ static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
         node->as.loss.weights = c->program.table_count++;
         c->program.table[node->as.loss.weights] = (d9_table){"class weights", class_weights, s->o};
     }
-    node->inputs[0] = master(c, "logits", matrix(s->n, s->o), -3, 3);
-    node->inputs[1] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
+    node->inputs[0] = add_logits(c, s);
+    node->inputs[1] = add_labels(c, s);
     node->input_count = 2;
-    d9_shape shape = s->op == D9_OP_LOSS ? vector(s->n) : matrix(s->n, s->o);
+    const d9_shape shape = s->op == D9_OP_LOSS ? vector(rows_of(s)) : s->t ? samples(s, s->o) : matrix(s->n, s->o);
     node->outputs[0] = op_output(c, s->op == D9_OP_LOSS ? "loss" : "dlogits", D9_BUFFER_SCRATCH, c->master, shape);
 }
 
 static void build_metrics(op_case *c, const op_spec *s, d9_node *node) {
-    node->inputs[0] = master(c, "loss", vector(s->n), 0, 4);
-    node->inputs[1] = master(c, "logits", matrix(s->n, s->o), -3, 3);
-    node->inputs[2] = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->n), 0, (double)(s->o - 1));
+    node->inputs[0] = master(c, "loss", vector(rows_of(s)), 0, 4);
+    node->inputs[1] = add_logits(c, s);
+    node->inputs[2] = add_labels(c, s);
     node->inputs[3] = node->outputs[0] = op_input(c, "metrics", D9_BUFFER_METRICS, D9_F64, vector(4), 0, 0);
     node->input_count = 4;
 }
@@ -427,7 +451,23 @@ static void build_orthogonal_update(op_case *c, const op_spec *s, d9_node *node)
     node->output_count = 2;
 }
 
+/* parameter: the largest norm of half the gradient. */
+static void build_clip(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.clip = (d9_clip_attributes){s->parameter, {D9_NONE, 0.5}};
+    node->inputs[0] = node->outputs[0] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
+}
+
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
+
+static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
+    c->program.steps_per_epoch = STEPS_PER_EPOCH;
+    node->as.augment =
+        (d9_augment_attributes){.batch = s->n, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH, .samples = s->o};
+    node->inputs[0] = op_input(c, "stream", D9_BUFFER_IMAGES, D9_I32, vector(s->o), 0, 30000);
+    node->outputs[0] = op_output(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n));
+    node->outputs[1] = op_output(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->t * s->n));
+    node->output_count = 2;
+}
 
 /* The bits of x as f32, the form in which draws for jitter are stored. */
 static double bits_of(double x) { return (double)(int32_t)d9_float_bits((float)x); }
@@ -541,6 +581,8 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_MIX] = build_mix,
         [D9_OP_RANK] = build_rank,
         [D9_OP_TOKENS] = build_batch,
+        [D9_OP_STREAM] = build_stream,
+        [D9_OP_CLIP] = build_clip,
         [D9_OP_EMBED] = build_embed,
         [D9_OP_EMBED_BACKWARD] = build_embed,
         [D9_OP_RECUR] = build_recur,
@@ -563,11 +605,12 @@ double op_loss_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     const double *labels = c->content[node->inputs[1]];
     const d9_shape *logits = &c->graph->values[node->inputs[0]].shape;
-    const int64_t images = logits->d[0], classes = logits->d[1];
+    const int64_t classes = d9_shape_channels(logits), images = d9_shape_count(logits) / classes;
     const double *z = c->content[node->inputs[0]] + i * classes, s = node->as.loss.smoothing;
     double sum = 0, uniform = 0;
     for (int64_t k = 0; k < classes; k++) sum += exp(z[k]);
     for (int64_t k = 0; k < classes; k++) uniform -= log(exp(z[k]) / sum) / (double)classes;
+    if (labels[i] < 0) return 0;
     const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
     const double w = node->as.loss.share.constant;
     const double loss = (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;

@@ -155,7 +155,7 @@ TEST(loss_gradient_is_of_the_sum_over_samples) {
         if (op_spec_op(i) != D9_OP_LOSS_BACKWARD) continue;
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         double *logits = c.content[c.graph->nodes[0].inputs[0]];
-        int64_t classes = c.graph->values[c.graph->nodes[0].inputs[0]].shape.d[1];
+        const int64_t classes = d9_shape_channels(&c.graph->values[c.graph->nodes[0].inputs[0]].shape);
         rival_run(&c, &d9_backend_reference, NULL, c.graph->nodes[0].outputs[0], many_a);
         for (int64_t k = 0; k < op_count(&c, c.graph->nodes[0].inputs[0]); k++) {
             const double kept = logits[k], h = 1e-5;

@@ -347,6 +347,49 @@ TEST_WITH(fixture *f, test_what_cannot_be_pooled_or_joined, set_up, tear_down) {
     assert_last_fails(f, d9_graph_dropout(&context, &f->graph, "nan", f->image, NAN, &y), "nan 0 1");
 }
 
+TEST(texts_keep_their_tokens) {
+    d9_graph graph;
+    d9_value_id x, y, all, last, flat;
+    d9_graph_init(&graph);
+    fixture f = {graph, D9_NONE};
+    OK(d9_graph_tokens(&context, &f.graph, 5, 4, 30, false, &x));
+    OK(d9_graph_embed(&context, &f.graph, "encoder", x, 7, &y));
+    OK(d9_graph_recur(&context, &f.graph, "rnn", 1, y, D9_CELL_LSTM, 6, &all));
+    OK(d9_graph_linear(&context, &f.graph, "each", all, 3, &flat));
+    OK(d9_graph_last(&context, &f.graph, "last", all, &last));
+    OK(d9_graph_linear(&context, &f.graph, "head", last, 2, &last));
+    assert_shape(&f, x, (d9_shape){2, {5, 4}});
+    assert_shape(&f, y, (d9_shape){3, {5, 4, 7}});
+    assert_shape(&f, all, (d9_shape){3, {5, 4, 6}});
+    assert_shape(&f, flat, (d9_shape){3, {5, 4, 3}});
+    assert_shape(&f, last, (d9_shape){2, {4, 2}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "encoder.weight"), (d9_shape){2, {30, 7}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "rnn.weight_ih_l1"), (d9_shape){2, {24, 7}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "rnn.weight_hh_l1"), (d9_shape){2, {24, 6}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "rnn.bias_ih_l1"), (d9_shape){1, {24}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "rnn.bias_hh_l1"), (d9_shape){1, {24}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "rnn.recur_l1.saved"), (d9_shape){3, {5, 4, 30}});
+    assert_shape(&f, d9_graph_find_value(&f.graph, "each.weight"), (d9_shape){2, {3, 6}});
+    assert_int_equal(d9_graph_samples(&f.graph), 4);
+    program_check_graph(&f.graph);
+    f.graph.values[d9_graph_find_value(&f.graph, "rnn.weight_hh_l1")].shape.d[0] = 23;
+    assert_fails(d9_graph_infer(&context, &f.graph), "rnn.recur_l1 24 6");
+    d9_graph_free(&context, &f.graph);
+}
+
+TEST(what_is_no_text_has_no_last_token) {
+    d9_graph graph;
+    d9_value_id x, y;
+    d9_graph_init(&graph);
+    OK(d9_graph_image(&context, &graph, &(d9_shape){4, {6, 8, 8, 3}}, &x));
+    assert_fails(d9_graph_last(&context, &graph, "last", x, &y), "last 4");
+    d9_graph_free(&context, &graph);
+    d9_graph_init(&graph);
+    OK(d9_graph_image(&context, &graph, &(d9_shape){4, {6, 8, 8, 3}}, &x));
+    assert_fails(d9_graph_embed(&context, &graph, "encoder", x, 7, &y), "encoder 4");
+    d9_graph_free(&context, &graph);
+}
+
 TEST(operations_are_described) {
     for (int a = 0; a < D9_OP_COUNT; a++) {
         const d9_op_info *info = d9_op_info_of((d9_op)a);

@@ -138,6 +138,34 @@ TEST(test_frozen_parts_get_no_gradient) {
     d9_program_free(&context, &program);
 }
 
+/* Embedding and input weights are frozen: their gradients are absent, those of the state's side are not. */
+TEST(test_a_recurrent_weight_learns_by_itself) {
+    static const char *const learns[] = {"rnn.weight_hh_l0", "rnn.bias_hh_l0", "head.weight"};
+    d9_graph graph;
+    d9_value_id x;
+    int gradients = 0;
+    d9_graph_init(&graph);
+    OK(d9_graph_tokens(&context, &graph, 5, 4, 30, false, &x));
+    OK(d9_graph_embed(&context, &graph, "encoder", x, 7, &x));
+    OK(d9_graph_recur(&context, &graph, "rnn", 0, x, D9_CELL_GRU, 6, &x));
+    OK(d9_graph_last(&context, &graph, "last", x, &x));
+    OK(d9_graph_linear(&context, &graph, "head", x, 2, &x));
+    OK(d9_graph_loss(&context, &graph, x));
+    for (int v = 0; v < graph.value_count; v++) graph.values[v].trainable = false;
+    for (int i = 0; i < 3; i++) graph.values[d9_graph_find_value(&graph, learns[i])].trainable = true;
+    OK(d9_gradient_append(&context, &graph, false));
+    program_check_graph(&graph);
+    for (int v = 0; v < graph.value_count; v++) gradients += graph.values[v].kind == D9_VALUE_GRADIENT;
+    assert_int_equal(gradients, 3);
+    assert_int_equal(program_count(&graph, D9_OP_RECUR_BACKWARD, true), 1);
+    const d9_node *node = &graph.nodes[d9_edit_next(&graph, D9_OP_RECUR_BACKWARD, 0)];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(node->outputs[1 + i], d9_gradient_of(&graph, d9_graph_find_value(&graph, learns[i])));
+    assert_ints(program_count(&graph, D9_OP_EMBED_BACKWARD, true), 0,
+                program_count(&graph, D9_OP_LINEAR_BACKWARD_WEIGHT, true), 1);
+    d9_graph_free(&context, &graph);
+}
+
 /* The input of a residual has two readers: its gradient is the sum of two, which the next backward node reads. */
 TEST(test_residuals_accumulate) {
     d9_program program;
