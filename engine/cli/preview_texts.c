@@ -52,7 +52,7 @@ d9_status d9_data_preview_texts(d9_cli *cli, const d9_config *config, const d9_d
     if (options->out || options->filters)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "data preview prints the texts of %s; --out and --filters draw images",
                        config->data.dataset));
-    D9_TRY(d9_config_dataset(&cli->context, config, NULL, &dataset));
+    D9_TRY(d9_config_dataset(&cli->context, config, NULL, NULL, &dataset));
     if (dataset->stream)
         add_stream(dataset, &text);
     else
