@@ -223,7 +223,8 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
 static void check_evaluation(fixture *f, const layer *l) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = 2};
     const d9_cpu_recur kernel = kernel_of(f, l);
-    const d9_cpu_recur_forward forward = {in(&f->a[GX]), f->a[BIAS].data, out(&f->a[Y]), NULL, {NULL, D9_KERNEL_F32}, NULL};
+    const d9_cpu_recur_forward forward = {in(&f->a[GX]), f->a[BIAS].data,       out(&f->a[Y]),
+                                          NULL,          {NULL, D9_KERNEL_F32}, NULL};
     clear(&f->a[Y], f->a[Y].store, f->a[Y].count);
     d9_cpu_recur_run_forward(&cpu, &kernel, &forward, f->scratch);
     assert_memory_equal(f->a[Y].data, f->first[Y], (size_t)f->a[Y].count * (size_t)d9_kernel_store_bytes(l->store));
