@@ -21,7 +21,8 @@ def main():
             run.log({key: value for key, value in row.items() if key != "epoch" and value is not None}, step=row["epoch"])
         elif run and "config" in row:
             run.config.update({**row["config"], "seed": row["seed"], "device": row["device"], "precision": row["precision"]})
-            run.summary.update({key: row[key] for key in ("accuracy", "accuracy_tta", "train_seconds", "process_seconds")})
+            names = (row["measure"], row["measure"] + "_tta", "train_seconds", "process_seconds")
+            run.summary.update({key: row[key] for key in names if key in row})
             run.finish()
             run = None
 

@@ -1,4 +1,4 @@
-/* dawn9 data: checks and downloads datasets, and draws augmented training images and initial filters. */
+/* dawn9 data: checks and downloads datasets, and shows training images, texts and initial filters. */
 #include "cli/data.h"
 #include "cli/commands.h"
 #include "data/fetch.h"
@@ -9,7 +9,8 @@ static const d9_flag flags[] = {
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(d9_data_options, what),
      .doc = "check, fetch: a dataset, default " D9_DATASET_DEFAULT "; preview: the configuration"},
     {"from", D9_FLAG_TEXT, offsetof(d9_data_options, from), "ARCHIVE",
-     .doc = "fetch: a downloaded cifar-10-binary.tar.gz or cifar-10-python.tar.gz, instead of downloading it"},
+     .doc = "fetch: a downloaded cifar-10-binary.tar.gz, cifar-10-python.tar.gz or aclImdb_v1.tar.gz, instead of "
+            "downloading it"},
     {"out", D9_FLAG_TEXT, offsetof(d9_data_options, out), "FILE",
      .doc = "preview: the PNG file, eight images in eight successive epochs"},
     {"filters", D9_FLAG_TEXT, offsetof(d9_data_options, filters), "FILE",
@@ -101,6 +102,7 @@ static const d9_example examples[] = {
     {"download it", "dawn9 data fetch " D9_DATASET_DEFAULT},
     {"take it from an archive that was downloaded before",
      "dawn9 data fetch " D9_DATASET_DEFAULT " --from cifar-10-python.tar.gz"},
+    {"download the reviews of IMDB", "dawn9 data fetch imdb"},
     {"augmented images: eight images in eight epochs",
      "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
     {0},
@@ -109,7 +111,8 @@ static const d9_example examples[] = {
 const d9_command d9_command_data = {
     .name = "data",
     .doc = "Check, download or preview a dataset",
-    .about = "check: verify the files. fetch: download them. preview: draw augmented training images.",
+    .about = "check: verify the files. fetch: download them. preview: draw augmented training images, or print "
+             "training texts.",
     .examples = examples,
     .flags = flags,
     .options_size = sizeof(d9_data_options),

@@ -118,8 +118,6 @@ done:
 static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
     if (!options->what)
         return d9_fail(&cli->context, D9_USAGE, "data preview needs a configuration (dawn9 data --help)");
-    if (!options->out && !options->filters)
-        return d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png");
     if (options->json || options->from)
         return d9_fail(&cli->context, D9_USAGE, "data preview has no --json and no --from");
     d9_status status;
@@ -155,7 +153,18 @@ d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
     d9_status status = D9_OK;
     d9_config *config = NULL;
     d9_session session = {0};
+    d9_dataset promised;
     D9_TRY(check_options(cli, options));
+    D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &config));
+    D9_TRY(d9_config_describe_dataset(&cli->context, config, &promised));
+    if (promised.tokens) {
+        status = d9_data_preview_texts(cli, config, options);
+        goto done;
+    }
+    if (!options->out && !options->filters)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png"));
+    d9_config_free(&cli->context, config);
+    config = NULL;
     D9_TRY(load(cli, options, &config));
     D9_TRY(check_outside_data(cli, config, options->out, "--out"));
     D9_TRY(check_outside_data(cli, config, options->filters, "--filters"));

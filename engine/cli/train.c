@@ -542,14 +542,15 @@ static d9_status train_many(d9_cli *cli, const train_options *options) {
     }
     const d9_sample plain = score_sample(&many, many.plain), tta = score_sample(&many, many.tta);
     const d9_measure *measure = config->measure;
-    if (options->events) {
-        json_t *both =
-            json_pack("{s:o, s:o}", measure->name, sample_json(&plain), measure->name_tta, sample_json(&tta));
-        d9_cli_print_json_line(cli, both, REAL_DIGITS);
-    } else if (options->json) {
-        json_t *all = json_pack("{s:O, s:o, s:o}", "runs", many.rows, measure->name, sample_json(&plain),
-                                measure->name_tta, sample_json(&tta));
-        d9_cli_print_json(cli, all);
+    if (options->events || options->json) {
+        json_t *all = json_object();
+        if (options->json) json_object_set(all, "runs", many.rows);
+        json_object_set_new(all, measure->name, sample_json(&plain));
+        if (measure->both_keys || many.views) json_object_set_new(all, measure->name_tta, sample_json(&tta));
+        if (options->json)
+            d9_cli_print_json(cli, all);
+        else
+            d9_cli_print_json_line(cli, all, REAL_DIGITS);
     } else {
         d9_cli_print(cli, "mean       %s%s (sd %.*f)", d9_measure_format(measure, plain.mean).text,
                      many.views ? " plain" : "", measure->digits, plain.deviation);

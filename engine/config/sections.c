@@ -77,6 +77,8 @@ static const d9_option data_options[] = {
      "arrays: NumPy files of images and labels\n"
      "imdb: reviews of films, positive and negative (dawn9 data fetch imdb)\n"
      "text: your own texts, a subfolder of .txt files for each class\n"
+     "wikitext2: articles of Wikipedia, a stream of words\n"
+     "corpus: your own stream of words, the files train.txt, valid.txt and test.txt\n"
      "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
      "folder of the dataset; default: the places where setup.sh puts it"},

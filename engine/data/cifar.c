@@ -90,12 +90,6 @@ static const cifar *find_set(const char *name) {
     return NULL;
 }
 
-const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
-    const cifar *set = find_set(name);
-    *count = set ? set->file_count : 0;
-    return set ? set->files : NULL;
-}
-
 /* ---- reading a file ---- */
 
 static const char binary_ending[] = ".bin";
@@ -132,6 +126,9 @@ d9_status d9_cifar_read(d9_context *context, const char *name, const d9_dataset_
 done:
     return status;
 }
+
+const d9_published d9_cifar10_published = {cifar10_files, 6, true, d9_cifar_find, d9_cifar_read};
+const d9_published d9_cifar100_published = {cifar100_files, 2, false, d9_cifar_find, d9_cifar_read};
 
 /* ---- checking and converting it ---- */
 

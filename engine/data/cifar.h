@@ -4,7 +4,9 @@
 
 #include "data/source.h"
 
-enum { D9_CIFAR_PATH = D9_FOLDER_SIZE + 64 };
+enum { D9_CIFAR_PATH = D9_PUBLISHED_PATH };
+
+extern const d9_published d9_cifar10_published, d9_cifar100_published;
 
 /* Finds the file in `folder`: the binary ("data_batch_1.bin") or, without it, the Python version ("data_batch_1").
  * `path` receives its path, or that of the binary. Returns D9_DATA if neither is found and the reason is another than

@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "data/check.h"
 #include "data/cifar.h"
+#include "data/imdb.h"
 #include "data/image.h"
 #include "data/split.h"
 
@@ -19,20 +20,20 @@ typedef struct source {
     const char *name;
     d9_source_describe *describe;
     d9_source_load *load;
-    bool published; /* d9_dataset_files lists its files */
+    const d9_published *published; /* NULL: no published files */
     bool on_disk;
 } source;
 
 static const source sources[] = {
-    {"cifar10", d9_cifar_describe, d9_cifar_load, true, true},
-    {"cifar100", d9_cifar_describe, d9_cifar_load, true, true},
-    {"folder", d9_folder_describe, d9_folder_load, false, true},
-    {"arrays", d9_arrays_describe, d9_arrays_load, false, true},
-    {"imdb", d9_text_describe, d9_imdb_load, true, true},
-    {"text", d9_text_describe, d9_text_load, false, true},
-    {"wikitext2", d9_corpus_describe, d9_corpus_load, false, true},
-    {"corpus", d9_corpus_describe, d9_corpus_load, false, true},
-    {"synthetic", d9_synthetic_describe, d9_synthetic_load, false, false},
+    {"cifar10", d9_cifar_describe, d9_cifar_load, &d9_cifar10_published, true},
+    {"cifar100", d9_cifar_describe, d9_cifar_load, &d9_cifar100_published, true},
+    {"folder", d9_folder_describe, d9_folder_load, NULL, true},
+    {"arrays", d9_arrays_describe, d9_arrays_load, NULL, true},
+    {"imdb", d9_imdb_describe, d9_imdb_load, &d9_imdb_published, true},
+    {"text", d9_text_describe, d9_text_load, NULL, true},
+    {"wikitext2", d9_corpus_describe, d9_corpus_load, NULL, true},
+    {"corpus", d9_corpus_describe, d9_corpus_load, NULL, true},
+    {"synthetic", d9_synthetic_describe, d9_synthetic_load, NULL, false},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
@@ -57,6 +58,18 @@ bool d9_dataset_needs_path(const char *name) {
 }
 
 /* ---- location of the files ---- */
+
+const d9_published *d9_published_files(const char *name) {
+    static const d9_published none = {0};
+    for (int i = 0; i < SOURCES; i++)
+        if (!strcmp(name, sources[i].name) && sources[i].published) return sources[i].published;
+    return &none;
+}
+
+const d9_dataset_file *d9_dataset_files(const char *name, int *count) {
+    *count = d9_published_files(name)->count;
+    return d9_published_files(name)->files;
+}
 
 static const char *environment(const char *name) {
     const char *value = getenv(name);
@@ -83,43 +96,40 @@ void d9_dataset_candidates(const char *name, const char *path, d9_candidates *ca
 }
 
 /* True also if the file cannot be looked at, for want of a permission for example: loading it says why. */
-static bool has_file(const char *folder, const d9_dataset_file *file) {
-    char path[D9_CIFAR_PATH];
+static bool has_file(const d9_published *published, const char *folder, const d9_dataset_file *file) {
+    char path[D9_PUBLISHED_PATH];
     d9_context quiet;
     bool found;
     d9_context_init(&quiet);
-    return d9_cifar_find(&quiet, folder, file, path, &found) != D9_OK || found;
+    return published->find(&quiet, folder, file, path, &found) != D9_OK || found;
 }
 
 /* The first candidate with any of the published files; otherwise the first candidate. */
 void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size) {
     d9_candidates candidates;
-    int files, chosen = 0;
-    const d9_dataset_file *file = d9_dataset_files(name, &files);
+    int chosen = 0;
+    const d9_published *published = d9_published_files(name);
     d9_dataset_candidates(name, path, &candidates);
     for (int i = candidates.count - 1; i >= 0; i--)
-        for (int j = 0; j < files; j++)
-            if (has_file(candidates.folder[i], &file[j])) chosen = i;
+        for (int j = 0; j < published->count; j++)
+            if (has_file(published, candidates.folder[i], &published->files[j])) chosen = i;
     snprintf(folder, size, "%s", candidates.folder[chosen]);
 }
 
 static d9_status check_published(d9_context *context, const char *name, const char *path, const char *folder) {
-    int files;
-    const d9_dataset_file *file = d9_dataset_files(name, &files);
+    const d9_published *published = d9_published_files(name);
     d9_candidates candidates;
     d9_dataset_candidates(name, path, &candidates);
-    for (int i = 0; i < files; i++) {
-        if (has_file(folder, &file[i])) continue;
+    for (int i = 0; i < published->count; i++) {
+        if (has_file(published, folder, &published->files[i])) continue;
         char others[1024] = "";
         for (int j = 0, used = 0; j < candidates.count && used < (int)sizeof others; j++) {
             if (!strcmp(candidates.folder[j], folder)) continue;
             used += snprintf(others + used, sizeof others - (size_t)used, ", %s", candidates.folder[j]);
         }
-        return d9_fail(
-            context, D9_DATA, "%s: no %s in %s%s%s", name, file[i].name, folder, others,
-            strcmp(name, "cifar10")
-                ? ""
-                : "; --data DIR says where it is, `dawn9 data fetch cifar10` or `./setup.sh --data` gets it");
+        return d9_fail(context, D9_DATA, "%s: no %s in %s%s%s%s%s", name, published->files[i].name, folder, others,
+                       published->fetched ? "; --data DIR says where it is, `dawn9 data fetch " : "",
+                       published->fetched ? name : "", published->fetched ? "` gets it" : "");
     }
     return D9_OK;
 }
@@ -219,6 +229,7 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
     for (int64_t i = 0; i < dataset->vocabulary.count; i++)
         digest = d9_digest_bytes(digest, dataset->vocabulary.words[i], strlen(dataset->vocabulary.words[i]));
     digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
+    if (dataset->stream) digest = hash_split(digest, dataset, &dataset->valid);
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
@@ -299,6 +310,8 @@ static d9_status describe_source(d9_context *context, const source *source, cons
     d9_status status;
     D9_TRY(source->describe(context, options, dataset));
     D9_TRY(check_options(context, options, dataset));
+    if (dataset->stream && options->validation)
+        status = d9_fail(context, D9_USAGE, "data.validation: %s has a part for validation of its own", options->name);
 done:
     return status;
 }

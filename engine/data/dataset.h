@@ -2,7 +2,8 @@
  *
  * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
  * arrays, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews of IMDB, and a folder of class
- * folders of .txt files. A sample is an image, u8 (H, W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
+ * folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2. A sample is an image, u8 (H,
+ * W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
 
@@ -34,16 +35,17 @@ typedef struct d9_dataset {
     const char *name;                         /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts */
-    bool stream; /* each part is one text, and its samples are the tokens, without labels; width: tokens of a step */
+    bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
+                    step */
     d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
-    d9_split train, test;
-    bool drawn;               /* the test part was drawn from the user's own images */
-    bool unseen;              /* the model of options->known was trained on none of the images */
-    d9_provenance provenance; /* `rule` only, unless the images are the user's own */
-    struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */
+    d9_split train, test, valid; /* valid: of a stream only */
+    bool drawn;                  /* the test part was drawn from the user's own images */
+    bool unseen;                 /* the model of options->known was trained on none of the images */
+    d9_provenance provenance;    /* `rule` only, unless the images are the user's own */
+    struct d9_check *check;      /* data/check.h; NULL: no checksums are being computed */
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
@@ -103,7 +105,7 @@ void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
  * images of the smallest that has any, one if classes have fewer than 20, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images and texts: `folder`, `arrays` and `text`. */
+/* True for the user's own images and texts: `folder`, `arrays`, `text` and the streams. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and
@@ -112,11 +114,11 @@ void d9_dataset_folder(const char *name, const char *path, char *folder, size_t 
 
 /* A published file. `data check` and `data fetch` use the same table. */
 typedef struct d9_dataset_file {
-    const char *name;
+    const char *name; /* of a file, or of a folder that is checked as a whole */
     int64_t size;     /* bytes */
     const char *sha1; /* NULL: no checksum was published */
 } d9_dataset_file;
-const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL for other sources than CIFAR */
+const d9_dataset_file *d9_dataset_files(const char *name, int *count); /* NULL: no published files */
 
 /* Epoch order: sample indices sorted by 64-bit random numbers: Philox with key `seed`, counter (sample, epoch, 0, 0).
  * `order` has `count` entries; an epoch uses the first steps_per_epoch * batch. */

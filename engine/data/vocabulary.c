@@ -13,7 +13,7 @@ enum { SLOTS_FIRST = 1024 };
 typedef struct d9_word {
     const char *text;
     uint32_t hash;
-    int64_t count, first; /* number of occurrences; words before the first one */
+    int64_t count, first; /* d9_vocabulary_build: number of occurrences; of other words seen before it */
 } word;
 
 /* ---- words of a text ---- */
@@ -56,12 +56,19 @@ static bool is_utf8(const uint8_t *text, size_t size) {
     return valid;
 }
 
-d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size) {
-    const uint8_t *zero = memchr(text, 0, size), *at = text, *end = text + size;
+d9_status d9_text_check_bytes(d9_context *context, const char *name, const uint8_t *text, size_t size) {
+    const uint8_t *zero = memchr(text, 0, size);
     if (zero)
         return d9_fail(context, D9_DATA, "%s: byte %lld is zero, which no text contains", name,
                        (long long)(zero - text));
     if (!is_utf8(text, size)) return d9_fail(context, D9_DATA, "%s: the text is not UTF-8", name);
+    return D9_OK;
+}
+
+d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *text, size_t size) {
+    const uint8_t *at = text, *end = text + size;
+    d9_status status = d9_text_check_bytes(context, name, text, size);
+    if (status != D9_OK) return status;
     for (size_t word; (word = find_word(&at, end)) > 0; at += word)
         if (word > D9_WORD_MAX_BYTES)
             return d9_fail(context, D9_DATA, "%s: a word of %lld bytes, must be at most %d", name, (long long)word,
@@ -94,13 +101,18 @@ done:
     return status;
 }
 
-/* Adds a word that the index does not have. The index keeps `text`. */
-static d9_status add_word(d9_context *context, d9_word_index *index, const char *text, int64_t first) {
+int32_t d9_word_index_find(const d9_word_index *index, const char *word) {
+    return index->slot_count ? *find_slot(index, word) - 1 : -1;
+}
+
+const char *d9_word_index_word(const d9_word_index *index, int64_t number) { return index->words[number].text; }
+
+d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const char *text) {
     d9_status status;
     D9_TRY(D9_GROW(context, index->count, 1, "an index of words", &index->capacity, &index->words));
     D9_TRY(grow_slots(context, index));
     *find_slot(index, text) = (int32_t)index->count + 1;
-    index->words[index->count++] = (word){.text = text, .hash = hash_word(text), .first = first};
+    index->words[index->count++] = (word){.text = text, .hash = hash_word(text)};
 done:
     return status;
 }
@@ -113,19 +125,19 @@ void d9_word_index_free(d9_context *context, d9_word_index *index) {
 
 /* ---- making a vocabulary ---- */
 
-static d9_status count_words(d9_context *context, d9_arena *arena, const d9_bytes *text, int64_t *seen,
-                             d9_word_index *index) {
+static d9_status count_words(d9_context *context, d9_arena *arena, const d9_bytes *text, d9_word_index *index) {
     d9_status status = D9_OK;
     const uint8_t *at = text->bytes, *end = at + text->size;
     char word[D9_WORD_MAX_BYTES + 1], *copy;
     while (next_word(&at, end, word) > 0) {
-        const int32_t found = *find_slot(index, word);
-        if (!found) {
+        int32_t found = d9_word_index_find(index, word);
+        if (found < 0) {
             D9_TRY(d9_arena_copy(context, arena, word, &copy));
-            D9_TRY(add_word(context, index, copy, *seen));
+            D9_TRY(d9_word_index_add(context, index, copy));
+            found = (int32_t)index->count - 1;
+            index->words[found].first = found;
         }
-        index->words[found ? found - 1 : index->count - 1].count++;
-        ++*seen;
+        index->words[found].count++;
     }
 done:
     return status;
@@ -143,10 +155,8 @@ d9_status d9_vocabulary_build(d9_context *context, d9_arena *arena, const d9_byt
     d9_status status = D9_OK;
     d9_arena all = {0};
     d9_word_index index = {0};
-    int64_t seen = 0;
     char **words, *copy;
-    D9_TRY(grow_slots(context, &index));
-    for (int64_t i = 0; i < count; i++) D9_TRY(count_words(context, &all, &texts[i], &seen, &index));
+    for (int64_t i = 0; i < count; i++) D9_TRY(count_words(context, &all, &texts[i], &index));
     if (index.count) qsort(index.words, (size_t)index.count, sizeof *index.words, compare_words);
     const int64_t tokens = index.count + D9_TOKEN_WORDS < most ? index.count + D9_TOKEN_WORDS : most;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, tokens, &words));
@@ -165,15 +175,15 @@ done:
 /* ---- encoding ---- */
 
 d9_status d9_word_index_make(d9_context *context, const d9_vocabulary *vocabulary, d9_word_index *index) {
-    d9_status status = grow_slots(context, index);
+    d9_status status = D9_OK;
     for (int64_t i = D9_TOKEN_WORDS; status == D9_OK && i < vocabulary->count; i++)
-        status = add_word(context, index, vocabulary->words[i], i);
+        status = d9_word_index_add(context, index, vocabulary->words[i]);
     return status;
 }
 
 static int32_t find_token(const d9_word_index *index, const char *word) {
-    const int32_t found = *find_slot(index, word);
-    return found ? found - 1 + D9_TOKEN_WORDS : D9_TOKEN_UNKNOWN;
+    const int32_t found = d9_word_index_find(index, word);
+    return found < 0 ? D9_TOKEN_UNKNOWN : found + D9_TOKEN_WORDS;
 }
 
 int64_t d9_vocabulary_encode(const d9_word_index *index, const uint8_t *text, size_t size, int64_t length,

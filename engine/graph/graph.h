@@ -112,6 +112,10 @@ const char *d9_op_name(d9_op op);
 
 const char *d9_activation_name(d9_activation activation);
 
+/* The recurrent cells as the choices of an option, and its help text: rows of kernels/formulas/cells.def. */
+#define D9_CELL_CHOICES (d9_cell_names + 1)
+extern const char d9_cell_names[], d9_cell_doc[];
+
 /* Steps s, counted from 0, in which a node runs, such as an update. every 0: every step. */
 typedef struct d9_when {
     int64_t every, offset;   /* runs if (s - offset) % every == 0 and s >= offset */

@@ -20,7 +20,7 @@ typedef struct language {
 } language;
 
 static const d9_option options[] = {
-    {"cell", D9_OPTION_CHOICE, offsetof(language, cell), "lstm", 0, 0, D9_CELL_CHOICES, d9_parts_cells_doc},
+    {"cell", D9_OPTION_CHOICE, offsetof(language, cell), "lstm", 0, 0, D9_CELL_CHOICES, d9_cell_doc},
     {"layers", D9_OPTION_INT, offsetof(language, layers), "2", 1, 16, NULL, "number of recurrent layers"},
     {"embedding", D9_OPTION_INT, offsetof(language, embedding), "200", 1, 65536, NULL,
      "numbers that stand for a token"},

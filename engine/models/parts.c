@@ -60,17 +60,6 @@ done:
     return status;
 }
 
-const char d9_parts_cells[] = ""
-#define D9_CELL(id, name, gates, saved, memory, doc) "|" name
-#include "kernels/formulas/cells.def"
-#undef D9_CELL
-    ;
-const char d9_parts_cells_doc[] = "recurrent cell"
-#define D9_CELL(id, name, gates, saved, memory, doc) "\n" name ": " doc
-#include "kernels/formulas/cells.def"
-#undef D9_CELL
-    ;
-
 static d9_status add_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const d9_value *weight = &graph->values[graph->nodes[graph->values[x].producer].inputs[1]];

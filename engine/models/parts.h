@@ -25,10 +25,6 @@ typedef struct d9_stem_roles {
 D9_MUST_USE d9_status d9_parts_stem(d9_context *context, d9_graph *graph, const d9_stem_roles *roles, d9_stem stem,
                                     int64_t least, d9_value_id x, int64_t channels, d9_value_id *y);
 
-/* The recurrent cells as choices of an option, and its help text: rows of kernels/formulas/cells.def. */
-#define D9_CELL_CHOICES (d9_parts_cells + 1)
-extern const char d9_parts_cells[], d9_parts_cells_doc[];
-
 D9_MUST_USE d9_status d9_parts_conv_norm(d9_context *context, d9_graph *graph, const char *conv, const char *norm,
                                          d9_value_id x, int64_t channels, int kernel, int stride, d9_value_id *y);
 D9_MUST_USE d9_status d9_parts_norm_act(d9_context *context, d9_graph *graph, const char *norm, const char *act,

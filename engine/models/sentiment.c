@@ -15,7 +15,7 @@ typedef struct sentiment {
 } sentiment;
 
 static const d9_option options[] = {
-    {"cell", D9_OPTION_CHOICE, offsetof(sentiment, cell), "gru", 0, 0, D9_CELL_CHOICES, d9_parts_cells_doc},
+    {"cell", D9_OPTION_CHOICE, offsetof(sentiment, cell), "gru", 0, 0, D9_CELL_CHOICES, d9_cell_doc},
     {"layers", D9_OPTION_INT, offsetof(sentiment, layers), "1", 1, 16, NULL, "number of recurrent layers"},
     {"embedding", D9_OPTION_INT, offsetof(sentiment, embedding), "125", 1, 65536, NULL,
      "numbers that stand for a token"},

@@ -6,6 +6,7 @@
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
 #include "kernels/formulas/cells.h"
 
+/* Units, rows and elements of U are counted in int, which needs fewer registers: d9_cuda_recur_fits limits them. */
 enum {
     LANES = 8,                    /* threads that multiply one unit's rows of U with the state */
     TEAMS = D9_BLOCK / LANES,     /* of a block, each with its own unit */
@@ -17,57 +18,60 @@ enum {
 struct recur_gates {
     float v[D9_CELL_GATES];
 };
-D9_DEVICE recur_gates gates_at(const d9_cuda_recur &s, int gates, d9_kernel_in gx, int64_t row, int64_t k) {
+D9_DEVICE recur_gates gates_at(int units, int gates, d9_kernel_in gx, int64_t row, int k) {
     recur_gates r = {};
     D9_UNROLL(D9_CELL_GATES)
     for (int g = 0; g < D9_CELL_GATES; g++)
-        if (g < gates && k < s.units) r.v[g] = d9_load_one<D9_ANY>(gx, (row * gates + g) * s.units + k);
+        if (g < gates && k < units) r.v[g] = d9_load_one<D9_ANY>(gx, row * gates * units + (g * units + k));
     return r;
 }
 
 /* a (gates * H) = U h + b, h and a in shared memory. A team takes a unit's row of each gate. */
 template <int V>
-D9_DEVICE void multiply_state(const d9_cuda_recur &s, int gates, d9_kernel_in u, const float *bias, const float *h,
-                              float *a) {
+D9_DEVICE void multiply_state(int units, int gates, d9_kernel_in u, const float *bias, const float *h, float *a) {
     const int lane = static_cast<int>(threadIdx.x) % LANES, team = static_cast<int>(threadIdx.x) / LANES;
-    for (int64_t from = 0; from < s.units; from += TEAMS) { /* the same trips for all lanes of a warp */
-        const int64_t k = from + team;
+    for (int from = 0; from < units; from += TEAMS) { /* the same trips for all lanes of a warp */
+        const int k = from + team;
         float sum[D9_CELL_GATES] = {};
-        for (int64_t i = lane * V; i < s.units && k < s.units; i += LANES * V) D9_UNROLL(D9_CELL_GATES)
-        for (int g = 0; g < D9_CELL_GATES; g++) {
-            if (g >= gates) continue;
-            const d9_vector<V> w = d9_load<V, D9_ANY>(u, (g * s.units + k) * s.units + i, V);
-            for (int v = 0; v < V; v++) sum[g] += w.v[v] * h[i + v];
+        for (int i = lane * V; i < units && k < units; i += LANES * V) {
+            const d9_vector<V> state = d9_load_floats<V>(h, i, V);
+            D9_UNROLL(D9_CELL_GATES)
+            for (int g = 0; g < D9_CELL_GATES; g++) {
+                if (g >= gates) continue;
+                const d9_vector<V> w = d9_load<V, D9_ANY>(u, (g * units + k) * units + i, V);
+                for (int v = 0; v < V; v++) sum[g] += w.v[v] * state.v[v];
+            }
         }
         D9_UNROLL(D9_CELL_GATES)
         for (int g = 0; g < D9_CELL_GATES; g++) {
             for (int offset = LANES / 2; offset > 0; offset /= 2)
                 sum[g] += __shfl_xor_sync(0xffffffffu, sum[g], offset);
-            if (lane == 0 && g < gates && k < s.units) a[g * s.units + k] = sum[g] + bias[g * s.units + k];
+            if (lane == 0 && g < gates && k < units) a[g * units + k] = sum[g] + bias[g * units + k];
         }
     }
 }
 
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK)
+__global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_kernel(d9_cuda_recur s, d9_kernel_in gx, d9_kernel_in u, const float *bias, d9_cuda_recur_state first,
                  d9_cuda_recur_result out) {
     D9_DYNAMIC_SHARED(memory);
     const d9_cell_size size = d9_cell_size_of(s.cell);
-    const int64_t n = blockIdx.x, units = s.units;
+    const int64_t n = blockIdx.x;
+    const int units = static_cast<int>(s.units), thread = static_cast<int>(threadIdx.x);
     float *h = reinterpret_cast<float *>(memory), *c = h + units, *a = c + units;
-    for (int64_t k = threadIdx.x; k < units; k += D9_BLOCK) {
+    for (int k = thread; k < units; k += D9_BLOCK) {
         h[k] = first.h.data ? d9_load_one<D9_ANY>(first.h, n * units + k) : 0.0f;
         c[k] = first.c ? first.c[n * units + k] : 0.0f;
     }
     for (int64_t t = 0; t < s.time; t++) {
         const int64_t row = t * s.samples + n;
-        recur_gates input = gates_at(s, size.gates, gx, row, threadIdx.x); /* arrives during the product */
-        D9_BARRIER();                                                      /* h of the step before is complete */
-        multiply_state<V>(s, size.gates, u, bias, h, a);
+        recur_gates input = gates_at(units, size.gates, gx, row, thread); /* arrives during the product */
+        D9_BARRIER();                                                     /* h of the step before is complete */
+        multiply_state<V>(units, size.gates, u, bias, h, a);
         D9_BARRIER(); /* a is complete, and h has been read */
-        for (int64_t k = threadIdx.x; k < D9_END(units); k += D9_BLOCK) {
-            if (k >= D9_BLOCK) input = gates_at(s, size.gates, gx, row, k);
+        for (int k = thread; k < D9_END(units); k += D9_BLOCK) {
+            if (k >= D9_BLOCK) input = gates_at(units, size.gates, gx, row, k);
             float own[D9_CELL_GATES] = {}, saved[D9_CELL_SAVED] = {};
             D9_UNROLL(D9_CELL_GATES)
             for (int g = 0; g < D9_CELL_GATES; g++)
@@ -78,10 +82,10 @@ __global__ void __launch_bounds__(D9_BLOCK)
             d9_store_one<D9_ANY>(out.y, row * units + k, h[k]);
             D9_UNROLL(D9_CELL_SAVED)
             for (int i = 0; i < D9_CELL_SAVED; i++)
-                if (out.saved && i < size.saved) out.saved[(row * size.saved + i) * units + k] = saved[i];
+                if (out.saved && i < size.saved) out.saved[row * size.saved * units + (i * units + k)] = saved[i];
         }
     }
-    for (int64_t k = threadIdx.x; k < units; k += D9_BLOCK) { /* each thread reads the units that it wrote */
+    for (int k = thread; k < units; k += D9_BLOCK) { /* each thread reads the units that it wrote */
         if (out.last_h.data) d9_store_one<D9_ANY>(out.last_h, n * units + k, h[k]);
         if (out.last_c) out.last_c[n * units + k] = c[k];
     }
@@ -94,34 +98,34 @@ struct recur_step {
     float dy, before, c_before, saved[D9_CELL_SAVED];
 };
 D9_DEVICE recur_step step_at(const d9_cuda_recur &s, const d9_cuda_recur_kept &kept, d9_kernel_in dy, int64_t t,
-                             int64_t k) {
-    const int count = d9_cell_size_of(s.cell).saved;
-    const int64_t n = blockIdx.x, units = s.units, row = t * s.samples + n, row_before = row - s.samples;
+                             int k) {
+    const int count = d9_cell_size_of(s.cell).saved, units = static_cast<int>(s.units);
+    const int64_t n = blockIdx.x, row = t * s.samples + n, row_before = row - s.samples;
     recur_step r = {};
     if (k >= units || t < 0) return r;
     r.dy = d9_load_one<D9_ANY>(dy, row * units + k);
     if (t > 0) {
         r.before = d9_load_one<D9_ANY>(kept.y, row_before * units + k);
-        r.c_before = kept.saved[(row_before * count + count - 1) * units + k]; /* c of cells with memory */
+        r.c_before = kept.saved[row_before * count * units + ((count - 1) * units + k)]; /* c of cells with memory */
     } else {
         r.before = kept.first.h.data ? d9_load_one<D9_ANY>(kept.first.h, n * units + k) : 0.0f;
         r.c_before = kept.first.c ? kept.first.c[n * units + k] : 0.0f;
     }
     D9_UNROLL(D9_CELL_SAVED)
     for (int i = 0; i < D9_CELL_SAVED; i++)
-        if (i < count) r.saved[i] = kept.saved[(row * count + i) * units + k];
+        if (i < count) r.saved[i] = kept.saved[row * count * units + (i * units + k)];
     return r;
 }
 
 /* part (lines, H): each line's share of da U, over the rows line, line + lines, ... of U. */
 template <int V>
-D9_DEVICE void multiply_gradient(int64_t rows, int64_t units, int lines, d9_kernel_in u, const float *da, float *part) {
+D9_DEVICE void multiply_gradient(int rows, int units, int lines, d9_kernel_in u, const float *da, float *part) {
     const int width = D9_BLOCK / lines, line = static_cast<int>(threadIdx.x) / width,
               column = static_cast<int>(threadIdx.x) % width;
-    for (int64_t i = column * V; i < units; i += width * V) {
+    for (int i = column * V; i < units; i += width * V) {
         d9_vector<V> sum = {};
         D9_UNROLL(4)
-        for (int64_t j = line; j < rows; j += lines) {
+        for (int j = line; j < rows; j += lines) {
             const d9_vector<V> w = d9_load<V, D9_ANY>(u, j * units + i, V);
             for (int v = 0; v < V; v++) sum.v[v] += da[j] * w.v[v];
         }
@@ -131,21 +135,22 @@ D9_DEVICE void multiply_gradient(int64_t rows, int64_t units, int lines, d9_kern
 
 /* Writes dgx, and for the products behind it all_da (T, N, gates * H) and all_before (T, N, H), the h before a step. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK)
+__global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_backward_kernel(d9_cuda_recur s, int lines, d9_kernel_in dy, d9_cuda_recur_kept kept, d9_kernel_in u,
                           float *all_da, float *all_before, d9_kernel_out dgx) {
     D9_DYNAMIC_SHARED(memory);
-    const int gates = d9_cell_size_of(s.cell).gates;
-    const int64_t n = blockIdx.x, units = s.units;
+    const int gates = d9_cell_size_of(s.cell).gates, units = static_cast<int>(s.units),
+              thread = static_cast<int>(threadIdx.x);
+    const int64_t n = blockIdx.x;
     float *dh = reinterpret_cast<float *>(memory), *dc = dh + units, *da = dc + units, *part = da + gates * units;
-    for (int64_t k = threadIdx.x; k < units; k += D9_BLOCK) {
+    for (int k = thread; k < units; k += D9_BLOCK) {
         dh[k] = dc[k] = 0;
         for (int line = 0; line < lines; line++) part[line * units + k] = 0;
     }
-    recur_step first = step_at(s, kept, dy, s.time - 1, threadIdx.x);
+    recur_step first = step_at(s, kept, dy, s.time - 1, thread);
     for (int64_t t = s.time - 1; t >= 0; t--) {
         const int64_t row = t * s.samples + n;
-        for (int64_t k = threadIdx.x; k < D9_END(units); k += D9_BLOCK) {
+        for (int k = thread; k < D9_END(units); k += D9_BLOCK) {
             const recur_step now = k < D9_BLOCK ? first : step_at(s, kept, dy, t, k);
             float dgates[D9_CELL_GATES] = {}, own[D9_CELL_GATES] = {}, d = dh[k], dmemory = dc[k];
             for (int line = 0; line < lines; line++) d += part[line * units + k];
@@ -156,13 +161,14 @@ __global__ void __launch_bounds__(D9_BLOCK)
             D9_UNROLL(D9_CELL_GATES)
             for (int g = 0; g < D9_CELL_GATES; g++) {
                 if (g >= gates) continue;
-                const int64_t at = (row * gates + g) * units + k;
+                const int64_t at = row * gates * units + (g * units + k);
                 da[g * units + k] = all_da[at] = own[g];
                 if (dgx.data) d9_store_one<D9_ANY>(dgx, at, dgates[g]);
             }
         }
-        first = step_at(s, kept, dy, t - 1, threadIdx.x); /* arrives during the product */
-        D9_BARRIER();                                     /* da is complete, and `part` has been read */
+        if (t == 0) return;
+        first = step_at(s, kept, dy, t - 1, thread); /* arrives during the product */
+        D9_BARRIER();                                /* da is complete, and `part` has been read */
         multiply_gradient<V>(gates * units, units, lines, u, da, part);
         D9_BARRIER(); /* `part` is complete, and da has been read */
     }

@@ -165,9 +165,40 @@ network_files() {
     network_file dense '{name: densenet, blocks: [2, 2], growth: 4, features: 6}' ', silu: {}'
     network_file air '{name: airbench, widths: [4, 6, 6], residual: on}' ', gelu: {}, whitening_bias: {size: 2}, multicrop_tta: {}'
     for network in $(sed -n 's/^D9_MODEL(\(.*\))$/\1/p' "$source/engine/models/models.def"); do
+        ! grep -q '\.texts = true' "$source/engine/models/$network.c" 2>/dev/null || continue # text_files
         tiny | cat - ./*.yaml | grep -q "name: $network," || fail "no file has the network $network"
     done
 }
 network_file() { # NAME MODEL [TRICKS]
     tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"
+}
+
+# text_files: writes texts/, 128 training and 64 test texts in the layout of IMDB's reviews, of which a class has the words
+# "bad", "awful" and the other "good", "fine", and sentiment.yaml, a network that learns them.
+cells="elman_tanh elman_relu gru lstm" # of kernels/formulas/cells.def
+text_files() {
+    for cell in $(sed -n 's/^D9_CELL([A-Z_]*, "\([a-z_]*\)".*/\1/p' "$source/kernels/formulas/cells.def"); do
+        case " $cells " in *" $cell "*) ;; *) fail "no test has the cell $cell" ;; esac
+    done
+    python3 - <<'PYTHON'
+import os, random
+draw = random.Random(1)
+for part, count in (("train", 64), ("test", 32)):
+    for label, words in (("neg", ("bad", "awful")), ("pos", ("good", "fine"))):
+        os.makedirs(f"texts/{part}/{label}")
+        for i in range(count):
+            text = [f"word{int(draw.expovariate(0.1))}" for _ in range(draw.randint(3, 20))]
+            text.insert(draw.randint(max(0, len(text) - 5), len(text)), draw.choice(words))
+            with open(f"texts/{part}/{label}/{i}_5.txt", "w") as file:
+                file.write(" ".join(text).capitalize() + ".<br />\n")
+PYTHON
+    cat >sentiment.yaml <<'YAML'
+target: 90
+backend: reference
+precision: f32
+threads: 1
+model: {name: sentiment, cell: gru, embedding: 8, hidden: 12}
+data: {dataset: imdb, length: 12, vocabulary: 60}
+train: {epochs: 8, batch_size: 16, optimizer: adam, momentum: 0.9, beta2: 0.999, weight_decay: 0, lr: {knots: [0], values: [0.02]}}
+YAML
 }

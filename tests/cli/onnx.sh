@@ -1,5 +1,5 @@
 # Models exported by dawn9 export have the same logits in ONNX Runtime as in dawn9 eval, for every network, for the
-# baseline and with dawn94's tricks. Needs node, and onnxruntime-node where tests/run.sh --long installs it.
+# baseline and with dawn94's tricks, and for texts with every recurrent cell. Needs node, and onnxruntime-node where tests/run.sh --long installs it.
 . "$(dirname "$0")/lib.sh"
 export NODE_PATH="$source/build/onnxruntime/node_modules"
 node -e 'require("onnxruntime-node")' 2>/dev/null || skips onnxruntime "no onnxruntime-node in build/onnxruntime"
@@ -13,6 +13,14 @@ for name in baseline dawn94 $networks; do
     accepts "$dawn9" export $name/model.safetensors $name.onnx
     runs node "$source/tests/support/onnx_logits.js" $name.onnx $name.logits
     says '^logits: 64 images, largest difference '
+done
+text_files
+for cell in $cells; do
+    accepts "$dawn9" train sentiment.yaml --data texts --out $cell --quiet --set model.cell=$cell --set model.layers=2
+    accepts "$dawn9" eval $cell --data texts --logits $cell.logits
+    accepts "$dawn9" export $cell $cell.onnx
+    runs node "$source/tests/support/onnx_logits.js" $cell.onnx $cell.logits
+    says '^logits: 64 texts, largest difference '
 done
 observe node "$source/tests/support/onnx_logits.js" baseline.onnx dawn94.logits
 [ $status = 1 ] || fail "the logits of another model pass: status $status"

@@ -1,5 +1,5 @@
 # tools/load_in_pytorch.py: the same logits in PyTorch as in dawn9 eval, for every network, for the baseline and with
-# dawn94's tricks, and the way back. Features of weights with torchvision's names are PyTorch's, for a narrow ResNet-50
+# dawn94's tricks, for texts with every recurrent cell, and the way back. Features of weights with torchvision's names are PyTorch's, for a narrow ResNet-50
 # and for the full one. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
@@ -19,6 +19,35 @@ for name in baseline dawn94 before_act $networks; do
     accepts "$python" "$source/tools/load_in_pytorch.py" $name/model.safetensors $name.logits
     says '^logits: 64 images, largest difference [0-9.e-]+ of ' '^logits_tta: 64 images, '
 done
+text_files
+for cell in $cells; do
+    accepts "$dawn9" train sentiment.yaml --data texts --out $cell --quiet --set model.cell=$cell --set model.layers=2
+    accepts "$dawn9" eval $cell --data texts --logits $cell.logits
+    accepts "$python" "$source/tools/load_in_pytorch.py" $cell/model.safetensors $cell.logits
+    says '^logits: 64 texts, largest difference [0-9.e-]+ of ' '^logits_tta: 64 texts, '
+done
+# A text has the same tokens there, and weights without dawn9's metadata are those of a run that starts from them.
+cat >texts.py <<'PYTHON'
+import glob, json, struct, torch
+from load_in_pytorch import load, read, save
+net = load("lstm/model.safetensors")
+files = [open(name).read() for name in glob.glob("texts/test/*/*.txt")]
+assert sorted(net.encode(files).tolist()) == sorted(read("lstm.logits")[0]["texts"].tolist())
+assert net.encode(["Good, it's \t\u00c9 <br />"]).tolist()[0][:4] == [1, net.words.index("good"), 2, 2]
+with torch.no_grad():
+    net.decoder.bias += torch.tensor([0.5, -0.5])
+net.metadata = {}
+save(net, "plain.safetensors")
+PYTHON
+accepts "$python" texts.py
+accepts "$dawn9" train sentiment.yaml --data texts --out plain --quiet --set model.cell=lstm --set model.layers=2 \
+    --set train.from=plain.safetensors --set 'train.lr={knots: [0], values: [0]}'
+accepts "$dawn9" eval plain --data texts --logits plain.logits
+accepts "$python" -c 'from load_in_pytorch import read
+a, b = (read(name + ".logits")[0]["logits"] for name in ("lstm", "plain"))
+import torch
+assert (b - a - torch.tensor([0.5, -0.5])).abs().max() < 1e-5'
+
 accepts "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors
 says 'CELU\(alpha=0.3\)'
 

@@ -62,6 +62,32 @@ if command -v gnuplot >/dev/null; then
     grep -q '> *4000<' chain/report/ladder.svg || fail "the axis of seconds has none of 4321"
 fi
 
+# ---- runs of another measure, of which the lowest is best ----
+cat >perplexity.py <<'PYTHON'
+import glob, json
+for path in glob.glob("confused/runs/*/*/result.json"):
+    result = json.load(open(path))
+    result["measure"] = "perplexity"
+    for row in [result] + result["epochs"]:
+        row["perplexity"] = 200 - row.pop("accuracy") + (50 if "bare" in path else 0)
+        row["perplexity_tta"] = 200 - row.pop("accuracy_tta") + (50 if "bare" in path else 0)
+    json.dump(result, open(path, "w"))
+PYTHON
+mkdir confused && cp -r exp/runs confused
+sed 's/"target": 5/"target": 220/' exp/experiment.json >confused/experiment.json
+accepts python3 perplexity.py
+accepts "$dawn9" report confused
+says '^verdict    without <i>"crop"</i> is worse than full: [+][0-9.]+ \['
+accepts "$dawn9" report confused --json
+json "$out" 'd["arms"][0]["perplexity"] < d["arms"][1]["perplexity"] and d["arms"][0]["met"] == 3 and d["arms"][1]["met"] == 0'
+json "$out" '"accuracy" not in d["arms"][0] and d["runs"][0]["perplexity"] > 100'
+grep -qi 'accurac' confused/report.html && fail "the page of perplexities names accuracy"
+[ ! -e confused/report/perplexity.svg ] || grep -q 'aria-label="perplexity"' confused/report.html || fail "the page lacks a curve"
+accepts "$dawn9" compare confused
+says '^  perplexity +[0-9.]+'
+cp exp/runs/full/seed2/result.json confused/runs/full/seed2
+refuses 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
+
 # ---- runs with other images ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)

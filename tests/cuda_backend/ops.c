@@ -6,6 +6,7 @@
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/first_layer.h"
 #include "tests/cuda_backend/products.h"
+#include "tests/cuda_backend/texts.h"
 #include "tests/cuda_model/coverage.h"
 #include "tests/support/programs.h"
 #include "tests/support/rival.h"
@@ -18,7 +19,7 @@ typedef struct fixture {
 
 /* ---- rules that ran, by test ---- */
 
-enum { MOST_RULES = 64, MOST_TESTS = 16 };
+enum { MOST_RULES = 96, MOST_TESTS = 16 };
 static struct {
     char rule[48];
     const char *tests[MOST_TESTS];
@@ -497,7 +498,7 @@ TEST(a_wanted_intermediate_is_not_swallowed) {
 
 /* The host checks sample numbers before copying them; labels can only come from data sets. */
 TEST(indices_out_of_range_are_refused) {
-    static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER};
+    static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER, D9_OP_TOKENS};
     RUNNING();
     rival_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
 }
@@ -509,7 +510,8 @@ TEST(f64_is_refused_by_name) {
         d9_device *device;
         d9_plan *plan;
         const d9_op op = op_spec_op(i);
-        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_COPY) continue; /* integers or bytes */
+        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_TOKENS || op == D9_OP_COPY)
+            continue; /* integers or bytes */
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         OK(f->r.backend->open(&context, &f->r.fused, &device));
         OK(f->r.backend->allocate(&context, device, &c.program));
@@ -557,6 +559,14 @@ static void assert_refused(fixture *f, d9_op op, int64_t channels, int64_t sampl
     assert_words(context.message, "GiB"), d9_context_clear(&context);
     f->r.backend->close(&context, device);
     op_case_free(&c);
+}
+
+TEST(texts_that_do_not_fit_are_refused) {
+    rival *r = &((fixture *)*state)->r;
+    RUNNING();
+    reject_bad_tokens(r);
+    reject_many_units(r);
+    if (D9_ON_FAKE) reject_large_texts(r); /* the fake's memory is known and small */
 }
 
 /* The buffers are small, but the rules need large scratch. */

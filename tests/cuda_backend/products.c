@@ -50,13 +50,15 @@ static void check_product(rival *r, const product_shape *s, product p, d9_type t
 #define CONVS                                                                                                          \
     { "conv", "conv_backward_data", "conv_backward_weight" }
 
-/* Linear layers with more weights than our own kernels accept, and with exactly as many; a stem; a projection; a window
- * with stride 2. */
+/* Linear layers with more weights than our own kernels accept, and with exactly as many; of texts; a stem; a
+ * projection; a window with stride 2. */
 void compare_products(rival *r, const d9_type *types, int type_count) {
     static const product_shape shapes[] = {
         {{4, {5, 3, 1, 257}}, {2, {86, 771}}, {2, {5, 86}}, {0, 0, 0}, AS_CONV},
         {{2, {7, 1024}}, {2, {65, 1024}}, {2, {7, 65}}, {0, 0, 0}, AS_CONV},
         {{2, {7, 1024}}, {2, {64, 1024}}, {2, {7, 64}}, {0, 0, 0}, OWN},
+        {{3, {5, 3, 257}}, {2, {257, 257}}, {3, {5, 3, 257}}, {0, 0, 0}, AS_CONV},
+        {{3, {5, 3, 24}}, {2, {72, 24}}, {3, {5, 3, 72}}, {0, 0, 0}, OWN},
         {{4, {2, 15, 18, 3}}, {4, {8, 7, 7, 3}}, {4, {2, 8, 9, 8}}, {7, 2, 3}, CONVS},
         {{4, {2, 9, 8, 16}}, {4, {24, 1, 1, 16}}, {4, {2, 5, 4, 24}}, {1, 2, 0}, CONVS},
         {{4, {3, 8, 9, 5}}, {4, {4, 3, 3, 5}}, {4, {3, 4, 5, 4}}, {3, 2, 1}, CONVS}};

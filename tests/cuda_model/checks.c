@@ -38,6 +38,11 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_batch batch = {.channels = 3};
     const d9_augment_rule rule = {.seed = 0};
     const d9_dropout dropout = {.least = 0};
+    const d9_cuda_embedding embedding = {.channels = 8};
+    const d9_cuda_recur recur = {D9_CELL_GRU, 3, 0, 8};
+    const d9_cuda_recur_state first_state = {.c = NULL};
+    const d9_cuda_recur_result result = {.saved = NULL};
+    const d9_cuda_recur_kept kept = {.saved = NULL};
     const int errors[] = {
         d9_cuda_cast(NULL, in, 0, out),
         d9_cuda_add(NULL, in, in, 0, out),
@@ -65,6 +70,12 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_linear_forward(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_data(NULL, &linear, in, in, out),
         d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
+        d9_cuda_tokens(NULL, &slice, NULL, 5, NULL),
+        d9_cuda_embed_forward(NULL, &embedding, NULL, NULL, out),
+        d9_cuda_embed_backward(NULL, &embedding, in, NULL, NULL, NULL),
+        d9_cuda_recur_forward(NULL, &recur, in, in, NULL, &first_state, &result),
+        d9_cuda_recur_backward(NULL, &recur, in, &kept, in, NULL, out, NULL, NULL),
+        d9_cuda_last_backward(NULL, in, 3, 0, out),
         d9_cuda_loss_forward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),

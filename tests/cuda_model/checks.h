@@ -15,6 +15,7 @@
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
     row(update) row(update_guarded) row(orthogonal) row(lerp) row(advance) row(guard_check) row(guard_end_step)        \
+    row(tokens) row(embed) row(embed_backward) row(recur) row(recur_backward) row(last_backward)                       \
     row(draw) row(gather) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
 /* clang-format on */
 
@@ -23,7 +24,10 @@ typedef void d9_cuda_check_function(d9_check *check);
 D9_CUDA_CHECKS(D9_CUDA_CHECK_DECLARE)
 #undef D9_CUDA_CHECK_DECLARE
 
-typedef struct d9_cuda_check { const char *name; d9_cuda_check_function *run; } d9_cuda_check;
+typedef struct d9_cuda_check {
+    const char *name;
+    d9_cuda_check_function *run;
+} d9_cuda_check;
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
 

@@ -94,6 +94,23 @@ void d9_cuda_check_gather(d9_check *check) {
         }
 }
 
+void d9_cuda_check_tokens(d9_check *check) {
+    enum { LENGTH = 5 };
+    for (int i = 0; i < CASES; i++) {
+        site s = open_site(&cases[i]);
+        const d9_cuda_slice slice = slice_of(&s);
+        int32_t *texts = (int32_t *)(void *)d9_floats(s.c->images * LENGTH);
+        int32_t *expected = (int32_t *)(void *)d9_floats(s.c->batch * LENGTH);
+        for (int k = 0; k < s.c->images * LENGTH; k++) texts[k] = k * 7 + 1;
+        for (int t = 0; t < LENGTH; t++)
+            for (int n = 0; n < s.c->batch; n++) expected[t * s.c->batch + n] = texts[s.order[s.from + n] * LENGTH + t];
+        d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * LENGTH, 0);
+        d9_check_launch(check, "tokens", d9_cuda_tokens(NULL, &slice, texts, LENGTH, got.data));
+        check_integers(check, "tokens", expected, &got);
+        d9_check_done(check);
+    }
+}
+
 /* Ranks losses some of which are equal, infinite, or NaN. */
 void d9_cuda_check_rank(d9_check *check) {
     enum { COUNT = 600, MINUS_ZERO = 23 };

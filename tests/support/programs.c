@@ -252,6 +252,7 @@ static void write_ops(const d9_program *program, d9_op first, d9_op last, d9_tex
 }
 
 static void write_groups(const d9_program *program, d9_text *text) {
+    d9_text_add(text, "clip %g\n", program->groups.clip);
     for (int g = 0; g < program->groups.count; g++) {
         const d9_group *group = &program->groups.group[g];
         d9_text_add(text, "%s kinds %x rank %d role %s rate %.17g decay %.17g * %.17g %s row %d numbers %g %g %g",

@@ -194,7 +194,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     array *a = f->a;
     const int64_t scratch_bytes = d9_cpu_recur_scratch_bytes(&cpu, &kernel);
     assert_true(scratch_bytes < SCRATCH);
-    memset(f->scratch, 0xff, SCRATCH);
+    memset(f->scratch, 0xff, (size_t)scratch_bytes + 1);
     const int from = backward ? DGX : Y, until = backward ? ARRAYS : LAST_C + l->size.memory;
     for (int i = from; i < until; i++) clear(&a[i], a[i].store, a[i].count);
     if (backward)
@@ -223,7 +223,8 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
 static void check_evaluation(fixture *f, const layer *l) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = 2};
     const d9_cpu_recur kernel = kernel_of(f, l);
-    const d9_cpu_recur_forward forward = {in(&f->a[GX]), f->a[BIAS].data, out(&f->a[Y]), NULL, NULL, NULL};
+    const d9_cpu_recur_forward forward = {in(&f->a[GX]), f->a[BIAS].data,       out(&f->a[Y]),
+                                          NULL,          {NULL, D9_KERNEL_F32}, NULL};
     clear(&f->a[Y], f->a[Y].store, f->a[Y].count);
     d9_cpu_recur_run_forward(&cpu, &kernel, &forward, f->scratch);
     assert_memory_equal(f->a[Y].data, f->first[Y], (size_t)f->a[Y].count * (size_t)d9_kernel_store_bytes(l->store));
@@ -289,7 +290,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
     fill(f, dy, store, count * channels, 2);
     clear(y, store, count * channels);
     clear(dtable, D9_KERNEL_F32, vocabulary * channels);
-    memset(f->scratch, 0xff, SCRATCH);
+    memset(f->scratch, 0xff, (size_t)d9_cpu_embed_scratch_bytes(vocabulary, count) + 1);
     d9_cpu_embed(cpu, table->data, tokens, count, channels, out(y));
     d9_cpu_embed_backward(cpu, in(dy), tokens, count, vocabulary, channels, false, f->scratch, dtable->data);
     for (int64_t i = 0; i < count * channels; i++)
@@ -300,6 +301,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
             if (tokens[k] == i / channels) sum += (float)dy->want[k * channels + i % channels];
         assert_true(dtable->data[i] == sum);
     }
+    assert_int_equal(((const uint8_t *)f->scratch)[d9_cpu_embed_scratch_bytes(vocabulary, count)], 0xff);
     assert_true(isnan(stored(y, y->count)) && isnan(stored(dtable, dtable->count)));
 }
 

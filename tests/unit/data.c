@@ -588,7 +588,7 @@ TEST(normalize_unit_divides_pixels_by_255) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic, normalize: unit}\n");
     d9_dataset *dataset;
     double table[3 * 256];
-    OK(d9_config_dataset(&context, config, NULL, &dataset));
+    OK(d9_config_dataset(&context, config, NULL, NULL, &dataset));
     d9_normalization_table(dataset->mean, dataset->std, 3, table);
     for (int i = 0; i < 3 * 256; i++) assert_true(table[i] == i % 256 / 255.0);
     d9_dataset_free(&context, dataset), d9_config_free(&context, config);

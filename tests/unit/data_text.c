@@ -125,6 +125,22 @@ TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up,
     d9_dataset_free(&context, dataset);
 }
 
+/* Reviews other than the published ones are used, but d9_dataset_verify tells them. */
+TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_set_up, run_folder_tear_down) {
+    d9_dataset described;
+    const d9_dataset_options options = {.name = "imdb", .validation = 5000};
+    OK(d9_dataset_describe(&context, &options, &described));
+    assert_ints(described.train.count, 20000, described.test.count, 5000, described.width, 150);
+    assert_ints(described.vocabulary.count, 30000, described.classes, 2);
+    write_reviews(folder);
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .check = true});
+    d9_context_clear(&context);
+    assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
+    assert_words(context.message, "train/neg: SHA-1 daf9ba12ea9b fetch imdb");
+    d9_context_clear(&context);
+    d9_dataset_free(&context, dataset);
+}
+
 /* The vocabulary of a model replaces that of the training part. */
 TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_folder_tear_down) {
     const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "film", "the"};
@@ -220,6 +236,52 @@ TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_fo
     refused(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
     refused(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE, "data.vocabulary 4 5");
     d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
+}
+
+static void check_stream(const d9_split *split, const int32_t *tokens, int count) {
+    assert_int_equal(split->count, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(((const int32_t *)(const void *)split->images)[i], tokens[i]);
+        assert_int_equal(split->labels[i], 0);
+    }
+}
+
+TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, run_folder_tear_down) {
+    static const char *const words[] = {"The", "cat", "<eos>", "=", "the", "dog,", "<unk>"};
+    static const int32_t train[] = {0, 1, 2, 2, 3, 1, 3, 2}, valid[] = {4, 1, 2}, test[] = {4, 5, 2, 6, 2};
+    const char *const known[] = {"<eos>", "<unk>", "cat"}, *const less[] = {"<eos>", "cat"};
+    const d9_vocabulary model = {3, known}, without = {2, less};
+    static const int32_t by_model[] = {1, 2, 0, 0, 1, 2, 1, 0};
+    write_text(folder, "train.txt", "The cat\n\n = cat  =\r\n");
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
+    write_text(folder, "valid.txt", "the cat");
+    write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
+    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "corpus"});
+    assert_true(dataset->stream && dataset->tokens && d9_sample_bytes(dataset) == 4);
+    check_stream(&dataset->train, train, 8);
+    check_stream(&dataset->valid, valid, 3);
+    check_stream(&dataset->test, test, 5);
+    assert_ints(dataset->vocabulary.count, 7, dataset->classes, 7);
+    for (int i = 0; i < 7; i++) assert_string_equal(dataset->vocabulary.words[i], words[i]);
+    d9_dataset_free(&context, dataset);
+
+    dataset = load(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
+    check_stream(&dataset->train, by_model, 8);
+    d9_dataset_free(&context, dataset);
+    refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
+    refused(folder, (d9_dataset_options){.name = "corpus", .validation = 2}, D9_USAGE, "data.validation corpus");
+    refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE, "data.image_size corpus");
+    write_text(folder, "valid.txt", "");
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
+    write_text(folder, "valid.txt", "caf\351");
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
+    char word[1002];
+    memset(word, 'x', 1001);
+    word[1001] = 0;
+    write_text(folder, "valid.txt", word);
+    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
+    write_text(folder, "valid.txt", word + 1);
+    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "corpus"}));
 }
 
 /* Names what is missing in a folder of texts by the names of texts. */

@@ -36,19 +36,32 @@ static const d9_metadata good[ROWS] = {
     {"dawn9.config", "{}"},  {"dawn9.classes", "[\"a\"]"}, {"dawn9.image_size", "[8, 9]"},
     {"dawn9.mean", "[0.5]"}, {"dawn9.std", "[1]"},         {"dawn9.data", "{\"split\": 2, \"trained\": []}"}};
 
-/* Writes the rows of `good`, with one of them replaced, and reads them. `words`: of the error, NULL: there is none. */
-static void check_description(run_bench *b, int row, d9_metadata replaced, const char *words) {
+enum { TEXT_ROWS = 4 };
+static const d9_metadata good_texts[TEXT_ROWS] = {
+    {"dawn9.config", "{}"},
+    {"dawn9.classes", "[\"a\"]"},
+    {"dawn9.words", "[\"<pad>\", \"<start>\", \"<unknown>\", \"<unused>\", \"cat\"]"},
+    {"dawn9.length", "7"}};
+
+/* Writes `count` rows of `all`, with one of them replaced, and reads them. `words`: of the error, NULL: there is none.
+ */
+static void check_rows(run_bench *b, const d9_metadata *all, int count, int row, d9_metadata replaced,
+                       const char *words) {
     const float one = 1;
     const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
     d9_description *description;
     d9_metadata rows[ROWS];
     const char *path = run_path(b->folder, "odd.safetensors");
-    memcpy(rows, good, sizeof good);
+    memcpy(rows, all, (size_t)count * sizeof *rows);
     rows[row] = replaced;
-    OK(d9_safetensors_write(&context, path, &tensor, 1, rows, ROWS));
+    OK(d9_safetensors_write(&context, path, &tensor, 1, rows, count));
     assert_int_equal(d9_description_read(&context, path, &description), words ? D9_DATA : D9_OK);
     if (words) assert_words(context.message, words);
     d9_description_free(&context, description), d9_context_clear(&context);
+}
+
+static void check_description(run_bench *b, int row, d9_metadata replaced, const char *words) {
+    check_rows(b, good, ROWS, row, replaced, words);
 }
 
 TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_bench_tear_down) {
@@ -80,4 +93,31 @@ TEST_WITH(run_bench *b, descriptions_that_make_no_sense, run_bench_set_up, run_b
     for (int missing = 0; missing < ROWS; missing++)
         check_description(b, missing, (d9_metadata){"other", good[missing].value},
                           missing == OPTIONAL ? NULL : good[missing].key);
+}
+
+TEST_WITH(run_bench *b, descriptions_of_texts, run_bench_set_up, run_bench_tear_down) {
+    const struct {
+        int row;
+        const char *value, *words;
+    } wrong[] = {
+        {2, "{}", "dawn9.words"},
+        {2, "[\"a\", \"b\", \"c\", \"d\"]", "dawn9.words"},
+        {2, "[\"a\", \"b\", \"c\", \"d\", 5]", "dawn9.words"},
+        {3, "0", "dawn9.length"},
+        {3, "65537", "dawn9.length"},
+        {3, "[7]", "dawn9.length"},
+        {3, "7 8", "dawn9.length"},
+    };
+    d9_description *description;
+    check_rows(b, good_texts, TEXT_ROWS, 0, good_texts[0], NULL);
+    OK(d9_description_read(&context, run_path(b->folder, "odd.safetensors"), &description));
+    assert_int_equal(description->vocabulary.count, 5);
+    assert_string_equal(description->vocabulary.words[4], "cat");
+    assert_int_equal(description->height * description->channels, 1);
+    assert_int_equal(description->width, 7);
+    d9_description_free(&context, description);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_rows(b, good_texts, TEXT_ROWS, wrong[i].row, (d9_metadata){good_texts[wrong[i].row].key, wrong[i].value},
+                   wrong[i].words);
+    check_rows(b, good_texts, TEXT_ROWS, 3, (d9_metadata){"other", "7"}, "dawn9.length");
 }

@@ -309,6 +309,8 @@ TEST_WITH(run_bench *b, test_lower_is_better, run_bench_set_up, run_bench_tear_d
     const int64_t stopped = epochs_until_stopped(&whole, 1);
     assert_true(stopped > 2 && stopped < whole.epoch_count);
     assert_int_equal(result.epoch_count, stopped);
+    config->eval.patience = 0;
+    run_check_resume(config, (const int64_t[]){7, 0}); /* by way of a checkpoint */
     d9_result_free(&context, &result), d9_result_free(&context, &whole), d9_config_free(&context, config);
 }
 

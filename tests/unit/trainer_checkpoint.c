@@ -230,7 +230,7 @@ static void assert_other_digest(const d9_dataset *dataset, const char *digest) {
 /* The digest differs with one pixel, label or class order; a data set with another digest is rejected. */
 TEST_WITH(bench *b, test_another_data_set, set_up, tear_down) {
     d9_dataset *dataset;
-    OK(d9_config_dataset(&context, b->config, NULL, &dataset));
+    OK(d9_config_dataset(&context, b->config, NULL, NULL, &dataset));
     uint8_t *pixels[] = {dataset->train.images + 100, dataset->test.images};
     int32_t *labels[] = {dataset->train.labels + dataset->train.count - 1, dataset->test.labels + 1};
     const char *const *names = dataset->class_names, *others[16] = {0};

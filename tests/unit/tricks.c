@@ -51,6 +51,7 @@ static const struct edits {
     {"patch_whitening", "{}", {[PROGRAM_FORWARD] = true, [PROGRAM_PARAMETERS] = true}},
     {"dirac_init", "{}", {[PROGRAM_PARAMETERS] = true}},
     {"muon", "{}", {[PROGRAM_GROUPS] = true}},
+    {"clip_norm", "{}", {[PROGRAM_GROUPS] = true}},
     {"freeze", "{}", {[PROGRAM_GROUPS] = true, [PROGRAM_PHASES] = true}},
     {"lookahead", "{}", {[PROGRAM_TAIL] = true}},
     {"ema", "{}", {[PROGRAM_TAIL] = true}},

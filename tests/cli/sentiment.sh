@@ -1,0 +1,109 @@
+# A network of texts: it learns, is evaluated by its own words, classifies text files, starts another run, stops and
+# resumes; kinds of samples that do not fit, and texts that cannot be read.
+. "$(dirname "$0")/lib.sh"
+text_files
+train() { # NAME OPTION...
+    name=$1
+    shift
+    accepts "$dawn9" train sentiment.yaml --data texts --out "$name" --quiet "$@"
+}
+
+# ---- it learns, and the file holds its words ----
+train run
+json run/result.json 'd["accuracy"] >= 90 and d["eval_images"] == 64'
+cat >holds.py <<'PYTHON'
+import json
+from tensorfile import read
+metadata, tensors = read("run/model.safetensors")
+words = json.loads(metadata["dawn9.words"])
+assert words[:4] == ["<pad>", "<start>", "<unknown>", "<unused>"] and "bad" in words and len(words) <= 60
+assert metadata["dawn9.length"] == "12" and not {"dawn9.image_size", "dawn9.mean", "dawn9.std"} & set(metadata)
+assert tensors["encoder.weight"][0] == [len(words), 8] and tensors["rnn.weight_hh_l0"][0] == [36, 12]
+PYTHON
+accepts python3 holds.py
+
+# ---- eval: the record's accuracy; texts of another folder by the model's words ----
+accepts "$dawn9" eval run --data texts --json
+json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
+mkdir other && cp -r texts/test other/train && cp -r texts/train other/test
+accepts "$dawn9" eval run --data other --json # by words of their own, which have other numbers, it would guess
+json "$out" "d['accuracy'] >= 90 and d['images'] == 128"
+accepts "$dawn9" eval sentiment.yaml run --data other --json
+json "$out" "d['accuracy'] >= 90 and d['images'] == 128"
+
+# ---- predict ----
+accepts "$dawn9" predict run texts/test --json --top 2
+python3 -c 'import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+right = sum(row["file"].split("/")[-2] == row["label"] for row in rows)
+assert len(rows) == 64 and 100 * right / 64 == json.load(open("run/result.json"))["accuracy"]
+assert all(abs(sum(t["probability"] for t in row["top"]) - 1) <= 1e-6 for row in rows)' "$out" 2>"$err" || fail "predictions"
+printf 'word1 word2 GOOD! word3' >good.txt
+printf 'It is bad' >bad.TXT
+mkdir texts.d && cp good.txt texts.d/ && echo x >texts.d/notes.md
+accepts "$dawn9" predict run good.txt bad.TXT texts.d
+says '^good.txt +pos +[0-9.]+%$' '^bad.TXT +neg' '^texts.d/good.txt +pos'
+[ "$(wc -l <"$out")" = 3 ] || fail "three texts, but $(wc -l <"$out") lines"
+accepts "$dawn9" predict run good.txt --features features.npy
+
+# ---- texts that cannot be read: a line each, and the others are classified ----
+printf 'a\0b' >zero.txt
+printf '\377\376' >bytes.txt
+: >empty.txt
+echo ' ... ' >signs.txt
+python3 -c 'print("a" * 1000000)' >long.txt
+observe "$dawn9" predict run zero.txt bytes.txt empty.txt signs.txt long.txt none.txt good.txt
+[ $status = 3 ] && [ "$(wc -l <"$out")" = 1 ] && [ "$(wc -l <"$err")" = 7 ] || fail "bad texts: status $status, $(cat "$out")"
+cp "$err" warnings
+for name in zero bytes empty signs long none; do
+    grep -q "^dawn9: warning: $name.txt: " warnings || fail "no warning names $name.txt"
+    refuses 3 "$name.txt" "$dawn9" predict run $name.txt
+done
+observe "$dawn9" predict run empty.txt --json
+python3 -c 'import json, sys; assert "empty.txt" in json.load(open(sys.argv[1]))["error"]' "$out" || fail "no line of JSON says it"
+
+# ---- images for texts, texts for images ----
+mkdir pictures && /usr/bin/env python3 "$source/tools/draw_pictures.py" pictures disc=1
+tiny | sed 's/image_size: 16, //' >tiny.yaml
+accepts "$dawn9" train tiny.yaml --out images --quiet
+refuses 3 'disc/00.png image texts' "$dawn9" predict run pictures/disc/00.png
+refuses 3 'pictures .txt' "$dawn9" predict run pictures
+refuses 3 'good.txt text images' "$dawn9" predict images good.txt
+refuses 3 'texts .png' "$dawn9" predict images texts
+refuses 2 '--sheet images texts' "$dawn9" predict run good.txt --sheet sheet.png
+refuses 3 'images/model.safetensors images texts' "$dawn9" eval images --set data.dataset=imdb --data texts
+refuses 3 'run/model.safetensors 12 20' "$dawn9" eval run --data texts --set data.length=20
+refuses 2 'run/model.safetensors 12 20' "$dawn9" predict run good.txt --config sentiment.yaml --set data.length=20
+refuses 2 'run/model.safetensors texts images' "$dawn9" predict run good.txt --config tiny.yaml
+
+# ---- weights of a model: with its words, not with others ----
+train tuned --set train.from=run --set 'train.lr={knots: [0], values: [0]}' --set train.epochs=1
+json tuned/result.json "d['accuracy'] == json.load(open('run/result.json'))['accuracy']"
+ends 2 'run/model.safetensors vocabulary token' "$dawn9" train sentiment.yaml --data other --out never --set train.from=run
+python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.words '["<pad>", 1, "a", "b", "c"]'
+refuses 3 'odd.safetensors dawn9.words' "$dawn9" predict odd.safetensors good.txt
+python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.words '["a", "b", "c", "d", "e"]'
+refuses 2 'odd.safetensors encoder.weight 5' "$dawn9" predict odd.safetensors good.txt
+python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetensors dawn9.length 0
+refuses 3 'odd.safetensors dawn9.length' "$dawn9" predict odd.safetensors good.txt
+
+# ---- equal bits: with one thread and two, and stopped within an epoch and resumed ----
+for backend in reference $(cpu_backends); do
+    for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
+    json $backend.1/result.json "d['params_sha256'] == json.load(open('$backend.2/result.json'))['params_sha256']"
+done
+stopped() { # an interrupt after some of the 64 steps of an epoch
+    "$dawn9" train sentiment.yaml --data texts --out stopped --quiet "$@" &
+    child=$!
+    until [ -e stopped/events.jsonl ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+    sleep 0.1
+    kill -s INT $child
+    wait $child
+}
+slow="--set train.batch_size=2 --set model.hidden=80 --set train.epochs=2 --set data.length=40"
+ends 130 '128 --resume' stopped $slow
+grep -Eq 'before step ([1-9]|[1-5][0-9]|6[0-3]) of 128' "$err" || fail "not stopped within the first epoch: $(cat "$err")"
+accepts "$dawn9" train sentiment.yaml --data texts --out stopped --quiet $slow --resume
+train straight $slow
+json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]'
+verdict

@@ -1,0 +1,68 @@
+# Datasets of texts: preview, check and fetch, and their errors in one line.
+. "$(dirname "$0")/lib.sh"
+printf 'data: {dataset: text, length: 8, vocabulary: 50}\n' >text.yaml
+printf 'data: {dataset: imdb, length: 8, check: off}\n' >imdb.yaml
+
+# ---- a folder of class folders: a sixth is held out by name ----
+mkdir -p mails/ham mails/spam
+i=0 && while [ $i -lt 30 ]; do
+    printf 'Hello, hello... number %d!\n' $i >mails/ham/$i.txt
+    printf 'BUY now; buy\nbuy number %d' $i >mails/spam/$i.txt
+    i=$((i + 1))
+done
+accepts "$dawn9" data preview text.yaml --data mails
+says '^[0-9]+ training texts, [0-9]+ test texts, 37 tokens$' '^mails/(ham|spam)/[0-9]+.txt: (ham|spam), [57] tokens and [13] of padding$' \
+    '^  1 4 7 4 4 6 [0-9]+$' '^  1 5 5 6 [0-9]+$' '^  <start> (buy now buy buy|hello hello) number [0-9]+$'
+[ "$(grep -c '^mails/' "$out")" = 10 ] || fail "not ten texts: $(cat "$out")"
+cp "$out" first
+accepts "$dawn9" data preview text.yaml --data mails --threads 2
+cmp -s first "$out" || fail "another number of threads shows other tokens"
+
+# ---- texts without a word are kept, with one warning; other files are left out ----
+printf ' ...\n' >mails/ham/dots.txt && echo >mails/ham/notes.md
+runs "$dawn9" data preview text.yaml --data mails
+grep -q '^dawn9: warning: 1 text has no word and is kept as <start> alone (mails/ham/dots.txt)$' "$err" || fail "texts without words"
+grep -q '^dawn9: warning: mails/ham: 1 file is not .txt and left out$' "$err" || fail "a file that is no text"
+[ "$(wc -l <"$err")" = 2 ] || fail "other warnings: $(cat "$err")"
+rm mails/ham/dots.txt mails/ham/notes.md
+
+# ---- errors: one line ----
+refuses 2 '--out --filters text' "$dawn9" data preview text.yaml --data mails --out sheet.png
+refuses 2 'data.image_size images text' "$dawn9" data preview text.yaml --data mails --set data.image_size=64
+refuses 2 'data.normalize images' "$dawn9" data preview text.yaml --data mails --set data.normalize=unit
+refuses 2 'data.length 0 1' "$dawn9" data preview text.yaml --data mails --set data.length=0
+refuses 2 'data.vocabulary 0 5' "$dawn9" data preview text.yaml --data mails --set data.vocabulary=0
+tiny >tiny.yaml
+refuses 2 'data.length texts synthetic' "$dawn9" train tiny.yaml --set data.length=20 --out none
+refuses 2 'data.path --data DIR' "$dawn9" data preview text.yaml
+refuses 3 'nowhere' "$dawn9" data preview text.yaml --data nowhere
+printf 'caf\351' >mails/ham/latin.txt
+refuses 3 'mails/ham/latin.txt UTF-8 --skip-damaged' "$dawn9" data preview text.yaml --data mails
+printf 'a\0b' >mails/spam/zero.txt
+observe "$dawn9" data preview text.yaml --data mails --skip-damaged
+[ $status = 0 ] && [ "$(grep -c 'left out$' "$err")" = 2 ] || fail "damaged texts are not left out: status $status, $(cat "$err")"
+rm mails/ham/latin.txt
+head -c 1000000 /dev/zero | tr '\0' x >mails/spam/zero.txt
+refuses 3 'mails/spam/zero.txt word 1000000 1000' "$dawn9" data preview text.yaml --data mails
+
+# ---- the layout of IMDB's archive; what is no review is ignored ----
+for part in train test; do
+    for class in neg pos; do
+        mkdir -p aclImdb/$part/$class && for i in 0 1 2 10; do echo "A $class film, number $i" >aclImdb/$part/$class/${i}_7.txt; done
+    done
+done
+mkdir aclImdb/train/unsup && echo 'no class' >aclImdb/train/unsup/0_0.txt && echo >aclImdb/train/labeledBow.feat
+accepts "$dawn9" data preview imdb.yaml --data .
+says '^8 training texts, 8 test texts, 13 tokens$' '^  1 4 [78] 5 6 [0-9]+$' '^  <start> a neg film number '
+refuses 1 'train/neg 89 16302492' "$dawn9" data check imdb --data .
+says '^train/neg +wrong size' '^test/pos +wrong size'
+refuses 1 'nowhere data.fetch.imdb' "$dawn9" data check imdb --data nowhere
+refuses 3 'train/neg nowhere data.fetch.imdb' "$dawn9" data preview imdb.yaml --data nowhere
+tar -czf given.tar.gz aclImdb
+refuses 3 'given.tar.gz train/neg 89 16302492' "$dawn9" data fetch imdb --from given.tar.gz --data fetched
+refuses 3 'imdb.yaml aclImdb_v1.tar.gz' "$dawn9" data fetch imdb --from imdb.yaml --data fetched
+[ ! -e fetched ] || fail "a failed fetch left a folder"
+before=$(listing)
+refuses 6 'aclImdb/train/neg --data' "$dawn9" data fetch imdb --from given.tar.gz --data aclImdb
+[ "$before" = "$(listing)" ] || fail "a fetch changed reviews"
+verdict

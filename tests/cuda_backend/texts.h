@@ -1,0 +1,14 @@
+/* Texts that the CUDA backend must reject. Their operations are among the cases of tests/support/specs.c. */
+#ifndef D9_TESTS_CUDA_TEXTS_H
+#define D9_TESTS_CUDA_TEXTS_H
+
+#include "tests/support/rival.h"
+
+/* Samples and tokens out of range must give D9_DEVICE. */
+void reject_bad_tokens(rival *r);
+/* A program must not be allocated whose embedding or recurrent layer needs more scratch memory than the device has. */
+void reject_large_texts(rival *r);
+/* A recurrent layer with more units than a block's shared memory holds must not be planned. */
+void reject_many_units(rival *r);
+
+#endif
