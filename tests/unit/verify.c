@@ -25,7 +25,7 @@ static void check_golden(const char *folder, const char *precision) {
         assert_true(isnan(row->sensitivity) || (strcmp(precision, "f64") == 0 && row->error <= 3e-6));
     }
     OK(v.status);
-    assert_int_equal(v.count, 21 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
+    assert_int_equal(v.count, 27 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
@@ -53,6 +53,41 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_
         assert_int_equal(run_verified_row(&v, groups[g][0])->compared, elements);
     }
     d9_safetensors_free(&context, file);
+}
+
+/* Verifies text_gru (4 texts of 7 tokens, 50 words) with another tensor `tokens`, or another metadata row `key`. */
+static void assert_text_refused(const char *folder, d9_tensor tokens, const char *key, const char *value,
+                                const char *words) {
+    d9_safetensors *file;
+    const char *path = run_path(folder, "text.safetensors");
+    OK(d9_safetensors_read(&context, CASES "/text_gru.safetensors", &file));
+    for (int i = 0; i < file->tensor_count; i++)
+        if (strcmp(file->tensors[i].name, "tokens") == 0 && tokens.bytes) file->tensors[i] = tokens;
+    for (int i = 0; i < file->metadata_count; i++)
+        if (key && strcmp(file->metadata[i].key, key) == 0) file->metadata[i].value = value;
+    OK(d9_safetensors_write(&context, path, file->tensors, file->tensor_count, file->metadata, file->metadata_count));
+    d9_safetensors_free(&context, file);
+    verify(folder, path, "f32");
+    assert_refusal(v.status, D9_DATA, words);
+}
+
+TEST_WITH(const char *folder, test_texts_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+    static int64_t words[4 * 8] = {0};
+    d9_tensor good = {"tokens", D9_TENSOR_I64, {2, {4, 7}}, (const uint8_t *)words, 4 * 7 * sizeof *words}, bad = good;
+    bad.type = D9_TENSOR_I32, bad.size /= 2;
+    assert_text_refused(folder, bad, NULL, NULL, "tokens i64");
+    bad = good, bad.name = "images";
+    assert_text_refused(folder, bad, NULL, NULL, "tokens");
+    bad = good, bad.shape.d[0] = 3, bad.size = 3 * 7 * sizeof *words;
+    assert_text_refused(folder, bad, NULL, NULL, "3 4");
+    bad = good, bad.shape.d[1] = 8, bad.size = 4 * 8 * sizeof *words;
+    assert_text_refused(folder, bad, NULL, NULL, "tokens 4 7");
+    words[9] = 50;
+    assert_text_refused(folder, good, NULL, NULL, "50 1 49");
+    words[9] = -1;
+    assert_text_refused(folder, good, NULL, NULL, "-1 1 49");
+    assert_text_refused(folder, (d9_tensor){0}, "dawn9.length", "8", "tokens 4 8");
+    assert_text_refused(folder, (d9_tensor){0}, "dawn9.words", "[\"a\"]", "dawn9.words");
 }
 
 TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up, run_folder_tear_down) {
