@@ -4,7 +4,7 @@
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 
-/* The network of `model: {name: NAME, ...}` with its loss, without tricks, for two images. */
+/* The network of `model: {name: NAME, ...}` with its loss, without tricks, for two images, or two texts with `side` different tokens. */
 typedef struct network {
     d9_config *config;
     d9_graph graph;
@@ -18,7 +18,10 @@ static d9_status try_build(const char *model, int64_t side, int64_t classes, net
     snprintf(yaml, sizeof yaml, "model: {%s}\n", model);
     b->config = program_config(&context, yaml);
     d9_graph_init(&b->graph);
-    D9_TRY(d9_graph_image(&context, &b->graph, &image, &x));
+    if (b->config->model->texts) /* of five tokens */
+        D9_TRY(d9_graph_tokens(&context, &b->graph, 5, 2, side, b->config->model->stream, &x));
+    else
+        D9_TRY(d9_graph_image(&context, &b->graph, &image, &x));
     D9_TRY(b->config->model->build(&context, b->config->model_options, classes, &b->graph, x, &logits));
     D9_TRY(d9_graph_loss(&context, &b->graph, logits));
 done:
@@ -74,7 +77,11 @@ TEST(parameters_are_counted) {
                 {"name: airbench", 32, 10, 1972792},
                 {"name: airbench, first_depth: 4", 32, 10, 2046776},
                 {"name: airbench, widths: [128, 384, 384]", 32, 10, 4606520},
-                {"name: airbench, widths: [128, 384, 512], depth: 3, residual: on", 32, 10, 9918776}};
+                {"name: airbench, widths: [128, 384, 512], depth: 3, residual: on", 32, 10, 9918776},
+                /* of texts */
+                {"name: sentiment", 30000, 2, 3818302},
+                {"name: language", 33278, 33278, 13987678},
+                {"name: language, tied: on", 33278, 33278, 7332078}};
     program_check_networks(&rows[0].model, sizeof rows / sizeof *rows, sizeof *rows);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         network b = build(rows[i].model, rows[i].side, rows[i].classes);
