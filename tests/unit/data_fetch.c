@@ -78,6 +78,23 @@ TEST_WITH(const char *folder, wrong_archive_leaves_nothing, set_up, tear_down) {
     fetch_fails(D9_DATA, "tar");
 }
 
+/* Reviews are moved into place only if all have their checksum; a folder that differs is kept. */
+TEST_WITH(const char *folder, other_reviews_leave_nothing, set_up, tear_down) {
+    plant(folder, "curl",
+          "for f in train/neg train/pos test/neg test/pos; do mkdir -p aclImdb/$f; echo good >aclImdb/$f/0_1.txt; done;"
+          " tar -czf given.tar aclImdb && rm -r aclImdb");
+    assert_int_equal(d9_data_fetch(&context, "imdb", target, NULL, &report), D9_DATA);
+    assert_words(context.message, "imdb archive: aclImdb/train/neg: 6 bytes 16302492");
+    assert_false(d9_file_exists(&context, target));
+    d9_context_clear(&context);
+    make_folder(folder, "target/test/pos");
+    run_write(folder, "target/test/pos/0_1.txt", "good", 4);
+    assert_int_equal(d9_data_fetch(&context, "imdb", target, NULL, &report), D9_OUTPUT);
+    assert_words(context.message, "target/test/pos: wrong size --data");
+    assert_true(run_has(target, "test/pos/0_1.txt"));
+    d9_context_clear(&context);
+}
+
 /* Runs a shell command in `folder`, which makes given.tar, and fetches from that. */
 static void given_fails(const char *folder, const char *command, const char *words) {
     char line[2048];

@@ -1,4 +1,4 @@
-/* Rules of one node without a choice of algorithm: each calls a CPU kernel. */
+/* Rules without a choice of algorithm, most of them of one node: each calls a CPU kernel. */
 #include "backends/host/shapes.h"
 #include "backends/cpu/cpu.h"
 
@@ -114,26 +114,38 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
     return D9_OK;
 }
 
-#define LOSS(name, kernel)                                                                                             \
-    static d9_status run_##name(d9_context *context, const d9_site *site, int64_t step) {                              \
-        d9_status status;                                                                                              \
-        d9_kernel_loss shape = d9_site_loss(site, input(site, 0));                                                     \
-        const int32_t *labels = d9_site_data(site, input(site, 1));                                                    \
-        shape.share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);                          \
-        D9_TRY(check_labels(context, site, &shape, labels));                                                           \
-        kernel(&shape, d9_class_weights(site->program, site->nodes[0]), d9_site_data(site, input(site, 0)), labels,    \
-               d9_site_data(site, output(site, 0)));                                                                   \
-    done:                                                                                                              \
-        return status;                                                                                                 \
+/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them, in any order: a row of logits is read once for all. */
+static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
+    d9_status status;
+    const d9_node *metrics = NULL;
+    int64_t correct = 0;
+    d9_cpu_loss loss = {.correct = &correct};
+    for (int n = 0; n < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        if (node->op == D9_OP_LOSS) loss.loss = d9_site_data(site, node->outputs[0]);
+        if (node->op == D9_OP_LOSS_BACKWARD) loss.dlogits = d9_site_data(site, node->outputs[0]);
+        if (node->op == D9_OP_METRICS) metrics = node;
     }
-LOSS(loss, d9_cpu_loss_forward)
-LOSS(loss_backward, d9_cpu_loss_backward)
+    loss.shape = d9_site_loss(site, input(site, 0));
+    loss.shape.share = d9_coefficient_at(site->program, &site->nodes[0]->as.loss.share, step);
+    loss.weights = d9_class_weights(site->program, site->nodes[0]);
+    loss.logits = d9_site_data(site, input(site, 0));
+    loss.labels = d9_site_data(site, input(site, 1));
+    D9_TRY(check_labels(context, site, &loss.shape, loss.labels));
+    d9_cpu_loss_run(d9_cpu_of(site), &loss);
+    if (metrics)
+        d9_cpu_metrics(&loss.shape, loss.loss, loss.labels, correct, step, d9_site_data(site, metrics->outputs[0]));
+done:
+    return status;
+}
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
+    const int32_t *labels = d9_site_data(site, input(site, 2));
     (void)context;
-    d9_cpu_metrics(&shape, d9_site_data(site, input(site, 0)), d9_site_data(site, input(site, 1)),
-                   d9_site_data(site, input(site, 2)), step, d9_site_data(site, output(site, 0)));
+    d9_cpu_metrics(&shape, d9_site_data(site, input(site, 0)), labels,
+                   d9_cpu_correct(d9_cpu_of(site), &shape, d9_site_data(site, input(site, 1)), labels), step,
+                   d9_site_data(site, output(site, 0)));
     return D9_OK;
 }
 
@@ -144,6 +156,25 @@ static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
 }
 
+static bool same_loss(const d9_loss_attributes *a, const d9_loss_attributes *b) {
+    return a->loss == b->loss && a->smoothing == b->smoothing && a->share.table == b->share.table &&
+           a->share.constant == b->share.constant && a->weights == b->weights;
+}
+
+/* A loss and the nodes after it must be about the same logits and labels. */
+static bool loss_match(const d9_site *site) {
+    const d9_node *loss = site->nodes[0];
+    for (int n = 1; n < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        const bool metrics = node->op == D9_OP_METRICS;
+        if (node->inputs[metrics] != loss->inputs[0] || node->inputs[metrics + 1] != loss->inputs[1]) return false;
+        if (metrics ? node->inputs[0] != loss->outputs[0] : !same_loss(&node->as.loss, &loss->as.loss)) return false;
+    }
+    return d9_cpu_f32(site);
+}
+
+#define LOSS_RULE(rule_name, count, ...)                                                                               \
+    { .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = loss_match, .run = run_loss }
 #define LINEAR_RULE(operation, rule) D9_PREPARED_RULE(operation, #rule, d9_cpu_any, prepare_##rule, run_##rule)
 
 const d9_rule d9_cpu_layer_rules[] = {
@@ -162,8 +193,10 @@ const d9_rule d9_cpu_layer_rules[] = {
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, linear_backward_data),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, linear_backward_weight),
     D9_PLAIN_RULE(D9_OP_SCALE, "scale", d9_cpu_any, run_scale),
-    D9_PLAIN_RULE(D9_OP_LOSS, "loss", d9_cpu_f32, run_loss),
-    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", d9_cpu_f32, run_loss_backward),
+    LOSS_RULE("loss+metrics+loss_backward", 3, D9_OP_LOSS, D9_OP_METRICS, D9_OP_LOSS_BACKWARD),
+    LOSS_RULE("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
+    LOSS_RULE("loss", 1, D9_OP_LOSS),
+    LOSS_RULE("loss_backward", 1, D9_OP_LOSS_BACKWARD),
     D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
     {.name = NULL},
 };

@@ -1,0 +1,144 @@
+/* The loss of each sample, its gradient, and the metrics. Samples are independent, so results do not depend on the
+ * number of threads.
+ *
+ * Few classes: the formulas in double. The 10 to 1000 logits of an image cost nothing.
+ *
+ * Many classes (a vocabulary): the exponentials would take longer than the products of the layer that made the logits,
+ * and logits in memory would be read several times. A row, which fits in the L2 cache, is therefore read from memory
+ * once, and vectors of f32 compute e_k = exp(z_k - max z), their sum (loops/loss.c), and p_k = e_k / sum. The rest of
+ * the formulas, and the gradient of the labels' logits, are in double. tests/unit/cpu_loss.c holds the
+ * error of p_k below 2^-24 (4 + max z - z_k) p_k and that of the loss below 2^-24 (2 + loss). */
+#include "kernels/cpu/integers.h"
+#include "kernels/cpu/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define D9_REAL double
+#include "kernels/formulas/loss.h"
+#undef D9_REAL
+
+enum { MANY = 4096, WAKE = 1 << 14 }; /* classes; logits of a batch that is not worth a second thread */
+
+/* Few classes keep the bits that training on images always had. */
+static bool has_many(const d9_kernel_loss *s) { return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= MANY; }
+
+static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
+    return s->samples * s->classes < WAKE ? 1 : cpu->threads;
+}
+
+/* A sample's logits, its label and that of its mixup partner, and values that the gradient may overwrite. */
+typedef struct sample {
+    const float *z;
+    int32_t label, other;
+    float largest; /* logit; NaN counts as -inf */
+    double at_label, at_other;
+} sample;
+
+static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
+    const int32_t label = l->labels[n], partner = l->labels[l->shape.samples - 1 - n];
+    sample of = {.z = l->logits + n * l->shape.classes, .label = label, .other = partner < 0 ? label : partner};
+    cpu->loops->largest(of.z, l->shape.classes, &of.largest);
+    of.at_label = (double)of.z[of.label];
+    of.at_other = (double)of.z[of.other];
+    return of;
+}
+
+/* True if the first largest logit is that of the label. Nothing exceeds a NaN in the first place. */
+static bool is_first_largest(const float *z, float largest, int32_t label) {
+    int32_t k = 0;
+    if (isnan(z[0])) return label == 0;
+    if (label < 0 || z[label] != largest) return false;
+    while (z[k] != largest) k++;
+    return k == label;
+}
+
+static double target_of(const d9_kernel_loss *s, const sample *of, int64_t k) {
+    return d9_loss_target_double(k, of->label, of->other, s->share);
+}
+
+/* Sets the sum of exp(z - max z) and the total of the loss's terms; many classes: writes the exponentials to dz. */
+static void sum_terms(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, float *dz, double *sum,
+                      double *total) {
+    if (has_many(s)) {
+        cpu->loops->exponentials(of->z, s->classes, of->largest, dz, sum, total);
+        return;
+    }
+    *sum = *total = 0;
+    for (int64_t k = 0; k < s->classes; k++) {
+        *sum += exp((double)of->z[k] - (double)of->largest);
+        *total += d9_loss_term_double(s->loss, (double)of->z[k], target_of(s, of, k));
+    }
+}
+
+/* With many classes dz holds the exponentials, whose sum is `sum`. */
+static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, const d9_loss_row_double *row,
+                         double weight, double sum, float *dz) {
+    if (!has_many(s)) {
+        for (int64_t k = 0; k < s->classes; k++)
+            dz[k] = (float)(weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
+        return;
+    }
+    cpu->loops->softmax_slopes(dz, s->classes, (float)(weight / sum),
+                               (float)(weight * s->smoothing / (double)s->classes), dz);
+    dz[of->label] = (float)(weight * d9_loss_slope_double(s->loss, of->at_label, target_of(s, of, of->label), row));
+    dz[of->other] = (float)(weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
+}
+
+/* Returns true if the prediction is correct. */
+static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
+    const d9_kernel_loss *s = &l->shape;
+    const sample of = sample_of(cpu, l, n);
+    const bool correct = is_first_largest(of.z, of.largest, of.label);
+    float *dz = l->dlogits ? l->dlogits + n * s->classes : NULL;
+    d9_loss_row_double row = {.at_target = d9_loss_at_target_double(of.at_label, of.at_other, s->share),
+                              .classes = (double)s->classes,
+                              .smoothing = s->smoothing};
+    double sum;
+    sum_terms(cpu, s, &of, dz, &sum, &row.total);
+    row.log_sum_exp = d9_log_sum_exp_double((double)of.largest, sum);
+    const double weight =
+        l->weights ? d9_loss_at_target_double(l->weights[of.label], l->weights[of.other], s->share) : 1;
+    if (l->loss) l->loss[n] = (float)(weight * d9_loss_value_double(s->loss, &row));
+    if (dz) write_slopes(cpu, s, &of, &row, weight, sum, dz);
+    return correct;
+}
+
+void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *l) {
+    const d9_kernel_loss *s = &l->shape;
+    int64_t correct = 0;
+#pragma omp parallel for num_threads(threads_for(cpu, s)) schedule(static) reduction(+ : correct)
+    for (int64_t n = 0; n < s->samples; n++)
+        if (l->labels[n] >= 0) {
+            correct += run_sample(cpu, l, n);
+        } else {
+            if (l->loss) l->loss[n] = 0;
+            if (l->dlogits) memset(l->dlogits + n * s->classes, 0, (size_t)s->classes * sizeof(float));
+        }
+    if (l->correct) *l->correct = correct;
+}
+
+int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *s, const float *logits, const int32_t *labels) {
+    int64_t correct = 0;
+#pragma omp parallel for num_threads(threads_for(cpu, s)) schedule(static) reduction(+ : correct)
+    for (int64_t n = 0; n < s->samples; n++) {
+        float largest;
+        cpu->loops->largest(logits + n * s->classes, s->classes, &largest);
+        correct += is_first_largest(logits + n * s->classes, largest, labels[n]);
+    }
+    return correct;
+}
+
+void d9_cpu_metrics(const d9_kernel_loss *s, const float *loss, const int32_t *labels, int64_t correct, int64_t step,
+                    double *metrics) {
+    double sum = 0;
+    int64_t labelled = 0;
+    for (int64_t n = 0; n < s->samples; n++) {
+        sum += (double)loss[n];
+        labelled += labels[n] >= 0;
+    }
+    metrics[0] += sum;
+    metrics[1] += (double)labelled;
+    metrics[2] += (double)correct;
+    if (!isfinite(sum) && metrics[3] == 0) metrics[3] = (double)(step + 1);
+}
