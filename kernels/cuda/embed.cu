@@ -35,7 +35,8 @@ D9_DEVICE int64_t first_of(const uint64_t *sorted, int64_t count, int64_t token)
 
 /* Rows of a block are gridDim.x apart, because the frequent tokens often have the lowest numbers. */
 __global__ void __launch_bounds__(D9_BLOCK)
-    embed_backward_kernel(d9_cuda_embedding s, d9_kernel_in dy, const uint64_t *sorted, float *dtable) {
+    embed_backward_kernel(d9_cuda_embedding s, d9_kernel_in dy, const uint64_t *sorted, const float *before,
+                          float *dtable) {
     D9_SHARED(int64_t, bounds, 2 * ROWS); /* first position of each row and of the row behind it */
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < 2 * ROWS)
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     for (int64_t at = thread; at < ROWS * s.channels; at += D9_BLOCK) {
         const int64_t line = at / s.channels, channel = at % s.channels, row = line * gridDim.x + blockIdx.x;
         if (row >= D9_END(s.rows)) return;
-        double sum = 0;
+        double sum = before ? static_cast<double>(before[row * s.channels + channel]) : 0;
         const int64_t end = bounds[2 * line + 1];
         D9_UNROLL(4)
         for (int64_t i = bounds[2 * line]; i < end; i++)
@@ -82,7 +83,7 @@ int d9_cuda_embed_scratch_bytes(const d9_cuda_embedding *shape, int64_t *bytes) 
 }
 
 int d9_cuda_embed_backward(d9_cuda_stream stream, const d9_cuda_embedding *shape, d9_kernel_in dy,
-                           const int32_t *tokens, void *scratch, float *dtable) {
+                           const int32_t *tokens, const float *before, void *scratch, float *dtable) {
     const int64_t count = shape->positions;
     char *at = static_cast<char *>(scratch);
     uint64_t *keys = reinterpret_cast<uint64_t *>(at), *sorted = reinterpret_cast<uint64_t *>(at + keys_bytes(shape));
@@ -92,5 +93,5 @@ int d9_cuda_embed_backward(d9_cuda_stream stream, const d9_cuda_embedding *shape
         D9_CUDA_TRY(d9_cuda_sort(stream, keys, count, bits_of(shape->rows), at + 2 * keys_bytes(shape), sorted));
     }
     return D9_LAUNCH(embed_backward_kernel, static_cast<unsigned>(d9_ceiling(shape->rows, ROWS)), D9_BLOCK, stream,
-                     *shape, dy, sorted, dtable);
+                     *shape, dy, sorted, before, dtable);
 }

@@ -232,10 +232,10 @@ int d9_cuda_embed_forward(d9_cuda_stream stream, const d9_cuda_embedding *shape,
                           const int32_t *tokens, d9_kernel_out y);
 /* Sets *bytes, of scratch aligned to 256 bytes, for d9_cuda_embed_backward. Returns 0 or a cudaError_t. */
 int d9_cuda_embed_scratch_bytes(const d9_cuda_embedding *shape, int64_t *bytes);
-/* dtable (rows, channels): the sum of dy at the row's positions, added in ascending order; 0 without any. Two launches
- * and a sort of the positions. */
+/* dtable (rows, channels): `before` (NULL: 0) plus the sum of dy at the row's positions, added in ascending order; it
+ * may be dtable. Two launches and a sort of the positions. */
 int d9_cuda_embed_backward(d9_cuda_stream stream, const d9_cuda_embedding *shape, d9_kernel_in dy,
-                           const int32_t *tokens, void *scratch, float *dtable);
+                           const int32_t *tokens, const float *before, void *scratch, float *dtable);
 
 /* ---- recurrent layers ----
  *

@@ -10,7 +10,8 @@ struct pair {
     int32_t label, other;
 };
 D9_DEVICE pair pair_of(const d9_kernel_loss &s, const int32_t *labels, int64_t n) {
-    return {labels[n], labels[s.samples - 1 - n]};
+    const int32_t label = labels[n], other = labels[s.samples - 1 - n];
+    return {label, other < 0 ? label : other};
 }
 
 /* The loss terms of one sample, the same in all lanes. */
@@ -44,6 +45,10 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
         const pair of = pair_of(s, labels, n);
+        if (of.label < 0) { /* no label: no loss */
+            if (lane == 0) loss[n] = 0;
+            continue;
+        }
         const double weight = weight_of(s, weights, of);
         const d9_loss_row_double row = row_of(s, logits + n * s.classes, of, lane);
         if (lane == 0) loss[n] = static_cast<float>(weight * d9_loss_value_double(s.loss, &row));
@@ -59,6 +64,10 @@ __global__ void __launch_bounds__(D9_BLOCK)
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
         const float *z = logits + n * s.classes;
         const pair of = pair_of(s, labels, n);
+        if (of.label < 0) { /* no label: no gradient */
+            for (int64_t k = lane; k < s.classes; k += D9_WARP) dlogits[n * s.classes + k] = 0;
+            continue;
+        }
         const d9_loss_row_double row = row_of(s, z, of, lane);
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
@@ -79,17 +88,20 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    double *metrics) {
-    double sum = 0, correct = 0;
+    double sum = 0, correct = 0, counted = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
         sum += static_cast<double>(loss[n]);
+        counted += labels[n] >= 0 ? 1 : 0;
         correct += first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
     }
     sum = d9_block_sum(sum);
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
     correct = d9_block_sum(correct);
+    D9_BARRIER();
+    counted = d9_block_sum(counted);
     if (threadIdx.x > 0) return;
     metrics[0] += sum;
-    metrics[1] += static_cast<double>(s.samples);
+    metrics[1] += counted;
     metrics[2] += correct;
     if (!(sum - sum == 0) && metrics[3] == 0) metrics[3] = static_cast<double>(*step + 1);
 }

@@ -72,7 +72,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_linear_backward_weight(NULL, &linear, in, in, out),
         d9_cuda_tokens(NULL, &slice, NULL, 5, NULL),
         d9_cuda_embed_forward(NULL, &embedding, NULL, NULL, out),
-        d9_cuda_embed_backward(NULL, &embedding, in, NULL, NULL, NULL),
+        d9_cuda_embed_backward(NULL, &embedding, in, NULL, NULL, NULL, NULL),
         d9_cuda_recur_forward(NULL, &recur, in, in, NULL, &first_state, &result),
         d9_cuda_recur_backward(NULL, &recur, in, &kept, in, NULL, out, NULL, NULL),
         d9_cuda_last_backward(NULL, in, 3, 0, out),

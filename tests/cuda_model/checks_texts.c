@@ -41,8 +41,9 @@ void d9_cuda_check_embed_backward(d9_check *check) {
             const float *dy = d9_random(store, count, 72);
             float *expected = d9_floats(size);
             int64_t bytes = 0;
+            const float *before = i % 2 ? d9_random(D9_KERNEL_F32, size, 82) : NULL;
             for (int64_t k = 0; k < size; k++) {
-                double sum = 0;
+                double sum = before ? (double)before[k] : 0;
                 for (int64_t p = 0; p < s->positions; p++)
                     if (tokens[p] == k / s->channels) sum += (double)dy[p * s->channels + k % s->channels];
                 expected[k] = (float)sum;
@@ -50,8 +51,9 @@ void d9_cuda_check_embed_backward(d9_check *check) {
             d9_check_launch(check, "embed_backward", d9_cuda_embed_scratch_bytes(s, &bytes));
             d9_array in = d9_array_of(store, count, i % 2, dy), scratch = d9_array_new(D9_KERNEL_F32, bytes / 4, 0),
                      dtable = d9_array_new(D9_KERNEL_F32, size, 0);
-            d9_check_launch(check, "embed_backward",
-                            d9_cuda_embed_backward(NULL, s, d9_array_in(&in), tokens, scratch.data, dtable.data));
+            d9_check_launch(
+                check, "embed_backward",
+                d9_cuda_embed_backward(NULL, s, d9_array_in(&in), tokens, before, scratch.data, dtable.data));
             d9_check_array(check, "embed_backward", expected, &dtable, 0);
             d9_check_done(check);
         }

@@ -32,11 +32,12 @@ done:
 
 D9_CUDA_RUN(embed_backward) {
     const d9_node *node = site->nodes[0];
+    const float *before = node->input_count > 2 ? d9_site_data(site, node->inputs[2]) : NULL;
     const d9_cuda_embedding shape = d9_cuda_embedding_of(site);
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_embed_backward(d9_cuda_stream_of(site), &shape, d9_cuda_input(site, node->inputs[0]),
-                                                d9_site_data(site, node->inputs[1]), d9_cuda_of(site)->scratch,
+                                                d9_site_data(site, node->inputs[1]), before, d9_cuda_of(site)->scratch,
                                                 d9_site_data(site, node->outputs[0])));
 }
 
