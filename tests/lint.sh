@@ -68,7 +68,7 @@ celu         ^engine/experiment/spec[.]c                an example in a message
 airbench     ^engine/(dawn9[.]h|api/|record/)           airbench_seconds, a clock
 airbench     ^engine/config/                            the published recipe, in descriptions of keys
 progressive  ^engine/data/jpeg[.]c                      a kind of JPEG file
-sentiment    ^engine/data/fetch[.]c                     a folder in the address of the archive
+sentiment    ^engine/data/fetch[.]c                     a folder in the address of the archive of IMDB
 '
 
 # No file is longer than this, and no line of code wider.

@@ -5,6 +5,7 @@
  *
  * CELU is smooth enough; max pooling is not, so entries that change the maximum of a window are skipped. They are
  * counted and must be few. Both sides use the same step number, hence the same dropout mask. */
+#include "exchange/description.h"
 #include "graph/edit.h"
 #include "kernels/formulas/philox.h"
 #include "tests/support/programs.h"
@@ -17,7 +18,7 @@ static const double step_size = 1e-5, tolerance = 1e-6;
 #define SMOOTH "celu: {alpha: 0.3}"
 static const struct row {
     const char *model, *tricks; /* YAML; tricks NULL: program_many_tricks */
-    int side, entries;          /* of the images; entries compared per tensor */
+    int side, entries;          /* of the images, or tokens of a text; entries compared per tensor */
     int tensors;                /* number of tensors with a gradient */
 } rows[] = {
     /* convolutions, norm biases, head; scales and whitening are frozen */
@@ -33,6 +34,12 @@ static const struct row {
     {"name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]", SMOOTH, 10, 6, 17 + 2 * 18 + 2},
     /* a first layer of 2x2 with a bias, residual groups; the head's maximum is over 2x2 */
     {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},
+    /* two recurrent layers, of which only the last token is read; and an embedding that is the decoder too */
+    {"name: sentiment, layers: 2, embedding: 5, hidden: 7", "", 5, 12, 1 + 2 * 4 + 2},
+    {"name: sentiment, cell: lstm, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},
+    {"name: sentiment, cell: elman_tanh, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},
+    {"name: language, layers: 1, embedding: 6, hidden: 7", "", 5, 12, 1 + 4 + 2},
+    {"name: language, cell: gru, embedding: 6, hidden: 6, tied: on", "", 5, 12, 1 + 2 * 4 + 1},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -80,21 +87,47 @@ static void find_winners(network *self, int32_t *winners) {
     assert_int_equal(w, self->winner_count);
 }
 
-/* The summed loss for the state in `self->state`. */
+/* The summed loss for the state in `self->state`, after no other step. */
 static double loss(network *self) {
-    double values[BATCH], sum = 0;
+    const int64_t count = d9_shape_count(&self->forward.values[self->forward.loss].shape);
+    double values[BATCH * 8], sum = 0;
+    assert_true(count <= BATCH * 8);
+    OK(d9_session_zero(&self->session, D9_BUFFER_CARRY));
     OK(d9_session_write_state(&self->session, D9_BUFFER_STATE, self->state));
     OK(self->session.backend->run(&context, self->plan, 0));
     read_value(self, self->forward.loss, values);
-    for (int i = 0; i < BATCH; i++) sum += values[i];
+    for (int64_t i = 0; i < count; i++) sum += values[i];
     return sum;
 }
 
-/* The first convolution with trainable weights; it reads the image or the whitened image. */
+/* The first convolution with trainable weights, which reads the image or the whitened image; or the embedding. */
 static d9_node_id first_trained(const d9_graph *graph) {
+    if (graph->vocabulary) return d9_edit_next(graph, D9_OP_EMBED, 0);
     d9_node_id n = d9_edit_next(graph, D9_OP_CONV, 0);
     while (!graph->values[graph->nodes[n].inputs[1]].trainable) n = d9_edit_next(graph, D9_OP_CONV, n + 1);
     return n;
+}
+
+/* Texts of `length` random tokens, or a stream of two such windows in each column. */
+static d9_dataset *make_texts(const d9_model *model, int length) {
+    static const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "a", "b", "c", "d", "e"};
+    enum { WORDS = sizeof words / sizeof *words };
+    const d9_description about = {.height = 1,
+                                  .width = length,
+                                  .channels = 1,
+                                  .classes = model->stream ? WORDS : 2,
+                                  .vocabulary = {WORDS, words},
+                                  .class_names = words,
+                                  .std = {1}};
+    const int64_t count = model->stream ? BATCH * 2 * length : BATCH;
+    d9_dataset *dataset;
+    OK(d9_description_dataset(&context, &about, "texts", count, &dataset));
+    dataset->stream = model->stream;
+    int32_t *tokens = (int32_t *)(void *)dataset->train.images;
+    for (int64_t i = 0; i < (model->stream ? count : count * length); i++)
+        tokens[i] = (int32_t)d9_philox_below(d9_philox4x32_10(6, (uint32_t)i, 0, 0, 0).v[0], WORDS);
+    for (int64_t i = 0; i < count && !model->stream; i++) dataset->train.labels[i] = (int32_t)(i % 3 == 0);
+    return dataset;
 }
 
 /* Opens a session and runs a training step for the gradient; `state` is the state before it. Biases are random,
@@ -106,13 +139,16 @@ static void begin(network *self, const struct row *row) {
     *self = (network){.row = row};
     d9_context_init(&context);
     snprintf(yaml, sizeof yaml,
-             "data: {dataset: synthetic}\nbackend: reference\nprecision: f64\nthreads: 1\n"
+             "backend: reference\nprecision: f64\nthreads: 1\n"
              "model: {%s}\n"
              "train: {epochs: 1, batch_size: %d, lr: {knots: [0], values: [0.1]}}\ntricks: {%s}\n",
              row->model, BATCH, row->tricks ? row->tricks : program_many_tricks);
     self->config = program_config(&context, yaml);
     d9_session_options options = {.config = self->config, .seed = 3, .program = {.keep_all = true}, .no_eval = true};
-    OK(d9_dataset_load(&context, &dataset, &options.dataset));
+    if (self->config->model->texts)
+        options.dataset = make_texts(self->config->model, row->side);
+    else
+        OK(d9_dataset_load(&context, &dataset, &options.dataset));
     OK(d9_session_open(&context, &options, &self->session));
     OK(d9_session_initialize(&self->session));
     OK(d9_session_begin_epoch(&self->session, 0));
