@@ -198,7 +198,7 @@ backend: reference
 precision: f32
 threads: 1
 model: {name: sentiment, cell: gru, embedding: 8, hidden: 12}
-data: {dataset: imdb, length: 12, vocabulary: 60}
+data: {dataset: text, length: 12, vocabulary: 60}
 train: {epochs: 8, batch_size: 16, optimizer: adam, momentum: 0.9, beta2: 0.999, weight_decay: 0, lr: {knots: [0], values: [0.02]}}
 YAML
 }
