@@ -310,8 +310,6 @@ static d9_status describe_source(d9_context *context, const source *source, cons
     d9_status status;
     D9_TRY(source->describe(context, options, dataset));
     D9_TRY(check_options(context, options, dataset));
-    if (dataset->stream && options->validation)
-        status = d9_fail(context, D9_USAGE, "data.validation: %s has a part for validation of its own", options->name);
 done:
     return status;
 }

@@ -99,12 +99,12 @@ d9_status d9_graph_infer(d9_context *context, d9_graph *graph) {
 }
 
 const char d9_cell_names[] = ""
-#define D9_CELL(id, name, gates, saved, memory, doc) "|" name
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) "|" name
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
     ;
 const char d9_cell_doc[] = "recurrent cell"
-#define D9_CELL(id, name, gates, saved, memory, doc) "\n" name ": " doc
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) "\n" name ": " doc
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
     ;

@@ -1,56 +1,46 @@
-/* Recurrent layers and embeddings over threads (recur.h). Scratch of a layer: the gradient of U h' + bias (T, N, G H);
- * then packed weights, packed bias and the threads' states, in whose place the products behind the loop have theirs. */
+/* Recurrent layers and embeddings over threads (recur.h). Scratch of a layer: gradients da and sums of the bias'
+ * gradient; then packed weights, packed bias and the threads' states, in whose place the products behind the loop have
+ * theirs. */
 #include "kernels/cpu/recur.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
 
 #include <string.h>
 
+enum { EACH = (int)sizeof(float) };
+
 typedef struct plan {
-    int gates, threads;
-    int64_t lanes, panels, tiles, rows; /* panels of `lanes` units; tiles of `rows` samples */
-    int64_t da, weights, bias, work;    /* bytes */
+    d9_cell_size size;
+    int threads;
+    int64_t lanes, panels, tiles, rows;    /* panels of `lanes` units; tiles of `rows` samples */
+    int64_t da, sums, weights, bias, work; /* bytes */
 } plan;
 
 static plan plan_of(const d9_cpu *cpu, const d9_cpu_recur *l) {
-    plan p = {.gates = d9_cell_size_of(l->cell).gates,
+    plan p = {.size = d9_cell_size_of(l->cell),
               .lanes = cpu->loops->product_width / 2,
               .rows = cpu->loops->recur_rows[l->cell]};
-    const int64_t units = d9_round_up(l->units, D9_RECUR_LINE), each = (int64_t)sizeof(float);
+    const int64_t gates = p.size.gates, tile = p.rows * d9_round_up(l->units, D9_RECUR_LINE) * EACH;
     p.panels = d9_parts_of(l->units, p.lanes);
     p.tiles = d9_parts_of(l->samples, p.rows);
     p.threads = (int)d9_max(1, d9_min(cpu->threads, p.tiles));
-    p.da = d9_round_up(l->time * l->samples * p.gates * l->units * each, 64);
-    p.weights = p.panels * p.lanes * p.gates * l->units * each;
-    p.bias = d9_round_up(p.panels * p.lanes * p.gates * each, 64);
-    p.work = d9_parts_of(p.tiles, p.threads) * p.rows * units * (p.gates + 2) * each;
+    p.da = d9_round_up(l->time * l->samples * (gates - p.size.shared) * l->units * EACH, 64);
+    p.sums = d9_round_up(p.tiles * gates * l->units * EACH, 64);
+    p.weights = p.panels * p.lanes * gates * l->units * EACH;
+    p.bias = d9_round_up(p.panels * p.lanes * gates * EACH, 64);
+    p.work = (3 * d9_parts_of(p.tiles, p.threads) + gates) * tile; /* three states of all tiles, gates of one */
     return p;
 }
 
-/* The gradient of U: `rows` rows of da and of the states before the step. */
-static d9_gemm weight_product(const d9_cpu_recur *l, int64_t rows, d9_kernel_in da, d9_kernel_in before, float *du) {
-    const int64_t outputs = d9_cell_size_of(l->cell).gates * l->units;
-    return (d9_gemm){D9_GEMM_ACROSS_ACROSS,
-                     outputs,
-                     l->units,
-                     rows,
-                     d9_gemm_matrix(da, rows, outputs),
-                     d9_gemm_matrix(before, rows, l->units),
-                     d9_gemm_result((d9_kernel_out){du, D9_KERNEL_F32}, outputs, l->units)};
-}
-
-/* Scratch of the products over the first step and over the others. */
-static int64_t product_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
-    const d9_kernel_in none = {NULL, D9_KERNEL_F32};
-    const d9_gemm first = weight_product(l, l->samples, none, none, NULL),
-                  later = weight_product(l, d9_max(l->time - 1, 1) * l->samples, none, none, NULL);
-    return d9_round_up(d9_max(d9_gemm_scratch_bytes(cpu, &first), d9_gemm_scratch_bytes(cpu, &later)), 64);
-}
-
-int64_t d9_cpu_recur_scratch_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
-    const plan p = plan_of(cpu, l);
-    const int64_t loop = p.weights + p.bias + p.threads * p.work, du = p.gates * l->units * l->units * 4;
-    return p.da + d9_max(d9_max(loop, product_bytes(cpu, l) + du), d9_cpu_bias_scratch_bytes(p.gates * l->units));
+static struct d9_recur_part whole_of(const plan *p, const d9_cpu_recur *l, void *scratch) {
+    char *at = scratch;
+    struct d9_recur_part whole = {.layer = l, .da = {at, D9_KERNEL_F32}};
+    whole.sums = (float *)(void *)(at += p->da);
+    whole.weights = (float *)(void *)(at += p->sums);
+    whole.bias = (float *)(void *)(at += p->weights);
+    at += p->bias;
+    whole.work = (float *)(void *)at;
+    return whole;
 }
 
 /* Packs the weights, then runs `steps` for each thread's samples. */
@@ -64,19 +54,9 @@ static void run_loop(const plan *p, const struct d9_recur_part *whole,
         struct d9_recur_part part = *whole;
         part.begin = p->tiles * i / p->threads * p->rows;
         part.end = d9_min(p->tiles * (i + 1) / p->threads * p->rows, whole->layer->samples);
-        part.work += i * p->work / (int64_t)sizeof(float);
+        part.work += i * p->work / EACH;
         steps(&part);
     }
-}
-
-static struct d9_recur_part whole_of(const plan *p, const d9_cpu_recur *l, void *scratch) {
-    char *at = scratch;
-    struct d9_recur_part whole = {.layer = l, .da = (float *)(void *)at};
-    whole.weights = (float *)(void *)(at += p->da);
-    whole.bias = (float *)(void *)(at += p->weights);
-    at += p->bias;
-    whole.work = (float *)(void *)at;
-    return whole;
 }
 
 void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9_cpu_recur_forward *forward,
@@ -90,36 +70,102 @@ void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9
     if (forward->last_h.data) d9_cpu_cast(cpu, y, last, forward->last_h);
 }
 
-/* du = sum of da^T h' over all steps: in the first step h' is h0, later y of the step before. */
-static void find_weight_gradient(const d9_cpu *cpu, const d9_cpu_recur *l, const float *da, d9_kernel_in y,
-                                 char *scratch, float *du) {
-    const int64_t outputs = d9_cell_size_of(l->cell).gates * l->units, n = l->samples, later = (l->time - 1) * n;
-    const d9_kernel_in sum = {du, D9_KERNEL_F32};
+/* ---- the gradient of U ---- */
+
+typedef struct rows { /* `columns` columns of each of `count` rows, of which one is `stride` elements from the next */
+    d9_kernel_in x;
+    int64_t count, columns, stride;
+} rows;
+
+static d9_gemm_source source_of(const rows *r) {
+    d9_gemm_source source = d9_gemm_matrix(r->x, r->count, r->columns);
+    source.pixel = r->stride;
+    return source;
+}
+
+/* du (columns of a, columns of b) = a^T b */
+static d9_gemm product_of(const rows *a, const rows *b, float *du) {
+    return (d9_gemm){D9_GEMM_ACROSS_ACROSS,
+                     a->columns,
+                     b->columns,
+                     a->count,
+                     source_of(a),
+                     source_of(b),
+                     d9_gemm_result((d9_kernel_out){du, D9_KERNEL_F32}, a->columns, b->columns)};
+}
+
+static int64_t product_bytes(const d9_cpu *cpu, int64_t count, int64_t gates, int64_t units) {
+    const rows a = {{NULL, D9_KERNEL_F32}, count, gates * units, gates * units},
+               b = {{NULL, D9_KERNEL_F32}, count, units, units};
+    const d9_gemm g = product_of(&a, &b, NULL);
+    return count * gates > 0 ? d9_round_up(d9_gemm_scratch_bytes(cpu, &g), 64) : 0;
+}
+
+/* The most scratch of the products over the first step and over the others, for both groups of gates. */
+static int64_t products_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
+    const d9_cell_size size = d9_cell_size_of(l->cell);
+    int64_t most = 0;
+    for (int i = 0; i < 4; i++)
+        most = d9_max(most, product_bytes(cpu, i & 1 ? l->samples : (l->time - 1) * l->samples,
+                                          i & 2 ? size.shared : size.gates - size.shared, l->units));
+    return most;
+}
+
+int64_t d9_cpu_recur_scratch_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
+    const plan p = plan_of(cpu, l);
+    const int64_t loop = p.weights + p.bias + p.threads * p.work,
+                  first = l->h0.data ? p.size.gates * l->units * l->units * EACH : 0;
+    return p.da + p.sums + d9_max(loop, products_bytes(cpu, l) + first);
+}
+
+static d9_kernel_in from_element(d9_kernel_in x, int64_t element) {
+    return (d9_kernel_in){(const char *)x.data + element * d9_kernel_store_bytes(x.store), x.store};
+}
+
+/* du = sum of a^T h' over all steps: in the first step h' is h0, later y of the step before. a (T * N rows) */
+static void add_steps(const d9_cpu *cpu, const d9_cpu_recur *l, const rows *a, d9_kernel_in y, char *scratch,
+                      float *du) {
+    const int64_t n = l->samples, h = l->units, later = a->count - n;
     if (later > 0) {
-        const d9_gemm g = weight_product(l, later, (d9_kernel_in){da + n * outputs, D9_KERNEL_F32}, y, du);
+        const rows part = {from_element(a->x, n * a->stride), later, a->columns, a->stride}, before = {y, later, h, h};
+        const d9_gemm g = product_of(&part, &before, du);
         d9_gemm_run(cpu, &g, scratch);
     } else {
-        d9_cpu_clear(cpu, outputs * l->units * (int64_t)sizeof *du, du);
+        d9_cpu_clear(cpu, a->columns * h * EACH, du);
     }
     if (!l->h0.data) return;
-    float *first = (float *)(void *)(scratch + product_bytes(cpu, l));
-    const d9_gemm g = weight_product(l, n, (d9_kernel_in){da, D9_KERNEL_F32}, l->h0, first);
+    float *first = (float *)(void *)(scratch + products_bytes(cpu, l));
+    const rows part = {a->x, n, a->columns, a->stride}, before = {l->h0, n, h, h};
+    const d9_gemm g = product_of(&part, &before, first);
     d9_gemm_run(cpu, &g, scratch);
-    d9_cpu_add(cpu, sum, (d9_kernel_in){first, D9_KERNEL_F32}, outputs * l->units, (d9_kernel_out){du, D9_KERNEL_F32});
+    d9_cpu_add(cpu, (d9_kernel_in){du, D9_KERNEL_F32}, (d9_kernel_in){first, D9_KERNEL_F32}, a->columns * h,
+               (d9_kernel_out){du, D9_KERNEL_F32});
+}
+
+/* db = sums of the tiles, in order */
+static void add_tiles(const plan *p, int64_t count, const float *sums, float *db) {
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int64_t tile = 0; tile < p->tiles; tile++) sum += (double)sums[tile * count + i];
+        db[i] = (float)sum;
+    }
 }
 
 void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9_cpu_recur_backward *backward,
                                void *scratch) {
     const plan p = plan_of(cpu, l);
-    const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    const int64_t count = l->time * l->samples, h = l->units, all = p.size.gates * h, shared = p.size.shared * h;
     struct d9_recur_part whole = whole_of(&p, l, scratch);
     whole.backward = backward;
+    whole.da.store = backward->dgx.store;
     run_loop(&p, &whole, cpu->loops->recur_pack_transposed, cpu->loops->recur_backward);
-    char *behind = (char *)scratch + p.da;
-    if (backward->du) find_weight_gradient(cpu, l, whole.da, backward->y, behind, backward->du);
-    if (backward->db)
-        d9_cpu_bias_backward(cpu, (d9_kernel_in){whole.da, D9_KERNEL_F32}, &none, l->time * l->samples,
-                             p.gates * l->units, behind, backward->db);
+    if (backward->db) add_tiles(&p, all, whole.sums, backward->db);
+    if (!backward->du) return;
+    char *products = (char *)scratch + p.da + p.sums;
+    const rows same = {{backward->dgx.data, backward->dgx.store}, count, shared, all},
+               own = {{whole.da.data, whole.da.store}, count, all - shared, all - shared};
+    add_steps(cpu, l, &same, backward->y, products, backward->du);
+    if (all > shared) add_steps(cpu, l, &own, backward->y, products, backward->du + shared * h);
 }
 
 /* ---- embeddings ---- */

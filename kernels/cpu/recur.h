@@ -29,7 +29,7 @@ typedef struct d9_cpu_recur_forward {
 typedef struct d9_cpu_recur_backward {
     d9_kernel_in dy, y; /* (T, N, H) */
     const float *saved; /* (T, N, saved H) */
-    d9_kernel_out dgx;  /* (T, N, G H); data NULL: not written */
+    d9_kernel_out dgx;  /* (T, N, G H) */
     float *du, *db;     /* (G H, H), (G H); NULL: not computed */
 } d9_cpu_recur_backward;
 
@@ -59,9 +59,10 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur *layer;
     const d9_cpu_recur_forward *forward; /* one of the two is NULL */
     const d9_cpu_recur_backward *backward;
-    float *weights; /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
-    float *bias;    /* forward (H / lanes, G, lanes) */
-    float *da;      /* backward (T, N, G H): the gradient of U h' + bias */
+    float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
+    float *bias;      /* forward (H / lanes, G, lanes) */
+    d9_kernel_out da; /* backward (T, N, own H): the gradient of U h' + bias, of gates where dgx is not the same */
+    float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
     float *work; /* d9_recur_work_bytes */
 };

@@ -98,7 +98,7 @@ D9_FN D9_REAL D9_OF(d9_cell_backward_LSTM)(D9_REAL d, const D9_REAL *saved, D9_R
 D9_FN D9_REAL D9_OF(d9_cell_forward)(int cell, const D9_REAL *gx, const D9_REAL *a, D9_REAL before, D9_REAL *c,
                                      D9_REAL *saved) {
     switch (cell) {
-#define D9_CELL(id, name, gates, count, memory, doc)                                                                   \
+#define D9_CELL(id, name, gates, count, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \
         return D9_OF(d9_cell_forward_##id)(gx, a, before, c, saved);
 #include "kernels/formulas/cells.def"
@@ -111,7 +111,7 @@ D9_FN D9_REAL D9_OF(d9_cell_forward)(int cell, const D9_REAL *gx, const D9_REAL 
 D9_FN D9_REAL D9_OF(d9_cell_backward)(int cell, D9_REAL d, const D9_REAL *saved, D9_REAL before, D9_REAL c_before,
                                       D9_REAL *dc, D9_REAL *dgx, D9_REAL *da) {
     switch (cell) {
-#define D9_CELL(id, name, gates, count, memory, doc)                                                                   \
+#define D9_CELL(id, name, gates, count, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \
         return D9_OF(d9_cell_backward_##id)(d, saved, before, c_before, dc, dgx, da);
 #include "kernels/formulas/cells.def"

@@ -40,24 +40,24 @@ typedef enum d9_update {
 } d9_update;
 
 typedef enum d9_recurrent_cell {
-#define D9_CELL(id, name, gates, saved, memory, doc) D9_CELL_##id,
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) D9_CELL_##id,
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
     D9_CELL_COUNT
 } d9_recurrent_cell;
 
 typedef struct d9_cell_size { /* a row of cells.def */
-    int gates, saved, memory;
+    int gates, saved, memory, shared;
 } d9_cell_size;
 D9_FN d9_cell_size d9_cell_size_of(int cell) {
     switch (cell) {
-#define D9_CELL(id, name, gates, saved, memory, doc)                                                                   \
+#define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \
-        return (d9_cell_size){gates, saved, memory};
+        return (d9_cell_size){gates, saved, memory, shared};
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
     default:
-        return (d9_cell_size){0, 0, 0};
+        return (d9_cell_size){0, 0, 0, 0};
     }
 }
 

@@ -173,8 +173,8 @@ network_file() { # NAME MODEL [TRICKS]
     tiny | sed "s/^model.*/model: $2/; s/epochs: 2/epochs: 1/; s/image_size: 16/image_size: 20/; s/flip_tta: {}/&${3-}/" >"$1.yaml"
 }
 
-# text_files: writes texts/, 128 training and 64 test texts in the layout of IMDB's reviews, of which a class has the words
-# "bad", "awful" and the other "good", "fine", and sentiment.yaml, a network that learns them.
+# text_files: writes texts/, 128 training and 64 test texts, of which one class has the words "bad", "awful" and the
+# other "good", "fine", and sentiment.yaml, a network that learns them.
 cells="elman_tanh elman_relu gru lstm" # of kernels/formulas/cells.def
 text_files() {
     for cell in $(sed -n 's/^D9_CELL([A-Z_]*, "\([a-z_]*\)".*/\1/p' "$source/kernels/formulas/cells.def"); do
@@ -189,7 +189,7 @@ for part, count in (("train", 64), ("test", 32)):
         for i in range(count):
             text = [f"word{int(draw.expovariate(0.1))}" for _ in range(draw.randint(3, 20))]
             text.insert(draw.randint(max(0, len(text) - 5), len(text)), draw.choice(words))
-            with open(f"texts/{part}/{label}/{i}_5.txt", "w") as file:
+            with open(f"texts/{part}/{label}/{i}.txt", "w") as file:
                 file.write(" ".join(text).capitalize() + ".<br />\n")
 PYTHON
     cat >sentiment.yaml <<'YAML'

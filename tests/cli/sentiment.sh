@@ -25,12 +25,11 @@ accepts python3 holds.py
 # ---- eval: the record's accuracy; texts of another folder by the model's words ----
 accepts "$dawn9" eval run --data texts --json
 json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
-mkdir other && cp -r texts/test other/train && cp -r texts/train other/test
-runs "$dawn9" eval run --data other --json # by words of their own, which have other numbers, it would guess
-[ "$(grep -c 'warning: the test texts differ' "$err")" = 1 ] || fail "no warning of training texts"
-json "$out" "d['accuracy'] >= 90 and d['images'] == 128"
-runs "$dawn9" eval sentiment.yaml run --data other --json
-json "$out" "d['accuracy'] >= 90 and d['images'] == 128"
+cp -r texts/test other
+for config in '' sentiment.yaml; do
+    accepts "$dawn9" eval $config run --data other --json # by words of their own, which have other numbers, it would guess
+    json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
+done
 
 # ---- predict ----
 accepts "$dawn9" predict run texts/test --json --top 2

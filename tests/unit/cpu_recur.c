@@ -104,7 +104,9 @@ static void check(const array *a, const layer *l, const char *what) {
     }
     for (int64_t i = a->count; i < a->count + GUARDS; i++)
         if (!isnan(stored(a, i))) fail_msg("%s: written behind its end", what);
-    const double limit = (a->store == D9_KERNEL_BF16 ? 0x1p-8 : l->store == D9_KERNEL_BF16 ? 4e-3 : 2e-6) * sqrt(norm);
+    /* A sum of values that were rounded to bf16, of which one in some hundreds may be rounded differently. */
+    const double relative = a->store == D9_KERNEL_BF16 ? 0x1p-8 : l->store == D9_KERNEL_BF16 ? 1e-3 : 5e-6;
+    const double limit = relative * sqrt(norm);
     if (!(sqrt(error) <= limit))
         fail_msg("%s of cell %d at level %s, H %lld N %lld T %lld, %s, state %d: error %.3g, limit %.3g", what, l->cell,
                  d9_cpu_level_at(l->level), (long long)l->units, (long long)l->samples, (long long)l->time,
@@ -168,7 +170,7 @@ static void expect_backward(fixture *f, const layer *l) {
             db[j] += da[j];
             for (int64_t i = 0; i < h; i++) {
                 dh[n * h + i] += da[j] * f->a[U].want[j * h + i];
-                du[j * h + i] += da[j] * before[i];
+                du[j * h + i] += rounded(l->store, da[j]) * before[i];
             }
         }
     }
@@ -273,7 +275,7 @@ static void check_cell(fixture *f, int cell) {
     }
 }
 
-#define D9_CELL(id, name, gates, saved, memory, doc)                                                                   \
+#define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
     TEST(cell_##id) { check_cell(*state, D9_CELL_##id); }
 #include "kernels/formulas/cells.def"
 #undef D9_CELL

@@ -85,6 +85,8 @@ static d9_status prepare_recur(d9_context *context, d9_site *site) {
 
 static d9_status prepare_recur_backward(d9_context *context, d9_site *site) {
     const d9_cpu_recur layer = backward_layer(site);
+    site->rounds_transforms =
+        d9_cpu_store(site, output(site, 0)) == D9_KERNEL_BF16; /* the gradient of U is made of dgx */
     return reserve(context, site, &layer);
 }
 
@@ -146,8 +148,8 @@ static bool recur_match(const d9_site *site) {
            is_f32(site, output(site, 1)) && is_f32(site, output(site, 3));
 }
 static bool recur_backward_match(const d9_site *site) {
-    return d9_cpu_any(site) && is_f32(site, input(site, 2)) && is_f32(site, input(site, 5)) &&
-           is_f32(site, output(site, 1)) && is_f32(site, output(site, 2));
+    return d9_cpu_any(site) && output(site, 0) != D9_NONE && is_f32(site, input(site, 2)) &&
+           is_f32(site, input(site, 5)) && is_f32(site, output(site, 1)) && is_f32(site, output(site, 2));
 }
 
 const d9_rule d9_cpu_recur_rules[] = {

@@ -26,7 +26,8 @@ typedef struct d9_site {
     void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
     char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
     char why[64];        /* reason for the choice, for users; may contain times, so it is not part of the plan */
-    bool rounds_transforms; /* set by prepare: a convolution's transformed operands are rounded to half precision */
+    bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to half precision before a
+                               product */
 } d9_site;
 
 typedef struct d9_rule {

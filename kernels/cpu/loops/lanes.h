@@ -78,14 +78,40 @@ D9_INLINE d9_vector d9_lanes_pair(d9_vector low, d9_vector high) {
 }
 #endif
 
+/* Loads or stores the first `left` < D9_LANES lanes; the others are loaded as zeros. */
+#if defined(__AVX512F__)
+D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
+    return (d9_vector)_mm512_maskz_loadu_ps((__mmask16)((1u << left) - 1), x);
+}
+D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) {
+    _mm512_mask_storeu_ps(y, (__mmask16)((1u << left) - 1), (__m512)v);
+}
+#elif defined(__AVX2__)
+D9_INLINE __m256i d9_lanes_first(int64_t left) {
+    static const int32_t ones[2 * D9_LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(ones + D9_LANES - left));
+}
+D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
+    return (d9_vector)_mm256_maskload_ps(x, d9_lanes_first(left));
+}
+D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) {
+    _mm256_maskstore_ps(y, d9_lanes_first(left), (__m256)v);
+}
+#else
+D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
+    d9_lanes wide = {0};
+    for (int64_t i = 0; i < left; i++) wide[i] = x[i];
+    return *(const d9_vector *)wide;
+}
+D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) { memcpy(y, &v, (size_t)left * 4); }
+#endif
+
 /* Loads `left` lanes from element `at`; the other lanes are zero. */
 D9_INLINE d9_vector d9_lanes_load(const d9_kernel_store store, const void *x, int64_t at, int64_t left) {
     uint16_t narrow[D9_LANES] = {0};
-    d9_lanes wide = {0};
     if (store == D9_KERNEL_F32) {
         if (left >= D9_LANES) return *(const d9_loose_vector *)((const float *)x + at);
-        for (int64_t i = 0; i < left; i++) wide[i] = ((const float *)x)[at + i];
-        return *(const d9_vector *)wide;
+        return d9_lanes_load_few((const float *)x + at, left);
     }
     if (left >= D9_LANES) return d9_lanes_widen(*(const d9_narrow_vector *)((const uint16_t *)x + at));
     for (int64_t i = 0; i < left; i++) narrow[i] = ((const uint16_t *)x)[at + i];
@@ -106,7 +132,9 @@ D9_INLINE void d9_lanes_store(const d9_kernel_store store, bool stream, d9_vecto
     char *to = (char *)y + at * bytes;
     if (store == D9_KERNEL_BF16) narrow = d9_lanes_narrow(v);
     const void *from = store == D9_KERNEL_BF16 ? (const void *)&narrow : &v;
-    if (left < D9_LANES)
+    if (left < D9_LANES && store == D9_KERNEL_F32)
+        d9_lanes_store_few(v, left, (float *)(void *)to);
+    else if (left < D9_LANES)
         memcpy(to, from, (size_t)(left * bytes));
     else if (stream)
         d9_stream_vector(from, (int)(D9_LANES * bytes), to);

@@ -10,8 +10,26 @@
 enum { LANES = D9_LANES, LINE = D9_RECUR_LINE };
 
 typedef struct cell_size {
-    int gates, saved, memory, rows; /* rows: samples of a tile */
+    int gates, saved, memory, shared, rows; /* a row of cells.def; samples of a tile */
 } cell_size;
+
+/* Whole vectors with a branch for the storage type, which is always the same. */
+D9_INLINE d9_vector load(d9_kernel_in x, int64_t at, int64_t left) {
+    return x.store == D9_KERNEL_F32 ? d9_lanes_load(D9_KERNEL_F32, x.data, at, left)
+                                    : d9_lanes_load(D9_KERNEL_BF16, x.data, at, left);
+}
+D9_INLINE d9_vector load_f32(const float *x, int64_t at, int64_t left) {
+    return d9_lanes_load(D9_KERNEL_F32, x, at, left);
+}
+D9_INLINE void store(d9_vector v, int64_t left, d9_kernel_out y, int64_t at) {
+    if (y.store == D9_KERNEL_F32)
+        d9_lanes_store(D9_KERNEL_F32, false, v, left, y.data, at);
+    else
+        d9_lanes_store(D9_KERNEL_BF16, false, v, left, y.data, at);
+}
+D9_INLINE void store_f32(d9_vector v, int64_t left, float *y, int64_t at) {
+    d9_lanes_store(D9_KERNEL_F32, false, v, left, y, at);
+}
 
 /* ---- states of a tile: (H / LINE, rows, LINE) ---- */
 
@@ -20,26 +38,16 @@ D9_INLINE float *state_at(float *tile, const int rows, int64_t row, int64_t unit
 }
 
 /* sum (rows, vectors) += x (rows, depth) b (depth, vectors). x is a tile of states; the vectors of step k begin at
- * b + k * step, `apart` floats from each other. */
+ * b + k * step, `apart` floats from each other. One step in the loop: GCC 12 spills sums if it is unrolled. */
 D9_INLINE void add_product(const int rows, const int vectors, const float *x, const float *b, int64_t step,
                            int64_t apart, int64_t depth, d9_vector sum[D9_RECUR_ROWS][D9_CELL_GATES]) {
-    enum { TOGETHER = 4 };
-    for (int64_t k = 0; k < depth;) {
-        const float *column = x + k / LINE * rows * LINE + k % LINE;
-        if (depth - k < TOGETHER) {
-            D9_UNROLL for (int r = 0; r < rows; r++) D9_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] +=
-                column[r * LINE] * *(const d9_vector *)(b + v * apart);
-            k++, b += step;
-            continue;
-        }
-        D9_UNROLL for (int i = 0; i < TOGETHER; i++) {
+    for (int64_t k = 0; k < depth; k += LINE, x += rows * LINE)
+        for (const float *column = x, *end = x + d9_min(LINE, depth - k); column < end; column++, b += step) {
             d9_vector right[D9_CELL_GATES];
-            D9_UNROLL for (int v = 0; v < vectors; v++) right[v] = *(const d9_vector *)(b + i * step + v * apart);
+            D9_UNROLL for (int v = 0; v < vectors; v++) right[v] = *(const d9_vector *)(b + v * apart);
             D9_UNROLL for (int r = 0; r < rows; r++) D9_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] +=
-                column[r * LINE + i] * right[v];
+                column[r * LINE] * right[v];
         }
-        k += TOGETHER, b += TOGETHER * step;
-    }
 }
 
 /* ---- packing ---- */
@@ -66,8 +74,7 @@ void D9_LOOP_NAME(recur_pack_transposed)(const struct d9_recur_part *p, int64_t 
     const d9_cpu_recur *l = p->layer;
     const int64_t h = l->units, rows = d9_cell_size_of(l->cell).gates * h, unit = panel * LANES;
     float *to = p->weights + panel * rows * LANES;
-    for (int64_t j = 0; j < rows; j++)
-        *(d9_vector *)(to + j * LANES) = d9_lanes_load(l->u.store, l->u.data, j * h + unit, h - unit);
+    for (int64_t j = 0; j < rows; j++) *(d9_vector *)(to + j * LANES) = load(l->u, j * h + unit, h - unit);
 }
 
 /* ---- forward ---- */
@@ -77,37 +84,46 @@ typedef float saved_lanes[D9_CELL_SAVED][LANES] __attribute__((aligned(4 * D9_LA
 /* The cell for one vector of units: h, and c and saved. */
 typedef void forward_cell(gate_lanes gx, float (*a)[LANES], const float *before, float *c, saved_lanes saved, float *h);
 
-/* Vector `panel` of the units of the tile's samples from `n` on, in step t. */
-D9_INLINE void forward_tile(const cell_size size, forward_cell *cell, const struct d9_recur_part *p, int64_t t,
-                            int64_t n, int64_t panel, float *before, float *after, float *memory) {
+/* a (rows, G, H) = U before + bias for a tile. */
+D9_INLINE void forward_product(const cell_size size, const struct d9_recur_part *p, bool has_state, const float *before,
+                               float *a) {
+    const int gates = size.gates, rows = size.rows;
+    const int64_t h = p->layer->units, padded = d9_round_up(h, LINE);
+    for (int64_t panel = 0; panel * LANES < h; panel++) {
+        const float *bias = p->bias + panel * gates * LANES;
+        d9_vector sum[D9_RECUR_ROWS][D9_CELL_GATES];
+        D9_UNROLL for (int r = 0; r < rows; r++) D9_UNROLL for (int g = 0; g < gates; g++) sum[r][g] =
+            *(const d9_vector *)(bias + g * LANES);
+        if (has_state)
+            add_product(rows, gates, before, p->weights + panel * h * gates * LANES, gates * LANES, LANES, h, sum);
+        D9_UNROLL for (int r = 0; r < rows; r++) D9_UNROLL for (int g = 0; g < gates; g++) *
+            (d9_vector *)(a + (r * gates + g) * padded + panel * LANES) = sum[r][g];
+    }
+}
+
+/* Row r of the tile that begins with sample n, in step t. Whole rows, because the processor foresees them. */
+D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struct d9_recur_part *p, int64_t t,
+                           int64_t n, int64_t r, const float *a, float *before, float *after, float *memory) {
     const d9_cpu_recur *l = p->layer;
     const d9_cpu_recur_forward *f = p->forward;
-    const int gates = size.gates, rows = size.rows;
-    const int64_t h = l->units, unit = panel * LANES, left = h - unit, count = d9_min(rows, p->end - n);
-    d9_vector sum[D9_RECUR_ROWS][D9_CELL_GATES];
-    float a[D9_RECUR_ROWS][D9_CELL_GATES][LANES] __attribute__((aligned(4 * D9_LANES)));
-    D9_UNROLL for (int r = 0; r < rows; r++) D9_UNROLL for (int g = 0; g < gates; g++) sum[r][g] =
-        *(const d9_vector *)(p->bias + (panel * gates + g) * LANES);
-    if (t > 0 || l->h0.data)
-        add_product(rows, gates, before, p->weights + panel * h * gates * LANES, gates * LANES, LANES, h, sum);
-    D9_UNROLL for (int r = 0; r < rows; r++) D9_UNROLL for (int g = 0; g < gates; g++) * (d9_vector *)a[r][g] =
-        sum[r][g];
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t row = t * l->samples + n + r;
-        gate_lanes gx;
+    const int64_t h = l->units, padded = d9_round_up(h, LINE), row = t * l->samples + n + r;
+    for (int64_t unit = 0; unit < h; unit += LANES) {
+        const int64_t left = h - unit;
+        gate_lanes gx, sums;
         saved_lanes saved;
         d9_lanes state;
-        for (int g = 0; g < gates; g++)
-            *(d9_vector *)gx[g] = d9_lanes_load(f->gx.store, f->gx.data, (row * gates + g) * h + unit, left);
-        float *c = state_at(memory, rows, r, unit);
-        cell(gx, a[r], state_at(before, rows, r, unit), c, saved, state);
-        *(d9_vector *)state_at(after, rows, r, unit) = d9_lanes_round(f->y.store, *(const d9_vector *)state);
-        d9_lanes_store(f->y.store, false, *(const d9_vector *)state, left, f->y.data, row * h + unit);
+        for (int g = 0; g < size.gates; g++) {
+            *(d9_vector *)gx[g] = load(f->gx, (row * size.gates + g) * h + unit, left);
+            *(d9_vector *)sums[g] = *(const d9_vector *)(a + (r * size.gates + g) * padded + unit);
+        }
+        float *c = state_at(memory, size.rows, r, unit);
+        cell(gx, sums, state_at(before, size.rows, r, unit), c, saved, state);
+        *(d9_vector *)state_at(after, size.rows, r, unit) =
+            f->y.store == D9_KERNEL_BF16 ? d9_lanes_bf16(*(const d9_vector *)state) : *(const d9_vector *)state;
+        store(*(const d9_vector *)state, left, f->y, row * h + unit);
         for (int s = 0; s < size.saved && f->saved; s++)
-            d9_lanes_store(D9_KERNEL_F32, false, *(const d9_vector *)saved[s], left, f->saved,
-                           (row * size.saved + s) * h + unit);
-        if (f->last_c && t == l->time - 1)
-            d9_lanes_store(D9_KERNEL_F32, false, *(const d9_vector *)c, left, f->last_c, (n + r) * h + unit);
+            store_f32(*(const d9_vector *)saved[s], left, f->saved, (row * size.saved + s) * h + unit);
+        if (f->last_c && t == l->time - 1) store_f32(*(const d9_vector *)c, left, f->last_c, (n + r) * h + unit);
     }
 }
 
@@ -119,21 +135,23 @@ static void load_states(const struct d9_recur_part *p, d9_kernel_in from, const 
     for (int64_t n = p->begin; from.data && n < p->end; n++)
         for (int64_t unit = 0; unit < h; unit += LANES)
             *(d9_vector *)state_at(tiles + (n - p->begin) / rows * tile_size, rows, (n - p->begin) % rows, unit) =
-                d9_lanes_load(from.store, from.data, n * h + unit, h - unit);
+                load(from, n * h + unit, h - unit);
 }
 
 D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9_recur_part *p) {
     const d9_cpu_recur *l = p->layer;
     const int64_t tile_size = d9_round_up(l->units, LINE) * size.rows,
                   all = d9_parts_of(p->end - p->begin, size.rows) * tile_size;
-    float *before = p->work, *after = before + all, *memory = after + all;
+    float *before = p->work, *after = before + all, *memory = after + all, *a = memory + all;
     load_states(p, l->h0, size.rows, tile_size, before);
     load_states(p, (d9_kernel_in){NULL, D9_KERNEL_F32}, size.rows, tile_size, after);
     load_states(p, (d9_kernel_in){l->c0, D9_KERNEL_F32}, size.rows, tile_size, memory);
     for (int64_t t = 0; t < l->time; t++) {
-        for (int64_t panel = 0; panel * LANES < l->units; panel++)
-            for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size)
-                forward_tile(size, cell, p, t, n, panel, before + at, after + at, memory + at);
+        for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size) {
+            forward_product(size, p, t > 0 || l->h0.data, before + at, a);
+            for (int64_t r = 0; r < d9_min(size.rows, p->end - n); r++)
+                forward_row(size, cell, p, t, n, r, a, before + at, after + at, memory + at);
+        }
         float *swap = before;
         before = after, after = swap;
     }
@@ -145,37 +163,46 @@ D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9
 typedef void backward_cell(const float *d, saved_lanes saved, const float *before, const float *c_before, float *dc,
                            gate_lanes dgx, gate_lanes da, float *own);
 
-/* Gradients of the gates in step t, from dh, which is replaced by `own`. */
-D9_INLINE void backward_tile(const cell_size size, backward_cell *cell, const struct d9_recur_part *p, int64_t t,
-                             int64_t n, int64_t unit, float *dh, float *dc, float *da_tile, int64_t da_gate) {
+/* States before step t of row `row`, sample n: of the step before or the first. */
+D9_INLINE void load_before(const cell_size size, const struct d9_recur_part *p, int64_t t, int64_t row, int64_t n,
+                           int64_t unit, float *before, float *c_before) {
     const d9_cpu_recur *l = p->layer;
     const d9_cpu_recur_backward *b = p->backward;
-    const int gates = size.gates, rows = size.rows;
-    const int64_t h = l->units, left = h - unit, count = d9_min(rows, p->end - n);
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t row = t * l->samples + n + r, previous = row - l->samples;
+    const int64_t h = l->units, left = h - unit, previous = row - l->samples;
+    if (t > 0) {
+        *(d9_vector *)before = load(b->y, previous * h + unit, left);
+        if (size.memory)
+            *(d9_vector *)c_before = load_f32(b->saved, (previous * size.saved + size.saved - 1) * h + unit, left);
+    } else {
+        if (l->h0.data) *(d9_vector *)before = load(l->h0, n * h + unit, left);
+        if (l->c0) *(d9_vector *)c_before = load_f32(l->c0, n * h + unit, left);
+    }
+}
+
+/* Gradients of the gates of row r of the tile that begins with sample n, in step t; dh is replaced by `own`. */
+D9_INLINE void backward_row(const cell_size size, backward_cell *cell, const struct d9_recur_part *p, int64_t t,
+                            int64_t n, int64_t r, float *dh, float *dc, float *da_tile, int64_t da_gate) {
+    const d9_cpu_recur_backward *b = p->backward;
+    const int different = size.gates - size.shared;
+    const int64_t h = p->layer->units, row = t * p->layer->samples + n + r;
+    float *sums = p->sums + n / size.rows * size.gates * h;
+    for (int64_t unit = 0; unit < h; unit += LANES) {
+        const int64_t left = h - unit;
         gate_lanes dgx, da;
         saved_lanes saved;
         d9_lanes d, before = {0}, c_before = {0};
-        float *own = state_at(dh, rows, r, unit);
-        *(d9_vector *)d = *(const d9_vector *)own + d9_lanes_load(b->dy.store, b->dy.data, row * h + unit, left);
+        float *own = state_at(dh, size.rows, r, unit);
+        *(d9_vector *)d = *(const d9_vector *)own + load(b->dy, row * h + unit, left);
         for (int s = 0; s < size.saved; s++)
-            *(d9_vector *)saved[s] = d9_lanes_load(D9_KERNEL_F32, b->saved, (row * size.saved + s) * h + unit, left);
-        if (t > 0) {
-            *(d9_vector *)before = d9_lanes_load(b->y.store, b->y.data, previous * h + unit, left);
-            if (size.memory)
-                *(d9_vector *)c_before =
-                    d9_lanes_load(D9_KERNEL_F32, b->saved, (previous * size.saved + size.saved - 1) * h + unit, left);
-        } else {
-            if (l->h0.data) *(d9_vector *)before = d9_lanes_load(l->h0.store, l->h0.data, (n + r) * h + unit, left);
-            if (l->c0) *(d9_vector *)c_before = d9_lanes_load(D9_KERNEL_F32, l->c0, (n + r) * h + unit, left);
-        }
-        cell(d, saved, before, c_before, state_at(dc, rows, r, unit), dgx, da, own);
-        for (int g = 0; g < gates; g++) {
-            const int64_t at = (row * gates + g) * h + unit;
-            *(d9_vector *)state_at(da_tile + g * da_gate, rows, r, unit) = *(const d9_vector *)da[g];
-            if (b->dgx.data) d9_lanes_store(b->dgx.store, false, *(const d9_vector *)dgx[g], left, b->dgx.data, at);
-            d9_lanes_store(D9_KERNEL_F32, false, *(const d9_vector *)da[g], left, p->da, at);
+            *(d9_vector *)saved[s] = load_f32(b->saved, (row * size.saved + s) * h + unit, left);
+        load_before(size, p, t, row, n + r, unit, before, c_before);
+        cell(d, saved, before, c_before, state_at(dc, size.rows, r, unit), dgx, da, own);
+        for (int g = 0; g < size.gates; g++) {
+            const d9_vector here = *(const d9_vector *)da[g];
+            *(d9_vector *)state_at(da_tile + g * da_gate, size.rows, r, unit) = here;
+            store(*(const d9_vector *)dgx[g], left, b->dgx, (row * size.gates + g) * h + unit);
+            if (g >= size.shared) store(here, left, p->da, (row * different + g - size.shared) * h + unit);
+            store_f32(load_f32(sums, g * h + unit, left) + here, left, sums, g * h + unit);
         }
     }
 }
@@ -202,25 +229,23 @@ D9_INLINE void backward(const cell_size size, backward_cell *cell, const struct 
     float *dh = p->work, *dc = dh + all, *da = dc + all;
     load_states(p, zeros, size.rows, tile_size, dh);
     load_states(p, zeros, size.rows, tile_size, dc);
-    load_states(p, zeros, size.rows, size.gates * tile_size, da);
-    for (int64_t t = l->time - 1; t >= 0; t--) {
-        for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size)
-            for (int64_t unit = 0; unit < l->units; unit += LANES)
-                backward_tile(size, cell, p, t, n, unit, dh + at, dc + at, da + size.gates * at, tile_size);
-        for (int64_t panel = 0, step; t > 0 && panel < panels; panel += step) {
-            step = panels - panel >= size.gates ? size.gates : 1;
-            for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size)
-                if (step == size.gates)
-                    backward_product(size, size.gates, p, panel, da + size.gates * at, tile_size, dh + at);
-                else
-                    backward_product(size, 1, p, panel, da + size.gates * at, tile_size, dh + at);
+    memset(da, 0, (size_t)(size.gates * tile_size) * sizeof(float)); /* samples that fill up a tile stay 0 */
+    memset(p->sums + p->begin / size.rows * size.gates * l->units, 0,
+           (size_t)(d9_parts_of(p->end - p->begin, size.rows) * size.gates * l->units) * sizeof(float));
+    for (int64_t t = l->time - 1; t >= 0; t--)
+        for (int64_t n = p->begin, at = 0; n < p->end; n += size.rows, at += tile_size) {
+            for (int64_t r = 0; r < d9_min(size.rows, p->end - n); r++)
+                backward_row(size, cell, p, t, n, r, dh + at, dc + at, da, tile_size);
+            int64_t panel = 0;
+            for (; t > 0 && panels - panel >= size.gates; panel += size.gates)
+                backward_product(size, size.gates, p, panel, da, tile_size, dh + at);
+            for (; t > 0 && panel < panels; panel++) backward_product(size, 1, p, panel, da, tile_size, dh + at);
         }
-    }
 }
 
 /* ---- every cell ---- */
 
-#define D9_CELL(id, name, gates_, saved_, memory_, doc)                                                                \
+#define D9_CELL(id, name, gates_, saved_, memory_, shared_, doc)                                                       \
     D9_INLINE void forward_lanes_##id(gate_lanes gx, float(*a)[LANES], const float *before, float *c,                  \
                                       saved_lanes saved, float *h) {                                                   \
         D9_EACH_LANE(i) {                                                                                              \
@@ -242,17 +267,17 @@ D9_INLINE void backward(const cell_size size, backward_cell *cell, const struct 
         }                                                                                                              \
     }                                                                                                                  \
     static void forward_##id(const struct d9_recur_part *p) {                                                          \
-        forward((cell_size){gates_, saved_, memory_, D9_RECUR_TILE(gates_)}, forward_lanes_##id, p);                   \
+        forward((cell_size){gates_, saved_, memory_, shared_, D9_RECUR_TILE(gates_)}, forward_lanes_##id, p);          \
     }                                                                                                                  \
     static void backward_##id(const struct d9_recur_part *p) {                                                         \
-        backward((cell_size){gates_, saved_, memory_, D9_RECUR_TILE(gates_)}, backward_lanes_##id, p);                 \
+        backward((cell_size){gates_, saved_, memory_, shared_, D9_RECUR_TILE(gates_)}, backward_lanes_##id, p);        \
     }
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
 
 void D9_LOOP_NAME(recur_forward)(const struct d9_recur_part *p) {
     switch (p->layer->cell) {
-#define D9_CELL(id, name, gates, saved, memory, doc)                                                                   \
+#define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \
         forward_##id(p);                                                                                               \
         break;
@@ -265,7 +290,7 @@ void D9_LOOP_NAME(recur_forward)(const struct d9_recur_part *p) {
 
 void D9_LOOP_NAME(recur_backward)(const struct d9_recur_part *p) {
     switch (p->layer->cell) {
-#define D9_CELL(id, name, gates, saved, memory, doc)                                                                   \
+#define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \
         backward_##id(p);                                                                                              \
         break;

@@ -10,7 +10,7 @@ const d9_cpu_loops D9_ISA(d9_cpu_loops) = {
     .product_rows = D9_PRODUCT_ROWS,
     .product_across = D9_PRODUCT_ACROSS,
     .product_width = D9_PRODUCT_WIDTH,
-#define D9_CELL(id, name, gates, saved, memory, doc) .recur_rows[D9_CELL_##id] = D9_RECUR_TILE(gates),
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) .recur_rows[D9_CELL_##id] = D9_RECUR_TILE(gates),
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
     .product_pairs = D9_PRODUCT_PAIRS,
