@@ -27,6 +27,10 @@ mkdir pictures
 accepts dawn9 data preview configs/synthetic.yaml --out picture.png
 cp picture.png pictures
 
+# A model of texts, and texts.
+text_files
+accepts dawn9 train sentiment.yaml --data texts --set train.epochs=1 --out runs/reviews --quiet
+
 ran=0
 for command in $("$dawn9" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
     "$dawn9" $command --help | sed -n '/^Examples:$/,$p' | grep '^  [^#]' >"$scratch/examples"
