@@ -268,8 +268,8 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_graph columns; /* a stream's network, for the columns of evaluation */
     d9_graph_init(&columns);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch, 1, &columns));
-    D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate, forward->stream,
-                              &program->eval));
+    D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate,
+                              forward->stream && !b->options->logits, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
     D9_TRY(d9_build_evaluation_batch(b, &program->eval));
     d9_layout_copy(&program->train, &program->eval);

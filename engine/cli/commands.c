@@ -13,6 +13,7 @@ static const struct {
     {NULL, &d9_command_compare},
     {NULL, &d9_command_eval},
     {"Use a trained model", &d9_command_predict},
+    {NULL, &d9_command_generate},
     {NULL, &d9_command_export},
     {"Prepare", &d9_command_data},
     {NULL, &d9_command_config},

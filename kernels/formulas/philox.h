@@ -22,7 +22,8 @@ enum {
     D9_STREAM_SPLIT = 6,     /* validation and test splits */
     D9_STREAM_DROPOUT = 7,   /* one word for each element: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
-    D9_STREAM_MIX = 9        /* mixing weight of a batch; the counter has the step in place of the sample */
+    D9_STREAM_MIX = 9,       /* mixing weight of a batch; the counter has the step in place of the sample */
+    D9_STREAM_GENERATE = 10  /* the counter has the number of the word in place of the sample */
 };
 
 typedef struct d9_philox {

@@ -64,7 +64,7 @@ d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step)
         for (int64_t n = 0; n < columns; n++) {
             const bool inside = first + t + 1 < length;
             tokens[t * columns + n] = inside ? all[n * length + first + t] : 0;
-            labels[t * columns + n] = inside ? all[n * length + first + t + 1] : -1;
+            if (labels) labels[t * columns + n] = inside ? all[n * length + first + t + 1] : -1;
         }
     return D9_OK;
 }

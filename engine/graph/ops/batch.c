@@ -93,7 +93,7 @@ static double read_step(const d9_graph *graph, const d9_node *node, int input) {
 }
 
 const d9_op_info d9_op_STREAM = {
-    .doc = "tokens i32 (count) -> tokens i32 (T, N), labels i32 (T * N): the stream is cut into N columns of equal "
+    .doc = "tokens i32 (count) -> tokens i32 (T, N), [labels i32 (T * N)]: the stream is cut into N columns of equal "
            "length; a step reads the next T tokens of each, and labels are the tokens that follow; past the end "
            "tokens are 0 and labels -1",
     .inputs = 1,
