@@ -93,6 +93,8 @@ typedef struct d9_backend {
     d9_status (*peak_rates)(d9_context *context, d9_device *device, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
 
+    /* Takes over the program's tables after their values have changed. NULL: steps read them from the program. */
+    d9_status (*tables)(d9_context *context, d9_device *device, const d9_program *program);
     /* Fills D9_BUFFER_ORDER, on the device, with the first entries of d9_epoch_order. NULL: the caller writes them. */
     d9_status (*order)(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
     d9_status (*write)(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,

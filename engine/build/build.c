@@ -294,6 +294,14 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
+    if (extent->train_tokens &&
+        (extent->train_tokens < 2 * extent->batch || extent->eval_tokens < 2 * extent->eval_batch))
+        D9_TRY(d9_fail(
+            context, D9_USAGE,
+            "a corpus of %lld tokens to train on and %lld to evaluate on is too short for train.batch_size %lld "
+            "and eval.streams %lld: each column needs two",
+            (long long)extent->train_tokens, (long long)extent->eval_tokens, (long long)extent->batch,
+            (long long)extent->eval_batch));
     if (extent->batch > extent->train_images && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
                        (long long)extent->batch, (long long)extent->train_images));

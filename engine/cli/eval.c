@@ -104,12 +104,13 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
         d9_cli_print(cli, " plain, %s with TTA (%d views)", d9_measure_format(measure, evaluation->score_tta).text,
                      program->views.count);
     const bool unseen = session->dataset->unseen;
+    const char *samples = d9_model_samples(session->config->model);
     if (unseen && session->dataset->drawn)
-        d9_cli_print(cli, ", on all %lld images: none is among the training images that the model records\n",
-                     (long long)program->extent.eval_images);
+        d9_cli_print(cli, ", on all %lld %s: none is among the training %s that the model records\n",
+                     (long long)program->extent.eval_images, samples, samples);
     else
-        d9_cli_print(cli, ", on %lld %s images\n", (long long)program->extent.eval_images,
-                     session->config->data.validation > 0 && !unseen ? "validation" : "test");
+        d9_cli_print(cli, ", on %lld %s %s\n", (long long)program->extent.eval_images,
+                     session->config->data.validation > 0 && !unseen ? "validation" : "test", samples);
     if (measure->by_class) print_classes(cli, session, rows, count);
 done:
     return status;

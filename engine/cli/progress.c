@@ -188,8 +188,9 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
-    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld images, %lld parameters, %s", progress->config->title,
+    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld %s, %lld parameters, %s", progress->config->title,
                  precision, (long long)program->steps, (long long)program->extent.batch,
+                 d9_model_samples(progress->config->model),
                  (long long)(program->trainable_count + program->frozen_count), device->name);
     if (device->threads > 0)
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");

@@ -66,8 +66,8 @@ static void print_outcome(d9_cli *cli, const d9_result *result) {
     const d9_measure *measure = result->config->measure;
     d9_cli_print(cli, "%-10s ", measure->word);
     print_scores(cli, measure, result->score, result->score_tta, result->views > 1);
-    d9_cli_print(cli, ", on %lld %s images", (long long)result->eval_images,
-                 result->config->data.validation > 0 ? "validation" : "test");
+    d9_cli_print(cli, ", on %lld %s %s", (long long)result->eval_images,
+                 result->config->data.validation > 0 ? "validation" : "test", d9_model_samples(result->config->model));
     if (result->epoch_to_target > 0)
         d9_cli_print(cli, "; target %g%s met in epoch %lld\n", result->config->target, measure->unit,
                      (long long)result->epoch_to_target);

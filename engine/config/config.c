@@ -182,11 +182,15 @@ double d9_config_published(const d9_config *config) {
     return config->published.scores[d9_measure_index(config->measure)];
 }
 
-/* Early stopping and keep: best need validation images, because the test set must not be used for selection. */
+/* Early stopping, keep: best and a plateau of the learning rate need validation images, because the test set must not
+ * be used for selection. */
 static d9_status check_selection(d9_context *context, const d9_config *config, const d9_tree *root) {
-    const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0;
-    const d9_tree *node = stops ? d9_tree_find(d9_tree_find(root, "eval"), "patience") : d9_tree_find(root, "keep");
-    if (!best && !stops) return D9_OK;
+    const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0,
+               slows = config->train.plateau < 1;
+    const d9_tree *node = stops   ? d9_tree_find(d9_tree_find(root, "eval"), "patience")
+                          : slows ? d9_tree_find(d9_tree_find(root, "train"), "plateau")
+                                  : d9_tree_find(root, "keep");
+    if (!best && !stops && !slows) return D9_OK;
     if (config->data.validation == 0)
         return d9_tree_fail_key(context, node,
                                 "needs data.validation, because the test set must not be used for selection");

@@ -58,7 +58,7 @@ typedef struct d9_config {
         int64_t patience; /* epochs without a better score after which training ends; 0: never */
     } eval;
     struct {
-        double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon;
+        double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon, plateau;
         int64_t batch_size;
         int optimizer;     /* d9_optimizer */
         int class_weights; /* d9_class_weights_kind */

@@ -152,6 +152,9 @@ static const d9_option train_options[] = {
      "weight of an image in the loss, for imbalanced classes\n"
      "none: 1\n"
      "balanced: inversely proportional to the size of its class"},
+    {"plateau", D9_OPTION_REAL, FIELD(train.plateau), "1", 1e-6, 1, NULL,
+     "factor of all further learning rates after an evaluation without a better score; 1: none. Needs data.validation, "
+     "because the test set must not be used for selection"},
     {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
      "also compute the gradient with respect to the input images, to measure its cost"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,

@@ -478,6 +478,14 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
     return D9_OK;
 }
 
+d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config) {
+    if (!config->model->stream) return D9_OK;
+    return d9_fail(context, D9_USAGE,
+                   "%s: model.name %s reads a text as a stream: only networks that classify images or texts are "
+                   "exported, predict, and have logits written",
+                   path, config->model->name);
+}
+
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch) {
     d9_extent extent = {.train_images = batch,
                         .eval_images = batch,

@@ -67,6 +67,9 @@ D9_MUST_USE d9_status d9_description_decode(d9_context *context, const char *pat
  * `config` has the same number of classes. Returns D9_USAGE for texts, whose vocabulary only the metadata hold. */
 D9_MUST_USE d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                             const d9_config *config, d9_description **description);
+/* Returns D9_USAGE, with `path`, if the network of `config` reads a stream, which has no samples with logits of their
+ * own. */
+D9_MUST_USE d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config);
 /* Sizes of a run of `config` with the described images and classes and with one batch of images. */
 d9_extent d9_description_extent(const d9_description *description, const d9_config *config, int64_t batch);
 /* Builds, in f32 and for evaluation only, the program of a run with the sizes of d9_description_extent. */

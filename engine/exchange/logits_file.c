@@ -1,4 +1,5 @@
 /* Writes logits and their images or texts, for comparisons with another framework; see model.h. */
+#include "exchange/description.h"
 #include "exchange/model.h"
 #include "train/evaluation.h"
 
@@ -31,6 +32,7 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     d9_arena arena = {0};
     d9_tensor tensors[4];
     uint8_t *images;
+    D9_TRY(d9_description_reject_stream(session->context, path, session->config));
     D9_TRY(compute_logits(session, &arena, &(d9_views){.count = 1, .view = {{.weight = 1}}}, "logits", &tensors[0]));
     D9_TRY(compute_logits(session, &arena, &session->program.views, "logits_tta", &tensors[1]));
     if (data->tokens) {

@@ -77,6 +77,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     if (described) D9_TRY(d9_description_decode(context, options->model, file, &predictor->description));
     D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
                        &predictor->config));
+    D9_TRY(d9_description_reject_stream(context, options->model, predictor->config));
     if (!described)
         D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
     else if (options->config)

@@ -17,6 +17,11 @@ typedef struct d9_model {
                        d9_value_id *logits);
 } d9_model;
 
+/* The word for samples in messages; of a stream these are windows of its columns. */
+static inline const char *d9_model_samples(const d9_model *model) {
+    return model->stream ? "windows" : model->texts ? "texts" : "images";
+}
+
 #define D9_MODEL_DEFAULT "resnet9"               /* used if a configuration names no model */
 const d9_model *d9_model_find(const char *name); /* NULL if unknown */
 const d9_model *d9_model_at(int index);          /* NULL past the end */

@@ -303,5 +303,5 @@ d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const fl
     };
     path_in(record, "predictions.safetensors", path);
     const d9_metadata model = {"params_sha256", params_sha256};
-    return d9_safetensors_write(record->context, path, tensors, 3, &model, 1);
+    return d9_safetensors_write(record->context, path, tensors, count > 0 ? 3 : 0, &model, 1);
 }

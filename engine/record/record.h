@@ -86,7 +86,7 @@ D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row
  * else with the score. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
- * the hash of the parameters that made them. */
+ * the hash of the parameters that made them. `count` 0, of a stream: only the hash. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count, const char *params_sha256);
 /* Writes the file `name` of the folder, atomically. */

@@ -2,6 +2,7 @@
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
+#include "graph/op.h"
 #include "record/safetensors.h"
 #include "train/session.h"
 
@@ -315,6 +316,23 @@ done:
 }
 
 /* ---- stepping, and digests ---- */
+
+/* Marks the tables of learning rates that a list reads. */
+static void mark_rates(const d9_graph *list, bool *rates) {
+    for (d9_node_id n = 0; n < list->node_count; n++)
+        if (d9_op_info_of(list->nodes[n].op)->update) rates[list->nodes[n].as.update.rate.table] = true;
+}
+
+d9_status d9_session_scale_rates(d9_session *session, double factor) {
+    d9_program *program = &session->program;
+    bool rates[D9_MAX_TABLES] = {false};
+    mark_rates(&program->train, rates);
+    for (int p = 0; p < program->phase_count; p++) mark_rates(&program->phase[p].list, rates);
+    for (int t = 0; t < program->table_count; t++)
+        for (int64_t s = 0; rates[t] && s < program->table[t].count; s++) program->table[t].values[s] *= factor;
+    const d9_backend *backend = session->backend;
+    return backend->tables ? backend->tables(session->context, session->device, program) : D9_OK;
+}
 
 static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
     d9_status status;

@@ -94,6 +94,8 @@ D9_MUST_USE d9_status d9_session_read_value(d9_session *session, const d9_value 
 D9_MUST_USE d9_status d9_session_read(d9_session *session, d9_buffer buffer, void *bytes);
 D9_MUST_USE d9_status d9_session_write(d9_session *session, d9_buffer buffer, const void *bytes);
 D9_MUST_USE d9_status d9_session_zero(d9_session *session, d9_buffer buffer);
+/* Multiplies the learning rates of all steps. */
+D9_MUST_USE d9_status d9_session_scale_rates(d9_session *session, double factor);
 /* Writes `state` to STATE and to every accumulator with the layout of STATE. */
 D9_MUST_USE d9_status d9_session_set_state(d9_session *session, const double *state);
 /* SHA-256 of STATE and of every accumulator with the layout of STATE. */

@@ -19,6 +19,7 @@ typedef struct run { /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
+    double rate_factor;   /* of train.plateau so far */
     int64_t step;         /* the next step */
     int64_t saved_step;   /* step of the last checkpoint; 0: none */
     double saved_seconds; /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
@@ -164,6 +165,21 @@ static int64_t best_row(const d9_result *result) {
     return best;
 }
 
+/* Multiplies the learning rates of the further steps by train.plateau if the newest of `rows` rows was evaluated and is
+ * not the best. */
+static d9_status lower_rates(run *self, int64_t rows) {
+    const double factor = self->options->config->train.plateau;
+    const d9_measure *measure = self->options->config->measure;
+    const d9_epoch_row *newest = &self->result->epochs[rows - 1];
+    bool best = true;
+    for (int64_t i = 0; i + 1 < rows; i++)
+        best = best && (isnan(self->result->epochs[i].score_tta) ||
+                        d9_measure_better(measure, newest->score_tta, self->result->epochs[i].score_tta));
+    if (factor == 1 || isnan(newest->score_tta) || best) return D9_OK;
+    self->rate_factor *= factor;
+    return d9_session_scale_rates(&self->session, factor);
+}
+
 /* Reads the hash of the kept model's parameters, which is recorded beside the model's predictions. */
 static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
@@ -206,6 +222,7 @@ static d9_status resume(d9_context *context, run *self) {
     self->step = self->saved_step = progress.step;
     self->result->epoch_count = progress.epoch_count;
     self->result->resumed = true;
+    for (int64_t rows = 1; rows <= progress.epoch_count; rows++) D9_TRY(lower_rates(self, rows));
     if (self->step % program->steps_per_epoch && self->step < program->steps) {
         D9_TRY(d9_session_begin_epoch(&self->session, self->step));
     } else if (progress.epoch_count > 0) { /* its evaluation may have been interrupted */
@@ -323,8 +340,9 @@ static d9_status add_row(run *self, int64_t epoch) {
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
-    row.learning_rate = d9_program_rate(program, &self->options->config->train.lr, program->extent.epochs,
-                                        d9_program_step_before(program, self->step));
+    row.learning_rate =
+        self->rate_factor * d9_program_rate(program, &self->options->config->train.lr, program->extent.epochs,
+                                            d9_program_step_before(program, self->step));
     self->result->epochs[self->result->epoch_count++] = row;
     self->unreported = true;
 done:
@@ -349,10 +367,9 @@ static d9_status call_kept(run *self) {
 
 static d9_status write_predictions(run *self) {
     d9_session *session = &self->session;
-    if (!self->latest.top1) return D9_OK; /* a stream's predictions are not kept */
+    const int64_t count = self->latest.top1 ? session->program.extent.eval_images : 0; /* not kept of a stream */
     return self->options->out ? d9_record_predictions(&self->record, self->latest.top1, self->latest.confidence,
-                                                      session->dataset->test.labels,
-                                                      session->program.extent.eval_images, self->result->params_sha256)
+                                                      session->dataset->test.labels, count, self->result->params_sha256)
                               : D9_OK;
 }
 
@@ -380,6 +397,7 @@ static d9_status report_epoch(run *self) {
         row->score_tta = self->latest.score_tta;
     }
     self->unreported = false;
+    D9_TRY(lower_rates(self, self->result->epoch_count));
     if (keeps_best(self) && best_row(self->result) == self->result->epoch_count - 1) D9_TRY(keep_epoch(self));
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->measure, program->views.count));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, row));
@@ -587,7 +605,7 @@ static d9_status keep_timeline(d9_context *context, run *self) {
 
 d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result) {
     d9_status status;
-    run self = {.options = options, .result = result, .lock = -1};
+    run self = {.options = options, .result = result, .rate_factor = 1, .lock = -1};
     self.mode = options->overwrite ? D9_RECORD_OVERWRITE : options->resume ? D9_RECORD_RESUME : D9_RECORD_NEW;
     memset(result, 0, sizeof *result);
     count_unsaved(&self);

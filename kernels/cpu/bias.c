@@ -5,7 +5,7 @@
  * Scratch: forward floats (3, C): mean, factor, bias; backward doubles (PARTS, 2, C). */
 #include "kernels/cpu/kernels.h"
 
-enum { PARTS = 64 };
+enum { PARTS = 64, WORTH = 1 << 14 }; /* parts; elements that are worth waking another thread */
 
 int64_t d9_cpu_bias_scratch_bytes(int64_t channels) { return channels * PARTS * 2 * (int64_t)sizeof(double); }
 
@@ -24,7 +24,7 @@ void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, i
         terms[channels + c] = 1;
         terms[2 * channels + c] = bias[c];
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+#pragma omp parallel for num_threads(cpu->threads) schedule(static) if (rows * channels > WORTH)
     for (int64_t i = 0; i < PARTS; i++) {
         const d9_cpu_run run = part_of(rows, channels, i);
         cpu->loops->norm_apply(x, &run, channels, terms, epilogue, stream, y);
@@ -35,7 +35,7 @@ void d9_cpu_bias_backward(const d9_cpu *cpu, d9_kernel_in dy, const d9_cpu_prolo
                           int64_t channels, void *scratch, float *dbias) {
     double *sums = scratch;
     const d9_kernel_in dz = prologue->dz.data ? (d9_kernel_in){prologue->dz.data, prologue->dz.store} : dy;
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+#pragma omp parallel for num_threads(cpu->threads) schedule(static) if (rows * channels > WORTH)
     for (int64_t i = 0; i < PARTS; i++) {
         const d9_cpu_run run = part_of(rows, channels, i);
         double *own = sums + i * 2 * channels;

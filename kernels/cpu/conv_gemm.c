@@ -105,13 +105,13 @@ static d9_gemm data_gradient(const d9_cpu_conv_shape *s, const d9_cpu_conv_array
                            .taps_high = 1,
                            .taps_wide = 1,
                            .channels = s->inputs};
-    g.c = (d9_gemm_target){{arrays->x, s->store},
-                           (v.first * s->width + h.first) * s->inputs,
-                           v.count,
-                           h.count,
-                           s->height * s->width * s->inputs,
-                           s->stride * s->width * s->inputs,
-                           s->stride * s->inputs};
+    g.c = (d9_gemm_target){.y = {arrays->x, s->store},
+                           .start = (v.first * s->width + h.first) * s->inputs,
+                           .high = v.count,
+                           .wide = h.count,
+                           .image = s->height * s->width * s->inputs,
+                           .line = s->stride * s->width * s->inputs,
+                           .pixel = s->stride * s->inputs};
     return g;
 }
 

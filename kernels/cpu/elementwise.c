@@ -7,9 +7,10 @@
 
 enum { D9_PIECE = 1 << 15 }; /* elements, or bytes of a plain copy */
 
+#define PRAGMA(text) _Pragma(#text)
 /* clang-format off */
-#define FOR_PIECES(count)                                                                                          \
-    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)")                                         \
+#define FOR_PIECES(count) /* a single piece wakes no other thread */                                               \
+    PRAGMA(omp parallel for num_threads(cpu->threads) schedule(static) if ((count) > D9_PIECE))                    \
     for (int64_t begin = 0; begin < (count); begin += D9_PIECE)
 /* clang-format on */
 

@@ -213,6 +213,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
                                                      .alone = p->k_block >= p->slice,
                                                      .sums = r.sums,
                                                      .places = r.places,
+                                                     .bias = g->c.bias ? g->c.bias + column : NULL,
                                                      .y = y});
         lane += lanes;
     } while (lane < end);
@@ -240,5 +241,5 @@ d9_gemm_source d9_gemm_matrix(d9_kernel_in x, int64_t rows, int64_t columns) {
 }
 
 d9_gemm_target d9_gemm_result(d9_kernel_out y, int64_t rows, int64_t columns) {
-    return (d9_gemm_target){y, 0, 1, rows, 0, 0, columns};
+    return (d9_gemm_target){.y = y, .high = 1, .wide = rows, .pixel = columns};
 }

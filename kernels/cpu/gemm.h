@@ -25,12 +25,14 @@ typedef struct d9_gemm_source {
     int64_t taps_high, taps_wide, channels; /* with more than one tap, `pixel` must equal `channels` */
 } d9_gemm_source;
 
-/* Row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel of y. */
+/* Row (n, h, w), indexed as above, begins at element start + n image + h line + w pixel of y. A bias is added to the
+ * sums after these were rounded to the type of y, as by a separate node. */
 typedef struct d9_gemm_target {
     d9_kernel_out y;
     int64_t start;
     int64_t high, wide;
     int64_t image, line, pixel;
+    const float *bias; /* (N); NULL: none. Not with a long K */
 } d9_gemm_target;
 
 /* Meaning of a source's rows. Along K: row r is row r of a, or column r of b. Across K: row r holds the operands of
@@ -83,6 +85,7 @@ struct d9_gemm_block { /* packed operands to multiply */
     bool alone;            /* there is one K block: tile sums are not kept */
     float *sums;           /* (panels of b, register tiles of a, their rows, width) */
     const int64_t *places; /* index in y of each row's first column */
+    const float *bias;     /* of the first column; NULL: none */
     d9_kernel_out y;
 };
 

@@ -150,8 +150,9 @@ void d9_cpu_copy_runs(const d9_cpu *cpu, const d9_cpu_runs *runs, const void *fr
 
 int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu,
                                     const d9_kernel_linear *shape); /* for the three functions below */
+/* `bias` (outputs) is added after rounding to the type of y; NULL: none. */
 void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
-                           void *scratch, d9_kernel_out y);
+                           const float *bias, void *scratch, d9_kernel_out y);
 void d9_cpu_linear_backward_data(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in w,
                                  void *scratch, d9_kernel_out dx);
 void d9_cpu_linear_backward_weight(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in dy, d9_kernel_in x,

@@ -59,9 +59,10 @@ int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *s
     return largest;
 }
 
-void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w, void *scratch,
-                           d9_kernel_out y) {
-    const d9_gemm g = linear_product(FORWARD, s, x, w, y);
+void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *s, d9_kernel_in x, d9_kernel_in w,
+                           const float *bias, void *scratch, d9_kernel_out y) {
+    d9_gemm g = linear_product(FORWARD, s, x, w, y);
+    g.c.bias = bias;
     d9_gemm_run(cpu, &g, scratch);
 }
 

@@ -4,6 +4,7 @@
 python=/usr/bin/python3
 "$python" -c 'import numpy' 2>/dev/null || skips numpy "there is no Debian python3-numpy"
 tiny | slower >tiny.yaml
+text_files
 cat >arrays.yaml <<'Y'
 backend: cpu
 precision: f32
@@ -46,6 +47,26 @@ assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all
 # a sixth to test on, where none is given; and a configuration's own data
 assert dawn9.train("arrays.yaml", images, labels, set=["train.epochs=1"])[1]["test_images"] == 15
 assert dawn9.train("tiny.yaml")[0].evaluate()["images"] == 64
+
+# a model of texts, from a folder by the configuration
+texts, _ = dawn9.train("sentiment.yaml", set=["data.path=texts"])
+assert texts.shape == (12,) and texts.classes == ["neg", "pos"] and texts.evaluate()["images"] == 64
+kinds, sure = texts.predict(["word1 word2 good word3", "It is BAD"] + 70 * ["fine"])
+assert list(kinds) == [1, 0] + 70 * [1] and sure.shape == (72, 2) and texts.predict([])[1].shape == (0, 2)
+for wrong, words in (([images[0]], "texts"), (images, "texts"), ("good", "list"), (["a\0b"], "null")):
+    try:
+        texts.predict(wrong)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(wrong)
+for wrong in ([""], ["good", "a" * 1001]):
+    try:
+        texts.predict(wrong)
+    except dawn9.Error as error:
+        assert error.status == 3 and f"text {len(wrong) - 1}" in str(error), error
+    else:
+        raise AssertionError(wrong)
 
 # Ctrl-C stops the run after the batch at hand
 import signal

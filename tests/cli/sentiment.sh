@@ -76,6 +76,16 @@ refuses 3 'run/model.safetensors 12 20' "$dawn9" eval run --data texts --set dat
 refuses 2 'run/model.safetensors 12 20' "$dawn9" predict run good.txt --config sentiment.yaml --set data.length=20
 refuses 2 'run/model.safetensors texts images' "$dawn9" predict run good.txt --config tiny.yaml
 
+# ---- a network of a stream has no samples to classify ----
+mkdir corpus && for part in train valid test; do seq 1 200 | sed 's/$/ a b c/' >corpus/$part.txt; done
+sed '/^train/d; /^data/d; s/^model.*/model: {name: language, embedding: 4, hidden: 4}/; s/^target.*/target: 1/' sentiment.yaml >stream.yaml
+echo 'data: {dataset: corpus, length: 5}' >>stream.yaml
+echo 'train: {epochs: 0.1, batch_size: 4, momentum: 0, weight_decay: 0, lr: {knots: [0], values: [0.1]}}' >>stream.yaml
+runs "$dawn9" train stream.yaml --data corpus --out stream --quiet
+refuses 2 'stream/model.safetensors language' "$dawn9" predict stream good.txt
+refuses 2 'stream/model.safetensors language' "$dawn9" export stream stream.onnx
+refuses 2 'stream.logits language' "$dawn9" eval stream --data corpus --logits stream.logits
+
 # ---- weights of a model: with its words, not with others ----
 train tuned --set train.from=run --set 'train.lr={knots: [0], values: [0]}' --set train.epochs=1
 json tuned/result.json "d['accuracy'] == json.load(open('run/result.json'))['accuracy']"

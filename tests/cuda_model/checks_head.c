@@ -19,7 +19,7 @@ static void run_cpu(const d9_cpu *cpu, pass pass, const d9_kernel_linear *s, con
     void *scratch = d9_floats(d9_cpu_linear_scratch_bytes(cpu, s) / (int64_t)sizeof(float)); /* whole cache lines */
     const d9_kernel_in left = d9_plain_in(a), right = d9_plain_in(b);
     const d9_kernel_out out = d9_plain_out(y);
-    if (pass == LINEAR) d9_cpu_linear_forward(cpu, s, left, right, scratch, out);
+    if (pass == LINEAR) d9_cpu_linear_forward(cpu, s, left, right, NULL, scratch, out);
     if (pass == BACKWARD_DATA) d9_cpu_linear_backward_data(cpu, s, left, right, scratch, out);
     if (pass == BACKWARD_WEIGHT) d9_cpu_linear_backward_weight(cpu, s, left, right, scratch, out);
 }

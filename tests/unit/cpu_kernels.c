@@ -410,7 +410,7 @@ static void linears(fixture *f, const setting *s) {
         array *dx = empty(f, 4, l->samples * l->inputs, s->store),
               *dw = empty(f, 5, l->outputs * l->inputs, D9_KERNEL_F32);
         assert_true(d9_cpu_linear_scratch_bytes(&s->cpu, l) <= SCRATCH);
-        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), f->scratch, out(y));
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), NULL, f->scratch, out(y));
         d9_cpu_linear_backward_data(&s->cpu, l, in(dy), in(w), f->scratch, out(dx));
         d9_cpu_linear_backward_weight(&s->cpu, l, in(dy), in(x), f->scratch, out(dw));
         for (int64_t n = 0; n < l->samples; n++)
@@ -423,6 +423,25 @@ static void linears(fixture *f, const setting *s) {
         check(y, s, "linear", s->integers ? 0 : 1e-6);
         check(dx, s, "linear_backward_data", s->integers ? 0 : 1e-6);
         check(dw, s, "linear_backward_weight", s->integers ? 0 : 1e-6);
+    }
+}
+
+/* A bias in the product has the bits of a bias after it, in panels of columns that are whole and not. */
+static void biased_linears(fixture *f, const setting *s) {
+    static const d9_kernel_linear shapes[] = {{7, 65, 10}, {33, 300, 65}, {65, 20, 600}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const d9_kernel_linear *l = &shapes[i];
+        const int64_t count = l->samples * l->outputs;
+        const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+        array *x = fill(f, 0, l->samples * l->inputs, s->store, s->integers),
+              *w = fill(f, 1, l->outputs * l->inputs, s->store, s->integers),
+              *bias = fill(f, 2, l->outputs, D9_KERNEL_F32, false);
+        array *y = empty(f, 3, count, s->store), *plain = empty(f, 4, count, s->store),
+              *want = empty(f, 5, count, s->store);
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), bias->f32, f->scratch, out(y));
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), NULL, f->scratch, out(plain));
+        d9_cpu_bias_forward(&s->cpu, in(plain), bias->f32, l->samples, l->outputs, &none, f->scratch, out(want));
+        assert_memory_equal(y->f32, want->f32, (size_t)(count * d9_kernel_store_bytes(s->store)));
     }
 }
 
@@ -585,6 +604,7 @@ EVERYWHERE(pools)
 EVERYWHERE(biases)
 EVERYWHERE(dropouts)
 EVERYWHERE(linears)
+EVERYWHERE(biased_linears)
 EVERYWHERE(augmentation)
 EVERYWHERE(strips)
 EVERYWHERE(fusion)

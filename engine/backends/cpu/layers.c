@@ -92,16 +92,26 @@ static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight
     return linear;
 }
 
-#define LINEAR(name, kernel, weight, y)                                                                                \
+/* The bias of a linear layer and bias; NULL without. */
+static const float *bias_of(const d9_site *site) {
+    return site->node_count > 1 ? d9_site_data(site, site->nodes[1]->inputs[1]) : NULL;
+}
+
+static bool linear_bias_match(const d9_site *site) {
+    const d9_node *linear = site->nodes[0], *bias = site->nodes[1];
+    return d9_cpu_any(site) && bias->inputs[0] == linear->outputs[0] && d9_site_internal(site, linear->outputs[0]);
+}
+
+#define LINEAR(name, kernel, weight, y, ...)                                                                           \
     static d9_status prepare_##name(d9_context *context, d9_site *site) {                                              \
         const d9_kernel_linear *shape = linear_of(site, weight, y, &(d9_kernel_linear){0});                            \
         return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_linear_scratch_bytes(d9_cpu_of(site), shape));   \
     }                                                                                                                  \
-    RULE(name, kernel, linear_of(site, weight, y, &(d9_kernel_linear){0}), in(site, 0), in(site, 1),                   \
-         d9_cpu_device_of(site)->scratch, out(site))
-LINEAR(linear, d9_cpu_linear_forward, input(site, 1), output(site, 0))
-LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1), input(site, 0))
-LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), input(site, 0))
+    RULE(name, kernel, linear_of(site, weight, y, &(d9_kernel_linear){0}), __VA_ARGS__,                                \
+         d9_cpu_device_of(site)->scratch, d9_cpu_out(site, site->nodes[site->node_count - 1]->outputs[0]))
+LINEAR(linear, d9_cpu_linear_forward, input(site, 1), output(site, 0), in(site, 0), in(site, 1), bias_of(site))
+LINEAR(linear_backward_data, d9_cpu_linear_backward_data, input(site, 1), input(site, 0), in(site, 0), in(site, 1))
+LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), input(site, 0), in(site, 0), in(site, 1))
 
 /* ---- loss and metrics ---- */
 
@@ -189,6 +199,12 @@ const d9_rule d9_cpu_layer_rules[] = {
     D9_PLAIN_RULE(D9_OP_CONCAT, "concat", d9_cpu_any, run_concat),
     D9_PLAIN_RULE(D9_OP_SLICE, "slice", d9_cpu_any, run_slice),
     D9_PLAIN_RULE(D9_OP_ADD, "add", d9_cpu_any, run_add),
+    {.name = "linear+bias",
+     .node_count = 2,
+     .ops = {D9_OP_LINEAR, D9_OP_BIAS},
+     .match = linear_bias_match,
+     .prepare = prepare_linear,
+     .run = run_linear},
     LINEAR_RULE(D9_OP_LINEAR, linear),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_DATA, linear_backward_data),
     LINEAR_RULE(D9_OP_LINEAR_BACKWARD_WEIGHT, linear_backward_weight),

@@ -186,16 +186,28 @@ done:
     return status;
 }
 
+/* Writes a table to the device, where it gets memory at the first call. */
 static d9_status upload_table(d9_context *context, d9_cuda *cuda, const d9_table *table, float **there) {
     d9_status status;
+    const int64_t bytes = table->count * (int64_t)sizeof(float);
     float *narrow = NULL;
-    void *pointer = NULL;
+    void *pointer = *there;
     D9_TRY(D9_ALLOCATE(context, table->count, "a schedule", &narrow));
     for (int64_t s = 0; s < table->count; s++) narrow[s] = (float)table->values[s];
-    status = upload(context, cuda, narrow, table->count * (int64_t)sizeof(float), "a schedule", &pointer);
+    if (!pointer) D9_TRY(allocate(context, cuda, bytes, "a schedule", &pointer));
     *there = pointer;
+    if (bytes > 0) D9_TRY(write(context, cuda, pointer, narrow, bytes));
 done:
     d9_release(context, narrow);
+    return status;
+}
+
+d9_status d9_cuda_upload_tables(d9_context *context, d9_device *device, const d9_program *program) {
+    d9_status status = D9_OK;
+    d9_cuda *cuda = device->backend;
+    for (int t = 0; t < program->table_count; t++)
+        D9_TRY(upload_table(context, cuda, &program->table[t], &cuda->table[t]));
+done:
     return status;
 }
 
@@ -263,8 +275,7 @@ d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_prog
     D9_TRY(d9_cuda_check_memory(context, cuda, program, scratch, cuda->scratch_bytes));
     D9_TRY(d9_host_allocate(context, device, program));
     D9_TRY(allocate_indices(context, cuda, program));
-    for (int t = 0; t < program->table_count; t++)
-        D9_TRY(upload_table(context, cuda, &program->table[t], &cuda->table[t]));
+    D9_TRY(d9_cuda_upload_tables(context, device, program));
     if (program->buffer_bytes[D9_BUFFER_GUARD] > 0) D9_TRY(upload_guard(context, cuda, device, &program->train));
     cuda->program = program;
 done:

@@ -79,6 +79,8 @@ extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
 d9_status d9_cuda_allocate(d9_context *context, d9_device *device, const d9_program *program);
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size);
+/* Writes the program's tables to the device (d9_backend.tables). */
+d9_status d9_cuda_upload_tables(d9_context *context, d9_device *device, const d9_program *program);
 /* Computes the epoch's order by sorting on the device (d9_backend.order). */
 d9_status d9_cuda_epoch_order(d9_context *context, d9_device *device, uint64_t seed, int64_t epoch, int64_t samples);
 /* Scratch bytes that d9_cuda_epoch_order needs for the program's training images. */
@@ -134,7 +136,8 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
     {                                                                                                                  \
         .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function, D9_HOST_ENTRIES,     \
         .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .run = d9_cuda_run,        \
-        .times = d9_cuda_times, .order = d9_cuda_epoch_order, .write = d9_cuda_write, .sync = d9_cuda_sync             \
+        .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, \
+        .sync = d9_cuda_sync                                                                                           \
     }
 
 /* ---- functions for rules ---- */

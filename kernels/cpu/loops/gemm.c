@@ -287,11 +287,19 @@ typedef struct register_tile { /* rows of a times a panel of b */
     float *sums;           /* (rows, WIDTH); written unless `places` is given */
     const int64_t *places; /* index in y of each row's first column; NULL: the sums do not go to y */
     int64_t column;        /* first column */
+    const float *bias;     /* of this column, added after rounding to the type of y; NULL: none */
     d9_kernel_out y;
 } register_tile;
 
 D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, const d9_kernel_store store,
                           const register_tile *t) {
+    if (t->bias) {
+        const d9_vector left = *(const d9_loose_vector *)t->bias, right = *(const d9_loose_vector *)(t->bias + LANES);
+        D9_UNROLL for (int i = 0; i < rows; i++) {
+            sum[i][0] = d9_lanes_round(store, sum[i][0]) + left;
+            sum[i][1] = d9_lanes_round(store, sum[i][1]) + right;
+        }
+    }
     D9_UNROLL for (int i = 0; i < rows; i++) {
         const int64_t at = t->places[i] + t->column;
         if (store == D9_KERNEL_F32) {
@@ -342,7 +350,9 @@ TILES_(, false)
 TILES_(_pairs, true)
 #endif
 
-static void put(const float *sums, int64_t count, int64_t at, d9_kernel_out y) {
+static void put(float *sums, int64_t count, const float *bias, int64_t at, d9_kernel_out y) {
+    if (bias && y.store == D9_KERNEL_BF16) d9_bf16_round(count, sums);
+    for (int64_t i = 0; bias && i < count; i++) sums[i] += bias[i];
     if (y.store == D9_KERNEL_F32)
         move_f32(sums, count, (float *)y.data + at);
     else
@@ -358,6 +368,7 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
     float *sums = g->sums;
     for (int64_t column = 0; column < g->columns_count; column += WIDTH) {
         const int64_t columns = d9_min(WIDTH, g->columns_count - column);
+        const float *bias = g->bias ? g->bias + column : NULL;
         for (int64_t row = 0; row < g->rows_count; row += tall) {
             const int64_t within = row % panel, rows = d9_min(tall, g->rows_count - row);
             const bool whole = rows == tall && columns == WIDTH; /* the product stores the sums in y */
@@ -368,9 +379,10 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
                                      .sums = sums,
                                      .places = g->last && whole ? g->places + row : NULL,
                                      .column = column,
+                                     .bias = bias,
                                      .y = g->y});
             for (int64_t r = 0; g->last && !whole && r < rows; r++)
-                put(sums + r * WIDTH, columns, g->places[row + r] + column, g->y);
+                put(sums + r * WIDTH, columns, bias, g->places[row + r] + column, g->y);
             if (!g->alone) sums += tall * WIDTH;
         }
     }

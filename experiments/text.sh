@@ -1,0 +1,36 @@
+#!/bin/sh
+# Measures a training step on texts in turn with PyTorch, so that other programs affect both equally: the GRU on IMDB
+# (64 reviews of 150 tokens) and the language model on WikiText-2 (20 columns of 35 words), in f32 and, if the processor
+# has instructions for it, in bf16.
+#
+# usage: experiments/text.sh OUT IMDB WIKITEXT2 [ROUNDS]   a folder for the records, the folders of the data; 5 rounds
+#
+# OUT gets one JSON file per measurement and text.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
+# Environment: THREADS (nproc), NETWORKS (imdb language), TINY (1: one step each, to try the script).
+set -eu
+[ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+out=$1 imdb=$2 wikitext=$3 rounds=${4-5}
+cd "$(dirname "$0")/.."
+mkdir -p "$out"
+dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)} steps=${TINY:+1}
+grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
+"$dawn9" devices >"$out/devices.txt"
+precisions=f32
+grep -Eqw 'avx512_bf16|amx_bf16' /proc/cpuinfo && precisions='f32 bf16'
+round=1
+while [ "$round" -le "$rounds" ]; do
+    for network in ${NETWORKS-imdb language}; do
+        case $network in
+        imdb) config=imdb-gru data=$imdb ;;
+        *) config=wikitext2-lstm data=$wikitext ;;
+        esac
+        for precision in $precisions; do
+            "$dawn9" bench step --config configs/$config.yaml --data "$data" --no-check --backend cpu --threads "$threads" \
+                --precision "$precision" --steps "${steps:-10}" --json >"$out/$network-$precision-dawn9-$round.json"
+            /usr/bin/python3 experiments/peers/torch_text.py "$network" --precision "$precision" --threads "$threads" \
+                --steps "${steps:-10}" >"$out/$network-$precision-torch-$round.json"
+        done
+    done
+    round=$((round + 1))
+done
+exec python3 experiments/text.py "$out"
