@@ -81,7 +81,7 @@ static void print_classes(d9_cli *cli, const d9_session *session, const class_ro
 }
 
 static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
-    d9_status status;
+    d9_status status = D9_OK;
     const d9_program *program = &session->program;
     const d9_measure *measure = program->measure;
     class_row *rows = NULL;

@@ -496,6 +496,10 @@ d9_extent d9_description_extent(const d9_description *description, const d9_conf
                         .vocabulary = description->vocabulary.count,
                         .batch = batch,
                         .epochs = config->train.epochs};
+    if (config->model->stream) {
+        extent.train_tokens = extent.eval_tokens = batch * (description->width + 1);
+        extent.eval_batch = batch;
+    }
     memcpy(extent.mean, description->mean, sizeof extent.mean);
     memcpy(extent.std, description->std, sizeof extent.std);
     return extent;

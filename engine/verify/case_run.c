@@ -82,7 +82,7 @@ d9_status d9_case_session(d9_context *context, const d9_reference_case *referenc
     D9_TRY(open_session(context, reference, options, &session_options, config, session));
     D9_TRY(d9_session_initialize(session));
     D9_TRY(load_initial(session, reference, options));
-    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER));
+    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER)); /* a stream has no order */
 done:
     return status;
 }
@@ -142,6 +142,25 @@ done:
     return status;
 }
 
+/* Of a stream its score: it keeps no logits. */
+static d9_status record_evaluation(run *self) {
+    d9_status status;
+    d9_evaluation evaluation = {0};
+    double *score;
+    if (!self->session->dataset->stream) {
+        D9_TRY(record_logits(self, "logits", &(d9_views){.count = 1, .view = {{.weight = 1}}}));
+        D9_TRY(record_logits(self, "logits_tta", &self->session->program.views));
+        goto done;
+    }
+    D9_TRY(d9_session_evaluate(self->session, &evaluation));
+    D9_TRY(d9_recorded_tensors_add(self->session->context, self->recorded, "eval/",
+                                   self->session->program.measure->name, 1, &score));
+    *score = evaluation.score;
+done:
+    d9_evaluation_free(self->session->context, &evaluation);
+    return status;
+}
+
 static d9_status find_rounded_transforms(const d9_session *session, bool *found) {
     d9_status status;
     d9_node_time *rules = NULL;
@@ -171,8 +190,7 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
     D9_TRY(record_all(&self, "final/", D9_BUFFER_STATE));
     if (session.program.tail.evaluate != D9_BUFFER_STATE)
         D9_TRY(record_all(&self, "ema/", session.program.tail.evaluate));
-    D9_TRY(record_logits(&self, "logits", &(d9_views){.count = 1, .view = {{.weight = 1}}}));
-    D9_TRY(record_logits(&self, "logits_tta", &session.program.views));
+    D9_TRY(record_evaluation(&self));
 done:
     d9_session_close(&session);
     return status;

@@ -209,7 +209,7 @@ done:
     return status;
 }
 
-/* Copies tokens (N, T) to i32. */
+/* Copies tokens (N, T), or (count) of a stream, to i32. */
 static d9_status copy_tokens(d9_context *context, const d9_reference_case *self, const d9_tensor *tokens,
                              int32_t *samples) {
     d9_status status;
@@ -228,7 +228,20 @@ done:
     return status;
 }
 
-d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
+/* Tokens of a stream have labels of their own. */
+static d9_status make_stream(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
+    d9_status status;
+    const d9_tensor *tokens = d9_safetensors_find(self->file, "tokens");
+    if (!tokens || tokens->type != D9_TENSOR_I64 || tokens->shape.rank != 1)
+        D9_TRY(bad(context, self, "needs tokens i64 (count)"));
+    D9_TRY(d9_description_dataset(context, self->description, "reference case", tokens->shape.d[0], dataset));
+    (*dataset)->stream = true;
+    D9_TRY(copy_tokens(context, self, tokens, (int32_t *)(void *)(*dataset)->train.images));
+done:
+    return status;
+}
+
+static d9_status make_samples(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
     d9_status status;
     const d9_description *about = self->description;
     const bool texts = about->vocabulary.count > 0;
@@ -238,7 +251,6 @@ d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case
     const d9_shape image = {4, {n, about->channels, about->height, about->width}}, text = {2, {n, about->width}};
     const d9_shape *wanted = texts ? &text : &image;
     char size[D9_SHAPE_TEXT];
-    *dataset = NULL;
     if (!samples || samples->type != (texts ? D9_TENSOR_I64 : D9_TENSOR_U8) || samples->shape.rank != wanted->rank)
         D9_TRY(bad(context, self, texts ? "needs tokens i64 (N, T)" : "needs images u8 (N, C, H, W)"));
     if (samples->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
@@ -254,6 +266,12 @@ d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case
         copy_pixels(samples, (*dataset)->train.images);
     if (labels) D9_TRY(copy_labels(context, self, labels, n, (*dataset)->train.labels));
 done:
+    return status;
+}
+
+d9_status d9_reference_case_dataset(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
+    *dataset = NULL;
+    const d9_status status = (self->config->model->stream ? make_stream : make_samples)(context, self, dataset);
     if (status != D9_OK) {
         d9_dataset_free(context, *dataset);
         *dataset = NULL;

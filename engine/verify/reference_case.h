@@ -1,5 +1,5 @@
-/* A reference case: a safetensors file with one batch, initial weights and the results of another framework
- * (tests/golden/README.md lists its tensors). Its metadata has all that is needed to run it here:
+/* A reference case: a safetensors file with one batch, or one stream of tokens, initial weights and the results of
+ * another framework (tests/golden/README.md lists its tensors). Its metadata has all that is needed to run it here:
  *
  *   dawn9.config, dawn9.classes, dawn9.image_size, dawn9.mean, dawn9.std   as in a model file (exchange/description.h):
  *                   network and tricks, classes, size of the images, normalisation

@@ -136,6 +136,7 @@ static d9_status save_updated(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value_id id = c->graph->nodes[n].inputs[i];
             const d9_value *value = &c->graph->values[id];
             if (!is_updated(&c->graph->nodes[n], i) || before_of(c, id)) continue;
+            if (value->buffer == D9_BUFFER_GRADIENT) continue; /* not a state: it may stay as it is */
             if (c->updated_count == MAX_UPDATED)
                 D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that updates more than %d states",
                                c->graph->nodes[begin].role, MAX_UPDATED));
@@ -403,6 +404,31 @@ done:
     return status;
 }
 
+static d9_status begin_stream(d9_session *session) {
+    d9_status status;
+    D9_TRY(d9_session_zero(session, D9_BUFFER_METRICS));
+    D9_TRY(d9_session_zero(session, D9_BUFFER_EVAL_CARRY));
+done:
+    return status;
+}
+
+/* Runs the evaluation of a view, of a stream only its first step, because a later one overwrites what it read. */
+static d9_status evaluate(d9_session *tested, const d9_view *view) {
+    d9_status status;
+    const d9_extent *extent = &tested->program.extent;
+    double *logits = NULL;
+    if (!tested->dataset->stream) {
+        D9_TRY(D9_ALLOCATE(tested->context, extent->eval_images * extent->classes, "logits", &logits));
+        D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
+        goto done;
+    }
+    D9_TRY(begin_stream(tested));
+    D9_TRY(tested->backend->run(tested->context, tested->eval_plan, 0));
+done:
+    d9_release(tested->context, logits);
+    return status;
+}
+
 static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_view *view, const char *name,
                               d9_verify_sink sink, void *user) {
     d9_status status;
@@ -411,15 +437,12 @@ static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_vi
                     .judge = judge,
                     .graph = &tested->program.eval,
                     .plan = tested->eval_plan};
-    const d9_extent *extent = &tested->program.extent;
-    double *logits = NULL;
     int failed;
-    D9_TRY(D9_ALLOCATE(c.context, extent->eval_images * extent->classes, "logits", &logits));
-    D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
+    D9_TRY(evaluate(tested, view));
     D9_TRY(copy_state_and_batch(&c));
+    D9_TRY(begin_stream(judge));
     D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:
-    d9_release(c.context, logits);
     return status;
 }
 

@@ -11,13 +11,13 @@ static void need(const char *backend, const char *precision) {
 
 static void check_all(const char *backend, const char *precision) {
     need(backend, precision);
-    run_check_verify(backend, precision, "", 27);
+    run_check_verify(backend, precision, "", 30);
 }
 
 static void check_networks(const char *backend, const char *precision) {
-    static const char *const cases[] = {"baseline",          "patch_whitening", "vgg",      "resnet18_imagenet",
-                                        "resnet50_imagenet", "resnet50_cifar",  "densenet", "airbench_residual",
-                                        "text_gru",          "text_lstm_layers"};
+    static const char *const cases[] = {
+        "baseline", "patch_whitening",   "vgg",      "resnet18_imagenet", "resnet50_imagenet", "resnet50_cifar",
+        "densenet", "airbench_residual", "text_gru", "text_lstm_layers",  "language_lstm_tied"};
     char name[64];
     need(backend, precision);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -25,7 +25,7 @@ static void check_golden(const char *folder, const char *precision) {
         assert_true(isnan(row->sensitivity) || (strcmp(precision, "f64") == 0 && row->error <= 3e-6));
     }
     OK(v.status);
-    assert_int_equal(v.count, 27 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
+    assert_int_equal(v.count, 30 * 5 + 3 + 1 + v.skipped); /* five groups each, the average of three, the pipeline */
     assert_int_equal(v.skipped, 2);                        /* patch statistics: CIFAR-10 is missing */
 }
 
@@ -55,12 +55,13 @@ TEST_WITH(const char *folder, test_elements_are_counted, run_folder_set_up, run_
     d9_safetensors_free(&context, file);
 }
 
-/* Verifies text_gru (4 texts of 7 tokens, 50 words) with another tensor `tokens`, or another metadata row `key`. */
-static void assert_text_refused(const char *folder, d9_tensor tokens, const char *key, const char *value,
-                                const char *words) {
+/* Verifies a case: text_gru (4 texts of 7 tokens, 50 words) or language_gru (58 tokens, 23 words); with another tensor
+ * `tokens`, or another metadata row `key`. */
+static void assert_tokens_refused(const char *folder, const char *name, d9_tensor tokens, const char *key,
+                                  const char *value, const char *words) {
     d9_safetensors *file;
     const char *path = run_path(folder, "text.safetensors");
-    OK(d9_safetensors_read(&context, CASES "/text_gru.safetensors", &file));
+    OK(d9_safetensors_read(&context, name, &file));
     for (int i = 0; i < file->tensor_count; i++)
         if (strcmp(file->tensors[i].name, "tokens") == 0 && tokens.bytes) file->tensors[i] = tokens;
     for (int i = 0; i < file->metadata_count; i++)
@@ -69,6 +70,11 @@ static void assert_text_refused(const char *folder, d9_tensor tokens, const char
     d9_safetensors_free(&context, file);
     verify(folder, path, "f32");
     assert_refusal(v.status, D9_DATA, words);
+}
+
+static void assert_text_refused(const char *folder, d9_tensor tokens, const char *key, const char *value,
+                                const char *words) {
+    assert_tokens_refused(folder, CASES "/text_gru.safetensors", tokens, key, value, words);
 }
 
 TEST_WITH(const char *folder, test_texts_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
@@ -88,6 +94,20 @@ TEST_WITH(const char *folder, test_texts_that_do_not_fit, run_folder_set_up, run
     assert_text_refused(folder, good, NULL, NULL, "-1 1 49");
     assert_text_refused(folder, (d9_tensor){0}, "dawn9.length", "8", "tokens 4 8");
     assert_text_refused(folder, (d9_tensor){0}, "dawn9.words", "[\"a\"]", "dawn9.words");
+}
+
+TEST_WITH(const char *folder, test_streams_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+    static const char *const path = CASES "/language_gru.safetensors";
+    static int64_t words[4 * 14] = {0};
+    d9_tensor good = {"tokens", D9_TENSOR_I64, {1, {4 * 14}}, (const uint8_t *)words, sizeof words}, bad = good;
+    bad.name = "images";
+    assert_tokens_refused(folder, path, bad, NULL, NULL, "tokens i64");
+    bad = good, bad.shape = (d9_shape){2, {4, 14}};
+    assert_tokens_refused(folder, path, bad, NULL, NULL, "tokens i64");
+    bad = good, bad.type = D9_TENSOR_I32, bad.size /= 2;
+    assert_tokens_refused(folder, path, bad, NULL, NULL, "tokens i64");
+    words[9] = 23;
+    assert_tokens_refused(folder, path, good, NULL, NULL, "23 22");
 }
 
 TEST_WITH(const char *folder, test_precisions_that_cannot_be_verified, run_folder_set_up, run_folder_tear_down) {
