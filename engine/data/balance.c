@@ -60,7 +60,7 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     count_labels(&dataset->test, evaluated);
     warn_uneven(context, dataset, trained);
     warn_below(context, dataset, trained, FEW, "few images", "fewer than 20 to train on");
-    warn_below(context, dataset, evaluated, 1, "no accuracy", "no image to evaluate on");
+    warn_below(context, dataset, evaluated, 1, "the accuracy leaves out classes", "no image to evaluate on");
 done:
     d9_release(context, trained);
     d9_release(context, evaluated);

@@ -22,7 +22,7 @@
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 
-enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, NAMED_MOST = 50 };
+enum { SIDE_MAX = 4096, TEST_SHARE = 6, CLASS_IMAGES_MIN = 2, CLASSES_MIN = 2, NAMED_MOST = 50 };
 
 typedef struct picture {
     const char *path;
@@ -52,7 +52,9 @@ typedef struct moved_images { /* images that were moved to a part that a class h
 
 /* ---- reading the folders ---- */
 
-static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry *folder, class_folder *class) {
+/* `least`: images that the class must have. */
+static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry *folder, int64_t least,
+                            class_folder *class) {
     d9_status status = D9_OK;
     d9_listing listing;
     int64_t others = 0;
@@ -69,7 +71,7 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_entry
         else
             others++;
     }
-    if (!class->count)
+    if (class->count < least)
         D9_TRY(d9_fail(context, D9_DATA, "%s: class folder without an image (.png, .jpg, .jpeg, .webp)", folder->path));
     if (others)
         d9_log(context, D9_LOG_WARNING, "%s: %lld file%s not .png, .jpg, .jpeg or .webp and left out", folder->path,
@@ -110,7 +112,8 @@ static d9_status too_few_classes(d9_context *context, const char *root, const d9
                    (long long)classes, classes == 1 ? "" : "s");
 }
 
-static d9_status read_tree(d9_context *context, d9_arena *arena, const char *root, tree *tree) {
+/* `least`: class folders that the tree must have, with an image each; 0 for a test part, where a class may lack. */
+static d9_status read_tree(d9_context *context, d9_arena *arena, const char *root, int64_t least, tree *tree) {
     d9_status status = D9_OK;
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
@@ -121,12 +124,12 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const char *roo
         if (listing.entries[i].dangling)
             D9_TRY(d9_fail(context, D9_DATA, "%s: a broken link in place of a class folder", listing.entries[i].path));
         if (!listing.entries[i].folder) continue;
-        D9_TRY(read_class(context, arena, &listing.entries[i], class));
+        D9_TRY(read_class(context, arena, &listing.entries[i], least > 0, class));
         D9_TRY(check_name(context, class, root));
         tree->pictures += class->count;
         tree->count++;
     }
-    if (tree->count < 2) D9_TRY(too_few_classes(context, root, &listing, tree->count));
+    if (tree->count < least) D9_TRY(too_few_classes(context, root, &listing, tree->count));
     warn_loose(context, root, &listing, "class folders");
 done:
     return status;
@@ -437,11 +440,12 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
                        folder));
     D9_TRY(find_split_folders(context, &arena, folder, &train_root, &test_root));
-    D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, &train_tree));
+    D9_TRY(read_tree(context, &arena, train_root ? train_root : folder, CLASSES_MIN, &train_tree));
     if (train_root) {
-        D9_TRY(read_tree(context, &arena, test_root, &test_tree));
+        D9_TRY(read_tree(context, &arena, test_root, 0, &test_tree));
         D9_TRY(list_given_split(context, &arena, &train_tree, &train_tree, train_root, &train));
         D9_TRY(list_given_split(context, &arena, &train_tree, &test_tree, test_root, &test));
+        if (test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "%s: no image to evaluate on", test_root));
     } else {
         D9_TRY(list_drawn_split(context, &arena, options, &train_tree, folder, &train, &test, &moved));
         dataset->drawn = true;

@@ -62,6 +62,10 @@ if command -v gnuplot >/dev/null; then
     grep -q '> *4000<' chain/report/ladder.svg || fail "the axis of seconds has none of 4321"
 fi
 
+# ---- no result that can be read: said why ----
+mkdir looped && cp exp/runs/full/seed1/config.yaml looped && ln -s result.json looped/result.json
+refuses 3 'looped/?result.json|result.json Too.many.levels' "$dawn9" report looped
+
 # ---- runs with other images ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
