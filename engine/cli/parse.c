@@ -90,7 +90,7 @@ done:
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     if (flag->choices) D9_TRY(check_choice(parser, flag, value));
-    if ((flag->type == D9_FLAG_TEXT || flag->type == D9_FLAG_LIST) && !*value)
+    if ((flag->type == D9_FLAG_TEXT || (flag->type == D9_FLAG_LIST && flag->doc)) && !*value)
         return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
     if (flag->type == D9_FLAG_LIST || d9_flag_is_words(flag)) return store_item(parser, flag, value);

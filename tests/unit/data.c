@@ -300,7 +300,7 @@ TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up
 
 TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "train/", 4);
-    refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train/ test/");
+    refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/train: test/");
     fill_classes(folder, "test/", 1);
     d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
