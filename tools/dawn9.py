@@ -10,23 +10,43 @@ this file, the library and NumPy.
 
 A Model may be used by several threads, one call at a time, and by a child of os.fork. model.close() frees it, and so
 does the end of `with dawn9.Model(path) as model:`. OpenMP's threads sleep while they wait, as in the command, if this
-module is imported before any other that loads OpenMP and OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME are unset.
+module is imported before NumPy and any other that loads OpenMP, and OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME
+are unset.
 
 Images are uint8, (N, H, W, 3) or grey (N, H, W), square; labels are whole numbers from 0. Without arrays the data set
 of the configuration is used. The library is $DAWN9_LIBRARY, or the first found in build/ and lib/ beside this file's
 folder, in the installation that this file is part of, and in the system's library path. Errors raise dawn9.Error with
-the message that the command would print."""
+the message that the command would print; its warnings are given to warnings.warn."""
 
+import contextlib
 import ctypes as c
 import ctypes.util
 import json
 import os
+import shutil
 import signal
+import sys
 import tempfile
 import threading
+import warnings
 import weakref
 
-import numpy as np
+
+@contextlib.contextmanager
+def _passive():
+    """OpenMP's threads sleep while they wait if it is loaded here: it reads that from the environment once."""
+    if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+        yield
+        return
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        yield
+    finally:
+        del os.environ["OMP_WAIT_POLICY"]  # programs that this one starts choose for themselves
+
+
+with _passive():  # NumPy's BLAS may be the first to load OpenMP
+    import numpy as np
 
 __all__ = ["Error", "Model", "train", "version"]
 
@@ -42,29 +62,18 @@ class Error(Exception):
 # ---- the library ----
 
 
-def _load(path):
-    """Loads the library, with OpenMP's threads asleep while they wait: OpenMP reads that from the environment once."""
-    if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
-        return c.CDLL(path)
-    os.environ["OMP_WAIT_POLICY"] = "passive"
-    try:
-        return c.CDLL(path)
-    finally:
-        del os.environ["OMP_WAIT_POLICY"]  # programs that this one starts choose for themselves
-
-
 def _find():
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     chosen = os.environ.get("DAWN9_LIBRARY")
     if chosen:
         try:
-            return _load(chosen)
+            return c.CDLL(chosen)
         except OSError as error:
             raise ImportError(f"DAWN9_LIBRARY: {error}") from None
     installed = f"{here}/../../lib/libdawn9.so"  # this file in share/dawn9/tools
     for place in (f"{here}/build/libdawn9.so", f"{here}/lib/libdawn9.so", installed, ctypes.util.find_library("dawn9")):
         if place and (os.path.exists(place) or "/" not in place):
-            return _load(place)
+            return c.CDLL(place)
     raise ImportError("libdawn9.so is not there: build dawn9, or set DAWN9_LIBRARY to its path")
 
 
@@ -90,14 +99,17 @@ class _Progress(c.Structure):
 
 
 _CALLBACK = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(_Progress))
+_WARNING = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
 
 
 class _TrainOptions(c.Structure):
     _fields_ = [("folder", c.c_char_p), ("resume", c.c_int), ("overwrite", c.c_int), ("progress", _CALLBACK), ("user", c.c_void_p)]
 
 
-_lib = _find()
+with _passive():
+    _lib = _find()
 _lib.dawn9_open.argtypes = [c.POINTER(c.c_void_p)]
+_lib.dawn9_on_warning.argtypes, _lib.dawn9_on_warning.restype = [c.c_void_p, _WARNING, c.c_void_p], None
 _lib.dawn9_config_load.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p)]
 _lib.dawn9_train.argtypes = [c.c_void_p, c.c_void_p, c.POINTER(_TrainOptions), c.POINTER(_Result), c.POINTER(c.c_void_p)]
 _lib.dawn9_model_open.argtypes = [c.c_void_p, c.c_char_p, c.POINTER(c.c_char_p), c.POINTER(c.c_void_p)]
@@ -120,16 +132,65 @@ def version():
     return _lib.dawn9_version().decode()
 
 
+class _Signals:
+    """Keeps what Python's signal handlers raise while C computes, because no exception passes through C. Handlers run
+    where C calls Python back, in the main thread alone."""
+
+    def __enter__(self):
+        self.raised, self.passes, self.before = [], False, {}  # passes: an exception may be raised, Python catches it
+        if threading.current_thread() is threading.main_thread():
+            for number in signal.valid_signals():
+                if callable(signal.getsignal(number)):
+                    self.before[number] = signal.getsignal(number)
+                    signal.signal(number, self._handle)
+        return self
+
+    def _handle(self, number, frame):
+        try:
+            self.before[number](number, frame)
+        except BaseException as error:  # pylint: disable=broad-except
+            if self.passes:
+                raise
+            self.raised.append(error)
+
+    def __exit__(self, *_):
+        for number, handler in self.before.items():
+            if signal.getsignal(number) == self._handle:  # otherwise a callback has set another
+                signal.signal(number, handler)
+
+
 class _Context:
     def __init__(self):
-        self.handle = c.c_void_p()
+        self.handle, self.lines = c.c_void_p(), []
+        lines = self.lines  # the callback refers to no context, so that a context is freed at once
         self.lock = threading.RLock()  # from a call until its message has been read
+        self.on_warning = _WARNING(lambda _, line: lines.append(os.fsdecode(line)))
         if _lib.dawn9_open(c.byref(self.handle)) != 0:
             raise MemoryError("no memory for a dawn9 context")
+        _lib.dawn9_on_warning(self.handle, self.on_warning, None)
 
     def check(self, status):
+        self.warn()
         if status != 0:
-            raise Error(_lib.dawn9_message(self.handle).decode(), status)
+            raise Error(os.fsdecode(_lib.dawn9_message(self.handle)), status)
+
+    def call(self, function, *arguments):
+        """Calls C, then raises what a signal handler has raised, or the library's error."""
+        with self.lock:
+            with _Signals() as signals:
+                status = function(*arguments)
+            if signals.raised:
+                raise signals.raised[0]
+            self.check(status)
+
+    def warn(self):
+        """Gives the warnings that have come to warnings.warn, as of the line that called this module."""
+        frame, level = sys._getframe(), 1
+        here = frame.f_code.co_filename
+        while frame.f_back and frame.f_code.co_filename == here:
+            frame, level = frame.f_back, level + 1
+        while self.lines:
+            warnings.warn(self.lines.pop(0), stacklevel=level)
 
     def close(self):
         handle, self.handle = self.handle, None
@@ -205,12 +266,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Model:
-    """A trained network, from a model.safetensors or returned by train."""
+    """A trained network, from a model.safetensors or a run's folder, or returned by train."""
 
     def __init__(self, path, set=()):
         context, handle = _Context(), c.c_void_p()
-        context.check(_lib.dawn9_model_open(context.handle, _path(path), _texts(set), c.byref(handle)))
         self._own(context, handle)
+        context.call(_lib.dawn9_model_open, context.handle, _path(path), _texts(set), c.byref(handle))
 
     def _own(self, context, handle):
         self._context, self._handle = context, handle
@@ -224,7 +285,7 @@ class Model:
 
     def _call(self, function, *arguments):
         with self._context.lock:
-            self._context.check(self._get(function, *arguments))
+            self._context.call(self._get, function, *arguments)
 
     def close(self):
         """Frees the model, after the calls of other threads. Any later call but close raises ValueError."""
@@ -314,24 +375,22 @@ def _save_arrays(folder, prefix, images, labels):
     np.save(os.path.join(folder, f"{prefix}labels.npy"), labels.astype("<i8"))
 
 
-class _Interrupt:
-    """Makes Ctrl-C set a flag while C computes; the next callback reads it. Only the main thread receives signals."""
+class _Data:
+    """A temporary folder for arrays. Only the process that made it removes it, no child of fork."""
 
-    def __enter__(self):
-        self.came = False
-        self.before = None
-        if threading.current_thread() is threading.main_thread():
-            self.before = signal.signal(signal.SIGINT, lambda *_: setattr(self, "came", True))
-        return self
+    def __init__(self):
+        self.name = tempfile.mkdtemp(prefix="dawn9-")
+        weakref.finalize(self, self._remove, self.name, os.getpid())
 
-    def __exit__(self, *_):
-        if self.before is not None:
-            signal.signal(signal.SIGINT, self.before)
+    @staticmethod
+    def _remove(folder, process):
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _load_config(context, path, settings):
     loaded = c.c_void_p()
-    context.check(_lib.dawn9_config_load(context.handle, _path(path), _texts(settings), c.byref(loaded)))
+    context.call(_lib.dawn9_config_load, context.handle, _path(path), _texts(settings), c.byref(loaded))
     return loaded
 
 
@@ -344,29 +403,34 @@ def _effective(path, settings):
 
 
 def _run(config, settings, folder, overwrite, progress):
-    context, handle, result, raised = _Context(), c.c_void_p(), _Result(), []
+    if folder is not None and not _path(folder):
+        raise ValueError("folder is empty; None, the default, is no record")
+    context, handle, result = _Context(), c.c_void_p(), _Result()
     loaded = _load_config(context, config, settings)
-    with _Interrupt() as interrupt:
+    with _Signals() as signals:
 
         def call(_, at):
             try:
-                epoch = at.contents.epoch
-                told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)
-                return int(bool(told) or interrupt.came)
-            except BaseException as error:  # pylint: disable=broad-except  # an exception must not pass through C
-                raised.append(error)
+                try:
+                    signals.passes = True
+                    context.warn()
+                    epoch = at.contents.epoch
+                    told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _plain(epoch.contents) if epoch else None)
+                finally:
+                    signals.passes = False
+                return int(bool(told) or bool(signals.raised))
+            except BaseException as error:  # pylint: disable=broad-except
+                signals.raised.append(error)
                 return 1
 
-        options = _TrainOptions(folder=_path(folder) if folder else None, overwrite=int(overwrite), progress=_CALLBACK(call))
+        options = _TrainOptions(folder=None if folder is None else _path(folder), overwrite=int(overwrite), progress=_CALLBACK(call))
         status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(handle))
     _lib.dawn9_config_free(loaded)
-    if raised:
-        raise raised[0]
-    if interrupt.came and status:
-        raise KeyboardInterrupt
-    context.check(status)
     model = Model.__new__(Model)
     model._own(context, handle)
+    if signals.raised:
+        raise signals.raised[0]
+    context.check(status)
     return model, _plain(result)
 
 
@@ -381,7 +445,7 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
         if labels is not None or test is not None:
             raise ValueError("labels and test= need images; without images the configuration's data set is used")
         return _run(config, settings, folder, overwrite, progress)
-    data = tempfile.TemporaryDirectory()
+    data = _Data()
     _save_arrays(data.name, "", images, labels)
     if test is not None:
         if not isinstance(test, (tuple, list)) or len(test) != 2:

@@ -3,9 +3,9 @@
 #include "cli/model.h"
 #include "core/system.h"
 #include "core/text.h"
+#include "data/order.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
-#include "kernels/formulas/philox.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -172,8 +172,7 @@ static d9_status print_words(generator *self, int64_t count) {
     d9_status status = D9_OK;
     for (int64_t i = 0; i < count; i++) {
         D9_TRY(d9_session_check_interrupt(&self->session, "the generation"));
-        const d9_philox random = d9_philox4x32_10(self->seed, (uint32_t)i, (uint32_t)(i >> 32), D9_STREAM_GENERATE, 0);
-        const double drawn = (double)(d9_philox_pair(random) >> 11) * 0x1p-53;
+        const double drawn = d9_word_draw(self->seed, i);
         const int32_t token =
             self->printed == 0 ? (int32_t)(drawn * (double)self->words->count) : draw_word(self, drawn);
         print_word(self, token);

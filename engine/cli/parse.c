@@ -34,6 +34,8 @@ bool d9_flag_is_words(const d9_flag *flag) { return flag->type == D9_FLAG_WORDS 
 
 /* ---- parsing ---- */
 
+enum { OPTION_BYTES = 64 };
+
 typedef struct parser {
     d9_cli *cli;
     const d9_command *command;
@@ -88,7 +90,7 @@ done:
 static d9_status store(parser *parser, const d9_flag *flag, const char *value) {
     d9_status status = D9_OK;
     if (flag->choices) D9_TRY(check_choice(parser, flag, value));
-    if (flag->type == D9_FLAG_TEXT && !*value)
+    if ((flag->type == D9_FLAG_TEXT || (flag->type == D9_FLAG_LIST && flag->doc)) && !*value)
         return fail_usage(parser, "--%s: the value is empty: %s", flag->name, flag->value);
     if (flag->type == D9_FLAG_INTEGER) return store_integer(parser, flag, value);
     if (flag->type == D9_FLAG_LIST || d9_flag_is_words(flag)) return store_item(parser, flag, value);
@@ -161,27 +163,44 @@ done:
     return status;
 }
 
+/* Copies the name of the option --NAME or --NAME=VALUE. Returns its row; NULL if the command has no such option. */
+static const d9_flag *find_option(const parser *parser, const char *word, char name[OPTION_BYTES]) {
+    const size_t length = strcspn(word, "=");
+    snprintf(name, OPTION_BYTES, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
+    for (int i = 0; i < parser->list.count && strncmp(word, "--", 2) == 0; i++) {
+        const d9_flag *flag = &parser->list.rows[i];
+        if (!d9_flag_is_word(flag) && strcmp(flag->name, name) == 0) return flag;
+    }
+    return NULL;
+}
+
+/* Stores the next word as the option's value, unless that word is itself an option: the value was forgotten. */
+static d9_status store_next(parser *parser, const d9_flag *flag, const char *next) {
+    char name[OPTION_BYTES];
+    const d9_flag *other = next ? find_option(parser, next, name) : NULL;
+    if (!next) return fail_usage(parser, "--%s needs a value: %s", flag->name, flag->value);
+    if (other && !(other->type == D9_FLAG_SWITCH && strchr(next, '=')))
+        return d9_fail(&parser->cli->context, D9_USAGE,
+                       "--%s needs a value, and %s is an option; write --%s=%s if it is the value", flag->name, next,
+                       flag->name, next);
+    return store(parser, flag, next);
+}
+
 /* Parses the option at words[*i]; moves *i to its value if that is the next word. */
 static d9_status parse_option(parser *parser, int count, const char *const *words, int *i) {
     const char *word = words[*i], *equals = strchr(word, '=');
-    char name[64];
-    size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    snprintf(name, sizeof name, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);
+    char name[OPTION_BYTES];
+    const d9_flag *flag = find_option(parser, word, name);
     if (strcmp(name, "help") == 0) return fail_usage(parser, "--%s takes no value%s", name, "");
     if (word[1] != '-') return fail_usage(parser, "unknown option %s: options are written --name%s", word, "");
-    for (int r = 0; r < parser->list.count; r++) {
-        const d9_flag *flag = &parser->list.rows[r];
-        if (d9_flag_is_word(flag) || strcmp(flag->name, name) != 0) continue;
-        if (flag->type == D9_FLAG_SWITCH) {
-            if (equals) return fail_usage(parser, "--%s takes no value%s", name, "");
-            *(bool *)(parser->options + flag->offset) = true;
-            return D9_OK;
-        }
-        if (equals) return store(parser, flag, equals + 1);
-        if (*i + 1 >= count) return fail_usage(parser, "--%s needs a value: %s", name, flag->value);
-        return store(parser, flag, words[++*i]);
+    if (!flag) return unknown_option(parser, name);
+    if (flag->type == D9_FLAG_SWITCH) {
+        if (equals) return fail_usage(parser, "--%s takes no value%s", name, "");
+        *(bool *)(parser->options + flag->offset) = true;
+        return D9_OK;
     }
-    return unknown_option(parser, name);
+    if (equals) return store(parser, flag, equals + 1);
+    return store_next(parser, flag, ++*i < count ? words[*i] : NULL);
 }
 
 static d9_status fail_missing(parser *parser, const d9_flag *flag) {

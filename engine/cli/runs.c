@@ -129,8 +129,12 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
         : options->time && (!options->dry_run || tasks) ? "--time: only with --dry-run, without --slurm or --commands"
         : options->pack.given && !tasks && !options->shard ? "--pack: only with --slurm, --commands or --shard"
         : tasks && options->shard                          ? "--shard: the tasks are shards already"
+        : slurm && options->commands          ? "--commands: prints the tasks that --slurm submits; give one"
+        : options->json && options->commands  ? "--json: not with --commands, which prints a command per line"
         : options->dry_run && options->status ? "--status: shows what was trained, --dry-run what will be; give one"
-                                              : NULL;
+        : options->status && (tasks || options->retry)
+            ? "--status: trains nothing; give it without --slurm, --commands and --retry"
+            : NULL;
     if (alone) D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s", alone));
 done:
     return status;

@@ -66,31 +66,38 @@ done:
     return status;
 }
 
-/* Number of runs to be trained for an arm, those that cannot be read included. */
-static int64_t count_left(const d9_runs *runs, d9_context *quiet, const d9_arm *arm) {
-    int64_t left = 0;
+/* Number of runs to be trained for an arm. Fails if one cannot be read, as training would. */
+static d9_status count_left(const d9_runs *runs, const d9_arm *arm, int64_t *left) {
+    d9_status status = D9_OK;
+    *left = 0;
     for (int64_t i = 0; i < runs->count; i++) {
         bool is_left;
         if (d9_experiment_arm(runs->experiment, i) != arm) continue;
-        left += d9_runs_is_left(runs, quiet, &runs->work, i, &is_left) != D9_OK || is_left;
+        D9_TRY(d9_runs_is_left(runs, &runs->cli->context, &runs->work, i, &is_left));
+        *left += is_left;
     }
-    return left;
+done:
+    return status;
 }
 
 /* Work of all runs to be trained. An arm whose operations are unknown counts as many as the first arm. */
-static work work_left(const d9_runs *runs, d9_context *quiet, const work *first) {
+static d9_status work_left(const d9_runs *runs, const work *first, work *all) {
+    d9_status status = D9_OK;
     const d9_experiment *experiment = runs->experiment;
-    work all = {.counted = true};
+    d9_context quiet = runs->cli->context;
+    *all = (work){.counted = true};
     for (int a = 0; a < experiment->arm_count; a++) {
-        const int64_t left = count_left(runs, quiet, &experiment->arms[a]);
+        int64_t left;
+        D9_TRY(count_left(runs, &experiment->arms[a], &left));
         if (left == 0) continue;
-        const work own = work_of(quiet, experiment->arms[a].config);
-        all.runs += left;
-        all.steps += left * own.steps;
-        all.operations += (double)left * (own.operations > 0 ? own.operations : first->operations);
-        all.counted = all.counted && own.counted && own.operations > 0;
+        const work own = work_of(&quiet, experiment->arms[a].config);
+        all->runs += left;
+        all->steps += left * own.steps;
+        all->operations += (double)left * (own.operations > 0 ? own.operations : first->operations);
+        all->counted = all->counted && own.counted && own.operations > 0;
     }
-    return all;
+done:
+    return status;
 }
 
 /* Prints the predicted time of `all`, of which `first` is a run of the first arm. */
@@ -117,9 +124,12 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
 }
 
 d9_status d9_runs_show_work(const d9_runs *runs) {
+    d9_status status;
     d9_context quiet = runs->cli->context;
-    const work first = work_of(&quiet, runs->experiment->arms[0].config), all = work_left(runs, &quiet, &first);
+    const work first = work_of(&quiet, runs->experiment->arms[0].config);
+    work all;
     int64_t count = 0;
+    D9_TRY(work_left(runs, &first, &all));
     for (int64_t i = 0; i < runs->count; i++) count += d9_work_has(&runs->work, i);
     d9_cli_print(runs->cli, "work       %lld of %lld runs left", (long long)all.runs, (long long)count);
     if (all.runs > 0 && all.counted)
@@ -127,5 +137,7 @@ d9_status d9_runs_show_work(const d9_runs *runs) {
                      (long long)all.steps, 1e-12 * all.operations);
     d9_cli_print(runs->cli, "%s\n",
                  all.runs > 0 && !runs->options->time ? "; --time estimates how long they take" : "");
-    return all.runs > 0 && runs->options->time ? show_time(runs, &first, &all) : D9_OK;
+    if (all.runs > 0 && runs->options->time) status = show_time(runs, &first, &all);
+done:
+    return status;
 }

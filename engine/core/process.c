@@ -1,6 +1,6 @@
 /* Runs programs, waits for them while handling signals, and reads the last line of their output for error messages.
  * Also counts the processors and threads that this process may use. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, pthread_getattr_np */
 #include "core/process.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "core/system.h"
 
 enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+enum { STACK_LEAST_BYTES = 128 << 10 }; /* 192 KiB are enough, of which the system takes a part */
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
 static void blocked_signals(sigset_t *signals) {
@@ -176,17 +177,33 @@ static d9_status check_threads(d9_context *context, int wanted) {
                    started + 1, wanted, strerror(error), started + 1);
 }
 
+/* Stack of the calling thread in bytes; SIZE_MAX if the system does not say. */
+static size_t stack_bytes(void) {
+    pthread_attr_t attributes;
+    size_t bytes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return SIZE_MAX;
+    if (pthread_attr_getstacksize(&attributes, &bytes) != 0) bytes = SIZE_MAX;
+    pthread_attr_destroy(&attributes);
+    return bytes;
+}
+
 d9_status d9_threads_ask(d9_context *context, int wanted, int *given) {
     d9_status status = D9_OK;
     int team = 1;
+    size_t stack = SIZE_MAX;
     omp_set_dynamic(0);
     if (wanted > omp_get_thread_limit()) wanted = omp_get_thread_limit();
     if (wanted > 1) D9_TRY(check_threads(context, wanted));
-#pragma omp parallel num_threads(wanted)
+#pragma omp parallel num_threads(wanted) reduction(min : stack)
     {
+        if (omp_get_thread_num() > 0) stack = stack_bytes();
 #pragma omp single
         team = omp_get_num_threads();
     }
+    if (stack < STACK_LEAST_BYTES)
+        D9_TRY(d9_fail(context, D9_DEVICE,
+                       "threads: OpenMP gives them a stack of %zu KiB, too little; OMP_STACKSIZE=192k is enough",
+                       stack >> 10));
     *given = team;
 done:
     return status;

@@ -61,7 +61,7 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     warn_uneven(context, dataset, trained);
     warn_below(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
                "fewer than 20 to train on");
-    warn_below(context, dataset, evaluated, 1, "no accuracy",
+    warn_below(context, dataset, evaluated, 1, "the accuracy leaves out classes",
                dataset->tokens ? "no text to evaluate on" : "no image to evaluate on");
 done:
     d9_release(context, trained);

@@ -94,6 +94,13 @@ static const cifar *find_set(const char *name) {
 
 static const char binary_ending[] = ".bin";
 
+static d9_status check_folder(d9_context *context, const char *folder) {
+    bool exists;
+    const d9_status status = d9_file_find(context, D9_DATA, folder, &exists);
+    if (status != D9_OK || !exists || d9_folder_exists(context, folder)) return status;
+    return d9_fail(context, D9_DATA, "%s: not a folder", folder);
+}
+
 d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_dataset_file *file, char path[D9_CIFAR_PATH],
                         bool *found) {
     d9_status status = D9_OK;
@@ -103,6 +110,7 @@ d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_datase
     const bool python = *found;
     snprintf(path, D9_CIFAR_PATH, "%s/%s", folder, file->name);
     D9_TRY(d9_file_find(context, D9_DATA, path, found));
+    if (!*found && !python) D9_TRY(check_folder(context, folder));
     if (*found || !python) goto done;
     snprintf(path, D9_CIFAR_PATH, "%s/%.*s", folder, stem, file->name);
     *found = true;

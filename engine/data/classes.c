@@ -15,7 +15,7 @@
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 
-enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, NAMED_MOST = 50 };
+enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, CLASSES_MIN = 2, NAMED_MOST = 50 };
 
 typedef struct class_folder {
     const char *name;
@@ -61,8 +61,9 @@ done:
     return status;
 }
 
+/* `least`: files that the class must have. */
 static d9_status read_class(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_entry *folder,
-                            class_folder *class) {
+                            int64_t least, class_folder *class) {
     d9_status status = D9_OK;
     d9_listing listing;
     int64_t others;
@@ -73,7 +74,7 @@ static d9_status read_class(d9_context *context, d9_arena *arena, const d9_file_
             D9_TRY(d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold %s",
                            listing.entries[i].path, folder->name, kind->samples));
     D9_TRY(list_files(context, arena, kind, &listing, class, &others));
-    if (!class->count)
+    if (class->count < least)
         D9_TRY(
             d9_fail(context, D9_DATA, "%s: class folder without %s (%s)", folder->path, kind->samples, kind->endings));
     if (others && !kind->classes)
@@ -122,8 +123,9 @@ static bool is_class(const d9_file_kind *kind, const char *name) {
     return found;
 }
 
+/* `least`: class folders that the tree must have, with a file each; 0 for a test part, where a class may lack. */
 static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const char *root,
-                           tree *tree) {
+                           int64_t least, tree *tree) {
     d9_status status = D9_OK;
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
@@ -135,12 +137,12 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_file_k
         if (listing.entries[i].dangling)
             D9_TRY(d9_fail(context, D9_DATA, "%s: a broken link in place of a class folder", listing.entries[i].path));
         if (!listing.entries[i].folder) continue;
-        D9_TRY(read_class(context, arena, kind, &listing.entries[i], class));
+        D9_TRY(read_class(context, arena, kind, &listing.entries[i], least > 0, class));
         D9_TRY(check_name(context, class, root));
         tree->files += class->count;
         tree->count++;
     }
-    if (tree->count < 2) D9_TRY(too_few_classes(context, kind, root, &listing, tree->count));
+    if (tree->count < least) D9_TRY(too_few_classes(context, kind, root, &listing, tree->count));
     warn_loose(context, kind, root, &listing, "class folders");
 done:
     return status;
@@ -458,11 +460,12 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
     moved_files moved = {0};
     D9_TRY(check_folder(context, options, folder));
     D9_TRY(find_split_folders(context, arena, kind, folder, &train_root, &test_root));
-    D9_TRY(read_tree(context, arena, kind, train_root ? train_root : folder, &train_tree));
+    D9_TRY(read_tree(context, arena, kind, train_root ? train_root : folder, CLASSES_MIN, &train_tree));
     if (train_root) {
-        D9_TRY(read_tree(context, arena, kind, test_root, &test_tree));
+        D9_TRY(read_tree(context, arena, kind, test_root, 0, &test_tree));
         D9_TRY(list_given_split(context, arena, &train_tree, &train_tree, train_root, &files[0]));
         D9_TRY(list_given_split(context, arena, &train_tree, &test_tree, test_root, &files[1]));
+        if (files[1].count == 0) D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", test_root, kind->sample));
     } else {
         D9_TRY(list_drawn_split(context, arena, options, kind, &train_tree, folder, &files[0], &files[1], &moved));
         dataset->drawn = true;

@@ -56,3 +56,8 @@ done:
 d9_status d9_epoch_order(d9_context *context, uint64_t seed, int64_t epoch, int64_t count, int32_t *order) {
     return d9_keyed_order(context, seed, (uint32_t)epoch, D9_STREAM_ORDER, 0, count, order);
 }
+
+double d9_word_draw(uint64_t seed, int64_t number) {
+    const d9_philox random = d9_philox4x32_10(seed, (uint32_t)number, (uint32_t)(number >> 32), D9_STREAM_GENERATE, 0);
+    return (double)(d9_philox_pair(random) >> 11) * 0x1p-53;
+}

@@ -459,8 +459,9 @@ d9_status d9_report_gather(d9_context *context, d9_report *report) {
     D9_TRY(note_best(context, report));
     if (!report->title) report->title = "Runs";
     if (report->finished == 0)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: no run has finished (%d begun or asked for)", report->folder,
-                       report->run_count));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: no run has finished (%d begun or asked for)%s%s", report->folder,
+                       report->run_count, report->problems.count ? ": " : "",
+                       report->problems.count ? report->problems.items[0] : ""));
 done:
     return status;
 }

@@ -52,6 +52,13 @@ refuses 2 'MODEL' "$dawn9" eval tiny.yaml
 refuses 2 'RUN' "$dawn9" compare --json
 refuses 2 'more' "$dawn9" train tiny.yaml more
 refuses 2 '--set K=V' "$dawn9" train tiny.yaml --set
+refuses 2 '--out --dry-run --out=--dry-run' "$dawn9" experiment tiny.yaml --out --dry-run
+refuses 2 '--data --out=x' "$dawn9" train tiny.yaml --data --out=x
+refuses 2 'tiny.yaml' "$dawn9" experiment tiny.yaml --slurm --sbatch --time=10 # no option here: --time takes no value
+accepts "$dawn9" train tiny.yaml --out=--quiet --epochs 1 --quiet
+[ -s ./--quiet/result.json ] || fail "--out=--quiet is not the folder"
+rm -r ./--quiet
+refuses 2 '--sbatch empty' "$dawn9" experiment tiny.yaml --slurm --dry-run --sbatch=
 refuses 2 'CONFIG' "$dawn9" config
 refuses 2 'empty' "$dawn9" train ''
 refuses 2 '--out DIR' "$dawn9" train tiny.yaml --out ''

@@ -27,6 +27,8 @@ refuses 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 ln -s loop loop
 refuses 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
 refuses 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop
+refuses 1 'cifar.yaml: folder' "$dawn9" data check cifar10 --data cifar.yaml
+refuses 3 'cifar.yaml: folder' "$dawn9" train cifar.yaml --data cifar.yaml
 grep -q fetch "$err" && fail "fetching is no remedy: $(cat "$err")"
 for command in 'train tiny.yaml' 'train tiny.yaml --runs 2' 'train tiny.yaml --find-lr'; do
     refuses 6 'loop symbolic' "$dawn9" $command --out loop/run

@@ -38,6 +38,9 @@ accepts "$dawn9" experiment short.yaml --dry-run --time
 says '^time       about [0-9]+:[0-9]{2} for all remaining runs, one at a time; [0-9]+:[0-9]{2} for one of both'
 refuses 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
 refuses 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
+refuses 2 '--commands --slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --slurm --commands
+refuses 2 '--json --commands' "$dawn9" experiment short.yaml --commands --json
+for option in slurm commands retry; do refuses 2 "--status --$option" "$dawn9" experiment short.yaml --status --$option; done
 accepts "$dawn9" experiment short.yaml --dry-run --shard 2/3
 says '^short: 2 arms x 2 seeds = 4 runs, shard 2 of 3, into runs/short$' '^work       1 of 1 runs left, 2 steps, '
 accepts "$dawn9" experiment short.yaml --dry-run --json --shard 1/2 --pack 2
@@ -176,6 +179,12 @@ refuses 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short
 diff -r runs/short held >/dev/null || fail "a refused experiment touched the folder"
 echo '{"title":' >held/experiment.json
 refuses 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held
+
+# ---- a result that cannot be read is neither done nor left ----
+rm held/experiment.json held/runs/both/seed1/result.json && ln -s result.json held/runs/both/seed1/result.json
+for way in '' --status --commands --dry-run; do
+    ends 3 'held/runs/both/seed1/result.json Too.many.levels' "$dawn9" experiment short.yaml --out held $way
+done
 
 # ---- a failed run does not stop the others and is reported at the end ----
 sed 's/arms:/arms:\n  hot: {set: {train.epochs: 4, train.lr: {knots: [0, end], values: [1.0e6, 1.0e6]}}}/' short.yaml >hot.yaml

@@ -91,7 +91,12 @@ json uneven-none/result.json 'd["config_hash"] == json.load(open("uneven-run/res
 rm -r uneven/test/stripes
 observe "$dawn9" train small.yaml --data uneven --out untested --set train.epochs=0.5 --quiet
 [ $status = 0 ] && [ "$(wc -l <"$err")" = 3 ] || fail "status $status of an untested class: $(cat "$err")"
-grep -q '^dawn9: warning: no accuracy: 1 of 3 classes have no image to evaluate on (stripes 0)$' "$err" || fail "untested"
+grep -q '^dawn9: warning: the accuracy leaves out .*(stripes 0)$' "$err" || fail "untested"
+mkdir uneven/test/stripes # as if it were missing
+observe "$dawn9" train small.yaml --data uneven --out untested --overwrite --set train.epochs=0.5 --quiet
+[ $status = 0 ] && grep -q '^dawn9: warning: the accuracy leaves out .*(stripes 0)$' "$err" || fail "status $status of an empty class: $(cat "$err")"
+mkdir -p hollow-test/test/stripes && cp -r uneven/train hollow-test/
+refuses 3 'hollow-test/test evaluate' "$dawn9" train small.yaml --data hollow-test --out none
 
 # ---- names of folders with special characters; broken links ----
 cp -r drawn 'my #1: "data"'

@@ -79,6 +79,12 @@ try:
 except KeyboardInterrupt:
     assert os.path.exists("stopped/checkpoint.safetensors")
 
+try:
+    dawn9.train("tiny.yaml", progress=lambda step, steps, _, epoch: epoch and step == steps and signal.raise_signal(signal.SIGINT))
+    raise AssertionError("not interrupted after the last step")
+except KeyboardInterrupt:
+    pass
+
 # what goes wrong
 def refused(error, says, call, *arguments, **named):
     try:
@@ -92,6 +98,25 @@ assert refused(dawn9.Error, "train.epochs", dawn9.train, "tiny.yaml", set=["trai
 assert refused(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors").status == 3
 assert refused(dawn9.Error, "interrupted before step 2", dawn9.train, "tiny.yaml", progress=lambda *_: True).status == 130
 refused(KeyError, "mine", dawn9.train, "tiny.yaml", progress=lambda *_: {}["mine"])
+def too_late(*_): # it runs as soon as C calls back, before anything there can catch
+    raise TimeoutError("too late")
+signal.signal(signal.SIGALRM, too_late)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+refused(TimeoutError, "too late", dawn9.train, "tiny.yaml", set="train.epochs=1000")
+assert signal.getsignal(signal.SIGALRM) == too_late
+import warnings
+untested = images[1:4], labels[1:4] * 0 # of class 0 alone
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    dawn9.train("arrays.yaml", images, labels, test=untested, set="train.epochs=1")
+assert any("(1 0, 2 0)" in str(w.message) and w.filename == __file__ for w in heard), [str(w.message) for w in heard]
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    refused(UserWarning, "both parts", dawn9.train, "arrays.yaml", images, labels, test=untested, set="train.epochs=1")
+refused(ValueError, "folder", dawn9.train, "tiny.yaml", folder="")
+refused(TypeError, "bool", dawn9.train, "tiny.yaml", folder=False)
+assert (dawn9.Model("run").predict(images)[1] == probabilities).all() # of a run's folder, as the commands
+refused(dawn9.Error, "others/model.safetensors", dawn9.Model, "others")
 refused(ValueError, "3 labels for 4 images", dawn9.train, "arrays.yaml", images[:4], labels[:3])
 refused(ValueError, "the model takes", again.predict, images[:, :8])
 refused(ValueError, "must be uint8", again.predict, images / 255)
@@ -139,6 +164,14 @@ def in_child():
         os._exit(0 if (again.predict(images)[1] == probabilities).all() else 1)
     return os.waitpid(child, 0)[1]
 assert in_child() == 0 and in_child() == 0
+child = os.fork() # it does not delete its parent's data
+if child == 0:
+    del model
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0 and model.evaluate()["accuracy"] == 100
+folder = model._data.name
+del model
+assert not os.path.exists(folder)
 child_status = []
 dawn9.train("arrays.yaml", images, labels, set=["threads=2", "train.epochs=0.2"], progress=lambda *_: child_status.append(in_child()))
 assert child_status and not any(child_status), child_status
@@ -175,22 +208,23 @@ PYTHON
 printf '%s\n' 'comment_char %' 'escape_char /' LC_NUMERIC 'decimal_point ","' 'thousands_sep "."' 'grouping 3' 'END LC_NUMERIC' >comma.src
 localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none
-accepts env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" use.py "$source" $locale
+accepts env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
 says '^all well$'
 
-# OpenMP's threads sleep while they wait, unless the caller has chosen; the environment of other programs stays as it was
-waits() { # POLICY [NAME=VALUE]
-    observe env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=true DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
+# OpenMP's threads sleep while they wait, also where NumPy loads OpenMP, unless the caller has chosen; the environment of
+# other programs stays as it was
+waits() { # TURNS-BEFORE-SLEEP [NAME=VALUE]
+    observe env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
 import os, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1] + "/tools")
 before = dict(os.environ)
 import dawn9
 assert os.environ == before' "$source"
-    { [ $status = 0 ] && grep -Eq "OMP_WAIT_POLICY *= *'$1'" "$err"; } || fail "status $status, not $1 with '${2-}'"
+    { [ $status = 0 ] && grep -Eq "GOMP_SPINCOUNT *= *'$1'" "$err"; } || fail "status $status, not $1 turns with '${2-}'"
 }
-waits PASSIVE
-waits ACTIVE OMP_WAIT_POLICY=active
+waits 0
+waits 30000000000 OMP_WAIT_POLICY=active
 observe env DAWN9_LIBRARY=/none/libdawn9.so "$python" use.py "$source"
 { [ $status = 1 ] && grep -q '^ImportError: DAWN9_LIBRARY: /none/libdawn9.so: ' "$err"; } || fail "another library than DAWN9_LIBRARY: status $status"
 verdict

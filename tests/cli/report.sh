@@ -88,6 +88,10 @@ says '^  perplexity +[0-9.]+'
 cp exp/runs/full/seed2/result.json confused/runs/full/seed2
 refuses 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
 
+# ---- no result that can be read: said why ----
+mkdir looped && cp exp/runs/full/seed1/config.yaml looped && ln -s result.json looped/result.json
+refuses 3 'looped/?result.json|result.json Too.many.levels' "$dawn9" report looped
+
 # ---- runs with other images ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)

@@ -43,6 +43,7 @@ says '^rate       [0-9]+ GFLOP/s in training, [0-9]\.[0-9][0-9] times that of a 
 # ---- a small stack, of the main thread and of the others ----
 small_stack() { (ulimit -s 192 && exec "$@"); }
 accepts small_stack "$dawn9" train tiny.yaml --backend cpu --threads 2 --quiet --out small-stack
+refuses 4 'threads 16 OMP_STACKSIZE=192k' env OMP_STACKSIZE=16k "$dawn9" train tiny.yaml --backend cpu --threads 2 --out no-stack
 
 # ---- eval gives the accuracy of the record, from the record alone ----
 accepts "$dawn9" eval run/config.yaml run/model.safetensors --json
