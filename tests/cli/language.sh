@@ -1,0 +1,99 @@
+# A language model on a small corpus: it learns, its perplexity is that which Python computes from the model file, equal
+# bits on one thread and two, and after an interrupt within an epoch.
+. "$(dirname "$0")/lib.sh"
+mkdir corpus && python3 - <<'PYTHON'
+import random
+draw = random.Random(1)
+for part, lines in (("train", 240), ("valid", 40), ("test", 41)):
+    with open(f"corpus/{part}.txt", "w") as file:
+        for _ in range(lines):
+            name, verb = draw.choice("ann bob eve".split()), draw.choice("sees hears".split())
+            file.write(f" {name} {verb} {draw.choice(['a', 'the'])} {draw.choice(['cat', 'dog', 'bird'])} \n")
+PYTHON
+cat >language.yaml <<'YAML'
+target: 4
+backend: reference
+precision: f32
+threads: 1
+model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 9, dropout: 0.1}
+data: {dataset: corpus, length: 7}
+eval: {streams: 3}
+train: {epochs: 6, batch_size: 4, optimizer: sgd, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [8]}}
+tricks: {clip_norm: {most: 0.25}}
+YAML
+train() { # NAME OPTION...
+    name=$1
+    shift
+    accepts "$dawn9" train language.yaml --data corpus --out "$name" --quiet "$@"
+}
+
+# ---- perplexity: plain loops over the words of test.txt, cut into three columns ----
+cat >perplexity.py <<'PYTHON'
+import json, math, sys
+from tensorfile import read
+run, cell, layers, tied = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "on"
+metadata, tensors = read(run + "/model.safetensors")
+assert tied == ("decoder.weight" not in tensors)
+def matrix(name):
+    shape, numbers = tensors[name]
+    return [numbers[r * shape[1]:(r + 1) * shape[1]] for r in range(shape[0])]
+def times(rows, x, bias): return [sum(a * b for a, b in zip(row, x)) + c for row, c in zip(rows, bias)]
+def sigmoid(x): return 1 / (1 + math.exp(-x))
+def step(x, w, u, b, v, h, c):
+    a, r, n = times(w, x, b), times(u, h, v), len(h)
+    if cell == "lstm":
+        i, f, g, o = ([a[k * n + j] + r[k * n + j] for j in range(n)] for k in range(4))
+        c = [sigmoid(f[j]) * c[j] + sigmoid(i[j]) * math.tanh(g[j]) for j in range(n)]
+        return [sigmoid(o[j]) * math.tanh(c[j]) for j in range(n)], c
+    reset, z = ([sigmoid(a[k * n + j] + r[k * n + j]) for j in range(n)] for k in range(2))
+    new = [math.tanh(a[2 * n + j] + reset[j] * r[2 * n + j]) for j in range(n)]
+    return [(1 - z[j]) * new[j] + z[j] * h[j] for j in range(n)], c
+words = {word: token for token, word in enumerate(json.loads(metadata["dawn9.words"]))}
+stream = [words[word] for line in open("corpus/test.txt") for word in line.split() + ["<eos>"]]
+table, decoder, bias = matrix("encoder.weight"), matrix("encoder.weight" if tied else "decoder.weight"), tensors["decoder.bias"][1]
+layer = [[matrix(f"rnn.weight_ih_l{l}"), matrix(f"rnn.weight_hh_l{l}"), tensors[f"rnn.bias_ih_l{l}"][1], tensors[f"rnn.bias_hh_l{l}"][1]]
+         for l in range(layers)]
+total, counted, length = 0, 0, len(stream) // 3
+for column in range(3):
+    state = [([0] * len(l[1][0]), [0] * len(l[1][0])) for l in layer]
+    text = stream[column * length:(column + 1) * length]
+    for token, label in zip(text, text[1:]):
+        x = table[token]
+        for l in range(layers): state[l] = step(x, *layer[l], *state[l]); x = state[l][0]
+        z = times(decoder, x, bias)
+        total, counted = total + math.log(sum(map(math.exp, z))) - z[label], counted + 1
+got, want = json.load(open(run + "/result.json"))["perplexity"], math.exp(total / counted)
+assert abs(got / want - 1) <= 1e-5, (got, want)
+PYTHON
+train run
+json run/result.json '1 < d["perplexity"] <= 4'
+accepts python3 perplexity.py run lstm 2 off
+train tied --set 'model={name: language, cell: gru, layers: 1, embedding: 8, hidden: 8, tied: on}' --set train.epochs=1
+json tied/result.json '1 < d["perplexity"] <= 20'
+accepts python3 perplexity.py tied gru 1 on
+accepts "$dawn9" eval run --data corpus --json
+json "$out" "d['perplexity'] == json.load(open('run/result.json'))['perplexity']"
+
+# ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
+train seldom --set eval.every=0
+json seldom/result.json "d['params_sha256'] == json.load(open('run/result.json'))['params_sha256']"
+for backend in reference $(cpu_backends); do
+    for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
+    json $backend.1/result.json "d['params_sha256'] == json.load(open('$backend.2/result.json'))['params_sha256']"
+done
+stopped() { # an interrupt after some of the 299 steps of an epoch
+    "$dawn9" train language.yaml --data corpus --out stopped --quiet "$@" &
+    child=$!
+    until [ -e stopped/events.jsonl ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+    sleep 0.1
+    kill -s INT $child
+    wait $child
+}
+slow="--set data.length=1 --set train.epochs=2 --set model.hidden=70"
+ends 130 '598 --resume' stopped $slow
+grep -Eq 'before step ([1-9]|[1-9][0-9]|[12][0-9][0-9]) of 598' "$err" || fail "not stopped within the first epoch: $(cat "$err")"
+accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow --resume
+train straight $slow
+json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]' \
+    'd["perplexity"] == json.load(open("straight/result.json"))["perplexity"]'
+verdict
