@@ -294,6 +294,13 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
+    if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
+        config->train.momentum_form !=
+            D9_MOMENTUM_PAGE) /* their velocity sums losses, of which the last step has fewer */
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "train.momentum %g: must be 0 on a stream of words, or train.momentum_form page, or "
+                       "train.optimizer adam or adamw",
+                       config->train.momentum));
     if (extent->train_tokens &&
         (extent->train_tokens < 2 * extent->batch || extent->eval_tokens < 2 * extent->eval_batch))
         D9_TRY(d9_fail(

@@ -96,4 +96,19 @@ accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow -
 train straight $slow
 json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]' \
     'd["perplexity"] == json.load(open("straight/result.json"))["perplexity"]'
+# ---- a momentum whose velocity would sum other numbers of losses ----
+refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
+
+# ---- words of the model, by seed; a beginning with an unknown word ----
+accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 1
+cp "$out" words.txt
+[ "$(wc -w <words.txt)" = 40 ] && [ "$(wc -l <words.txt)" = 2 ] || fail "not two lines of 20 words: $(cat words.txt)"
+accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 2
+cmp -s words.txt "$out" || fail "the same seed gives other words"
+accepts "$dawn9" generate stopped --words 40 --seed 6
+cmp -s words.txt "$out" && fail "another seed gives the same words"
+accepts "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.01
+says '^ann sees [a-z<>]+ [a-z<>]+ $'
+refuses 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
+refuses 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
 verdict

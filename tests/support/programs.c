@@ -55,8 +55,9 @@ static bool names_network(const char *text, const char *network) {
     return false;
 }
 
-void program_check_networks(const char *const *first, size_t rows, size_t stride) {
+void program_check_networks(const char *const *first, size_t rows, size_t stride, bool texts) {
     for (int m = 0; d9_model_at(m); m++) {
+        if (d9_model_at(m)->texts && !texts) continue;
         bool found = false;
         for (size_t r = 0; r < rows && !found; r++)
             found = names_network(*(const char *const *)(const void *)((const char *)first + r * stride),

@@ -24,9 +24,9 @@ typedef struct built {
 built program_built(d9_config *config, int64_t images, int64_t side, const char *precision);
 void program_drop(built *b);
 
-/* Fails unless the table has each network of models.def. `first` is the text of the table's first row, which contains
- * "name: NETWORK"; `stride` is the size of a row in bytes. */
-void program_check_networks(const char *const *first, size_t rows, size_t stride);
+/* Fails unless the table has each network of models.def, those of texts only if `texts`. `first` is the text of the
+ * table's first row, which contains "name: NETWORK"; `stride` is the size of a row in bytes. */
+void program_check_networks(const char *const *first, size_t rows, size_t stride, bool texts);
 
 /* Fails unless every activation is written by one node, its producer, and read only later. Image and labels need no
  * producer if the graph has no D9_OP_AUGMENT. */

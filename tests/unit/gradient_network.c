@@ -253,7 +253,7 @@ TEST(test_gradients_of_whole_networks) {
     for (int r = 0; r < ROWS; r++) check_network(&rows[r]);
 }
 
-TEST(test_every_network_has_a_row) { program_check_networks(&rows[0].model, ROWS, sizeof *rows); }
+TEST(test_every_network_has_a_row) { program_check_networks(&rows[0].model, ROWS, sizeof *rows, true); }
 
 /* The comparison must notice an error of one part in ten thousand. */
 TEST(test_a_wrong_gradient_shows) {

@@ -87,7 +87,7 @@ TEST(parameters_are_counted) {
                 {"name: airbench, first_depth: 4", 32, 10, 2046776},
                 {"name: airbench, widths: [128, 384, 384]", 32, 10, 4606520},
                 {"name: airbench, widths: [128, 384, 512], depth: 3, residual: on", 32, 10, 9918776}};
-    program_check_networks(&rows[0].model, sizeof rows / sizeof *rows, sizeof *rows);
+    program_check_networks(&rows[0].model, sizeof rows / sizeof *rows, sizeof *rows, true);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         network b = build(rows[i].model, rows[i].side, rows[i].classes);
         if (count_parameters(&b.graph) != rows[i].parameters)

@@ -239,7 +239,7 @@ TEST(test_no_cell_is_empty) {
 
 /* Each trick with all others that may be combined with it, on every network. */
 TEST(test_all_together) {
-    program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks);
+    program_check_networks(&networks[0].recipe, NETWORKS, sizeof *networks, false);
     for (int n = 0; n < NETWORKS; n++) {
         unsigned done = 0;
         for (int t = 0; t < D9_TRICK_COUNT; t++) {

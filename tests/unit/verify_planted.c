@@ -351,7 +351,7 @@ TEST(test_configurations_that_do_not_fit) {
                             "ghost_batchnorm");
     assert_metadata_refused(f, "dawn9.config", replaced(f, config, "batch_size: 8", "batch_size: 16"), "8 16");
     assert_metadata_refused(f, "dawn9.mean", NULL, "dawn9.mean");
-    assert_metadata_refused(f, "dawn9.image_size", "[40, 40]", "40x40");
+    assert_metadata_refused(f, "dawn9.image_size", "[40, 40]", "(8, 3, 40, 40)");
     assert_metadata_refused(f, "dawn9.classes", "[\"only\"]", "0");
     assert_metadata_refused(f, "dawn9.names", "[]", "dawn9.names");
     assert_metadata_refused(f, "dawn9.names", "{\"prep.conv.weight\": 1}", "");
