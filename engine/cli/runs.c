@@ -129,8 +129,10 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
         : options->time && (!options->dry_run || tasks) ? "--time: only with --dry-run, without --slurm or --commands"
         : options->pack.given && !tasks && !options->shard ? "--pack: only with --slurm, --commands or --shard"
         : tasks && options->shard                          ? "--shard: the tasks are shards already"
-        : slurm && options->commands          ? "--commands: prints the tasks that --slurm submits; give one"
-        : options->json && options->commands  ? "--json: not with --commands, which prints a command per line"
+        : slurm && options->commands         ? "--commands: prints the tasks that --slurm submits; give one"
+        : options->json && options->commands ? "--json: not with --commands, which prints a command per line"
+        : options->json && slurm && options->dry_run
+            ? "--json: not with --slurm --dry-run, which prints the sbatch line"
         : options->dry_run && options->status ? "--status: shows what was trained, --dry-run what will be; give one"
         : options->status && (tasks || options->retry)
             ? "--status: trains nothing; give it without --slurm, --commands and --retry"

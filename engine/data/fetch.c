@@ -184,9 +184,10 @@ done:
 static d9_status link_given(d9_context *context, const fetch *fetch, struct stat *state) {
     d9_status status = D9_OK;
     char link[sizeof fetch->result], *archive = realpath(fetch->archive, NULL);
-    if (!archive || access(archive, R_OK) != 0 || stat(archive, state) != 0)
+    if (access(fetch->archive, R_OK) != 0 || stat(fetch->archive, state) != 0)
         D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
     if (!S_ISREG(state->st_mode)) D9_TRY(d9_fail(context, D9_DATA, "%s: not a regular file", fetch->archive));
+    if (!archive) D9_TRY(d9_fail(context, D9_DATA, "%s: %s", fetch->archive, strerror(errno)));
     snprintf(link, sizeof link, "%s/given.tar", fetch->work);
     if (symlink(archive, link) != 0) D9_TRY(d9_fail(context, D9_OUTPUT, "%s: %s", link, strerror(errno)));
 done:

@@ -72,4 +72,7 @@ refuses 2 '--filters ./x.tiff PNG' "$dawn9" data preview tiny.yaml --filters ./x
 accepts "$dawn9" data preview tiny.yaml --out SHEET.PNG
 refuses 6 'none/sheet.png' "$dawn9" data preview tiny.yaml --out none/sheet.png
 refuses 6 '/dev/full' "$dawn9" data preview tiny.yaml --out /dev/full
+# ---- an archive from a pipe is no file ----
+observe sh -c "echo x | '$dawn9' data fetch cifar10 --data piped --from /dev/stdin"
+[ $status = 3 ] && grep -q '^dawn9: /dev/stdin: not a regular file$' "$err" || fail "an archive from a pipe: $(cat "$err")"
 verdict

@@ -31,6 +31,12 @@ cp picture.png pictures
 text_files
 accepts dawn9 train sentiment.yaml --data texts --set train.epochs=1 --out runs/reviews --quiet
 
+# A language model, of a corpus with the words of the example.
+mkdir corpus
+for part in train valid test; do for line in 1 2 3 4 5 6 7 8; do echo 'the war was long and the peace was short'; done >corpus/$part.txt; done
+accepts dawn9 train "$source/configs/wikitext2-lstm.yaml" --data corpus --set data.dataset=corpus --set train.epochs=1 --set train.batch_size=2 \
+    --set eval.streams=2 --set model.embedding=4 --set model.hidden=4 --set data.length=5 --backend reference --out runs/words --quiet
+
 ran=0
 for command in $("$dawn9" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
     "$dawn9" $command --help | sed -n '/^Examples:$/,$p' | grep '^  [^#]' >"$scratch/examples"

@@ -35,11 +35,12 @@ says '^one  .* --without flip  \(against both\)$'
 says '^work       4 of 4 runs left, 8 steps, [0-9.e-]+ TFLOP; --time '
 grep -q '^time ' "$out" && fail "a dry run without --time is timed"
 accepts "$dawn9" experiment short.yaml --dry-run --time
-says '^time       about [0-9]+:[0-9]{2} for all remaining runs, one at a time; [0-9]+:[0-9]{2} for one of both'
+says '^time       about [0-9:]+:[0-9]{2} for all remaining runs, one at a time; [0-9:]+:[0-9]{2} for one of both'
 refuses 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
 refuses 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
 refuses 2 '--commands --slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --slurm --commands
 refuses 2 '--json --commands' "$dawn9" experiment short.yaml --commands --json
+refuses 2 '--json --slurm --dry-run' "$dawn9" experiment short.yaml --json --slurm --dry-run
 for option in slurm commands retry; do refuses 2 "--status --$option" "$dawn9" experiment short.yaml --status --$option; done
 accepts "$dawn9" experiment short.yaml --dry-run --shard 2/3
 says '^short: 2 arms x 2 seeds = 4 runs, shard 2 of 3, into runs/short$' '^work       1 of 1 runs left, 2 steps, '

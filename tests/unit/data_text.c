@@ -269,7 +269,9 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     check_stream(&dataset->train, by_model, 8);
     d9_dataset_free(&context, dataset);
     refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
-    refused(folder, (d9_dataset_options){.name = "corpus", .validation = 2}, D9_USAGE, "data.validation corpus");
+    dataset = load(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
+    assert_ptr_equal(dataset->test.images, dataset->valid.images);
+    d9_dataset_free(&context, dataset);
     refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE, "data.image_size corpus");
     write_text(folder, "valid.txt", "");
     refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");

@@ -98,6 +98,9 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"root", "threads", "1"},             /* the work is small */
         {"backend_options", "tune", "off"},   /* timing may select other algorithms */
         {"eval", "patience", "0"},            /* there are no validation images */
+        {"train", "plateau", "1"},            /* likewise */
+        {"data", "length", "150"},            /* the samples are images */
+        {"data", "vocabulary", "30000"},      /* likewise */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
@@ -131,7 +134,7 @@ static void write_options(draw *d, const char *section, const d9_option *options
 
 static int model_count(void) {
     int count = 0;
-    while (d9_model_at(count)) count++;
+    while (d9_model_at(count) && !d9_model_at(count)->texts) count++; /* those of texts are the last */
     return count;
 }
 
