@@ -394,9 +394,11 @@ TEST(selectors) {
     assert_false(d9_selector_matches(&(d9_selector){.kinds = 1u << D9_BIAS | 1u << D9_NORM_SCALE}, &value));
     assert_false(d9_selector_matches(&(d9_selector){.rank = 2}, &value));
     assert_false(d9_selector_matches(&(d9_selector){.role = "layer2.*"}, &value));
-    const d9_groups groups = {2, (d9_group[]){{.selects.rank = 4}, {.selects.kinds = 1u << D9_WEIGHT}}};
+    const d9_groups groups = {.count = 2,
+                              .group = (d9_group[]){{.selects.rank = 4}, {.selects.kinds = 1u << D9_WEIGHT}}};
     assert_int_equal(d9_groups_find(&groups, &value), 0); /* the first that matches */
-    assert_int_equal(d9_groups_find(&(d9_groups){1, &(d9_group){.selects.rank = 1}}, &value), D9_NONE);
+    assert_int_equal(d9_groups_find(&(d9_groups){.count = 1, .group = &(d9_group){.selects.rank = 1}}, &value),
+                     D9_NONE);
 }
 
 /* airbench: learning rate 11.5 and decay 0.0153 per 1024 images; with momentum 0.85, 1 + 1 / (1 - momentum) = 23/3. */

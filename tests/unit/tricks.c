@@ -540,7 +540,7 @@ TEST(test_hooks_refuse) {
     assert_refusal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &nothing, &b.program.groups), D9_USAGE,
                    "tricks.muon --without");
     b.config->train.lr.values[0] = 0;
-    d9_groups groups = {1, &(d9_group){.rate = b.config->train.lr}};
+    d9_groups groups = {.count = 1, .group = &(d9_group){.rate = b.config->train.lr}};
     assert_refusal(d9_trick_at(D9_TRICK_muon)->on_optimizer(&context, muon, &b.program.train, &groups), D9_USAGE,
                    "tricks.muon train.lr 0 --without");
     program_drop(&b);
