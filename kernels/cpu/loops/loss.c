@@ -1,15 +1,21 @@
-/* Softmax over many classes, in f32. Sums are f32 over BLOCK terms in the vector's lanes and double over the blocks, so
+/* Softmax over many classes, in f32. Sums are f32 over BLOCK terms in LANES partial sums and double over the blocks, so
  * that the error of a sum stays near that of its terms, whatever their number. In a loop, e and dz may be z. */
 #include "kernels/cpu/loops/loops.h"
 #include "kernels/formulas/real.h"
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512, LANES = 16 };
 
 void D9_LOOP_NAME(largest)(const float *x, int64_t count, float *largest) {
-    float most = -INFINITY;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < count; i++) most = x[i] > most ? x[i] : most;
-    *largest = most;
+    float most[LANES]; /* no reduction of OpenMP, whose first value is -inf only in some compilers */
+    int64_t i = 0;
+    for (int l = 0; l < LANES; l++) most[l] = -INFINITY;
+    for (; i + LANES <= count; i += LANES) {
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) most[l] = x[i + l] > most[l] ? x[i + l] : most[l];
+    }
+    for (; i < count; i++) most[0] = x[i] > most[0] ? x[i] : most[0];
+    for (int l = 1; l < LANES; l++) most[0] = most[l] > most[0] ? most[l] : most[0];
+    *largest = most[0];
 }
 
 void D9_LOOP_NAME(exponentials)(const float *z, int64_t count, float largest, float *e, double *sum, double *total) {
@@ -18,16 +24,27 @@ void D9_LOOP_NAME(exponentials)(const float *z, int64_t count, float largest, fl
     for (int64_t at = 0, n; at < count; at += n) {
         n = count - at < BLOCK ? count - at : BLOCK;
         const float *from = z + at;
-        float *to = e ? e + at : unused, exponentials = 0, logits = 0;
-#pragma omp simd reduction(+ : exponentials, logits)
-        for (int64_t i = 0; i < n; i++) {
+        float *to = e ? e + at : unused, exponentials[LANES] = {0}, logits[LANES] = {0};
+        int64_t i = 0;
+        for (; i + LANES <= n; i += LANES) {
+#pragma omp simd
+            for (int l = 0; l < LANES; l++) {
+                const float logit = from[i + l], exponential = d9_exp_float(logit - largest);
+                exponentials[l] += exponential;
+                logits[l] += logit;
+                to[i + l] = exponential;
+            }
+        }
+        for (; i < n; i++) {
             const float logit = from[i], exponential = d9_exp_float(logit - largest);
-            exponentials += exponential;
-            logits += logit;
+            exponentials[i % LANES] += exponential;
+            logits[i % LANES] += logit;
             to[i] = exponential;
         }
-        *sum += (double)exponentials;
-        *total += (double)logits;
+        for (int l = 0; l < LANES; l++) {
+            *sum += (double)exponentials[l];
+            *total += (double)logits[l];
+        }
     }
 }
 
