@@ -170,9 +170,9 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 
-/* As dawn9_predict, of texts in UTF-8 that end with a zero byte: of each the last words count, as many as the model was
- * trained with. Returns DAWN9_USAGE for a model of images, DAWN9_DATA for a text that is not UTF-8, has no word, or has
- * one of more than 1000 bytes. */
+/* Classifies `count` texts, UTF-8 with a zero byte at the end, like dawn9_predict. The model reads the last words of a
+ * text, as many as it was trained with. Returns DAWN9_USAGE for a model of images, DAWN9_DATA for a text that is not
+ * UTF-8, has no word, or has one of more than 1000 bytes. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict_texts(dawn9_model *model, const char *const *texts, int64_t count,
                                                           int32_t *labels, float *probabilities);
 

@@ -123,40 +123,38 @@ done:
     return status;
 }
 
-/* Draws a word from softmax(logits / temperature); `drawn` in 0 to 1. */
-static int32_t draw_word(const generator *self, double drawn) {
+/* Draws a word from softmax(logits / temperature); `drawn` in 0 to 1. Overwrites the logits. */
+static int32_t draw_word(generator *self, double drawn) {
     const int64_t count = self->words->count;
-    const double largest = self->logits[d9_argmax(self->logits, count)];
+    const int32_t best = d9_argmax(self->logits, count);
+    const double largest = self->logits[best];
     double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += exp((self->logits[i] - largest) / self->temperature);
+    for (int64_t i = 0; i < count; i++) sum += self->logits[i] = exp((self->logits[i] - largest) / self->temperature);
     double left = drawn * sum;
-    for (int64_t i = 0; i < count; i++) {
-        left -= exp((self->logits[i] - largest) / self->temperature);
-        if (left < 0) return (int32_t)i;
-    }
-    return d9_argmax(self->logits, count);
-}
-
-static int32_t find_token(const d9_vocabulary *words, const char *word, size_t size) { /* -1: not there */
-    for (int64_t i = 0; i < words->count; i++)
-        if (strncmp(words->words[i], word, size) == 0 && !words->words[i][size]) return (int32_t)i;
-    return -1;
+    for (int64_t i = 0; i < count; i++)
+        if ((left -= self->logits[i]) < 0) return (int32_t)i;
+    return best;
 }
 
 /* Reads and prints the given words, which must all be known or have "<unk>" in their place. */
 static d9_status read_start(generator *self, const char *start) {
     d9_status status;
     static const char spaces[] = " \t\n\v\f\r";
+    d9_word_index index = {0};
     int32_t *tokens = NULL;
     int64_t count = 0;
+    char *word;
     D9_TRY(D9_ALLOCATE(&self->cli->context, strlen(start) + 1, "words", &tokens));
+    for (int64_t i = 0; i < self->words->count; i++)
+        D9_TRY(d9_word_index_add(&self->cli->context, &index, self->words->words[i]));
     for (const char *at = start + strspn(start, spaces); *at; at += strspn(at, spaces)) {
         const size_t size = strcspn(at, spaces);
-        tokens[count] = find_token(self->words, at, size);
-        if (tokens[count] < 0) tokens[count] = find_token(self->words, "<unk>", 5);
+        D9_TRY(d9_arena_format(&self->cli->context, &self->cli->arena, &word, "%.*s", (int)size, at));
+        tokens[count] = d9_word_index_find(&index, word);
+        if (tokens[count] < 0) tokens[count] = d9_word_index_find(&index, "<unk>");
         if (tokens[count++] < 0)
-            D9_TRY(d9_fail(&self->cli->context, D9_USAGE, "--start: the model has neither the word \"%.*s\" nor <unk>",
-                           (int)size, at));
+            D9_TRY(d9_fail(&self->cli->context, D9_USAGE, "--start: the model has neither the word \"%s\" nor <unk>",
+                           word));
         at += size;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -164,6 +162,7 @@ static d9_status read_start(generator *self, const char *start) {
         D9_TRY(read_word(self, tokens[i]));
     }
 done:
+    d9_word_index_free(&self->cli->context, &index);
     d9_release(&self->cli->context, tokens);
     return status;
 }

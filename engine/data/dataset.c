@@ -218,8 +218,7 @@ uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
 
 static uint64_t hash_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
     digest = d9_digest_bytes(digest, split->images, (size_t)split->count * d9_sample_bytes(dataset));
-    return split->labels ? d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels)
-                         : digest;
+    return d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
 }
 
 void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]) {

@@ -251,7 +251,7 @@ typedef struct source {
     d9_status (*obtain)(d9_context *context, fetch *fetch);
 } source;
 
-/* How a dataset is fetched. */
+/* The sources of a dataset. */
 typedef struct plan {
     const char *name;
     source sources[3]; /* tried in order; a name of NULL ends them */

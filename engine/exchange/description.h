@@ -39,7 +39,8 @@ typedef struct d9_description {
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
-/* As d9_description_read; for a file without dawn9.config, such as weights from PyTorch, sets *description to NULL. */
+/* Reads the metadata like d9_description_read, but sets *description to NULL if the file has no dawn9.config, as
+ * weights from PyTorch have none. */
 D9_MUST_USE d9_status d9_description_find(d9_context *context, const char *path, d9_description **description);
 /* True if the file's metadata describe a model of texts. */
 bool d9_description_is_of_texts(const d9_safetensors *file);

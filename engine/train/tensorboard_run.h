@@ -1,10 +1,12 @@
 /* Writes the events of a run for TensorBoard, after each epoch:
  *
- *   loss/train, accuracy/train, MEASURE/plain, MEASURE/tta         as in events.jsonl; MEASURE: accuracy, perplexity,
- * auc learning_rate/GROUP                                            weights, biases, ...: in the last step of the
- * epoch speed/images_per_second NAME (layer1.conv.weight, ...)                                 histogram of each
- * trained parameter, not of its EMA augmentation                                                   once, before the
- * first step: up to 8 training images, unchanged and as augmented in eight epochs
+ *   loss/train, accuracy/train       as in events.jsonl
+ *   MEASURE/plain, MEASURE/tta       as in events.jsonl; MEASURE: accuracy, perplexity, auc
+ *   learning_rate/GROUP              weights, biases, ...: in the last step of the epoch
+ *   speed/images_per_second
+ *   NAME (layer1.conv.weight, ...)   histogram of each trained parameter, not of its EMA
+ *   augmentation                     once, before the first step: up to 8 training images, unchanged and as augmented
+ *                                    in eight epochs
  *
  * The step of an event is the number of batches trained. */
 #ifndef D9_TRAIN_TENSORBOARD_RUN_H

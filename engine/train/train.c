@@ -153,10 +153,10 @@ static bool has_checkpoint(d9_context *context, const run *self) {
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
 
-/* Index of the first row with the best score so far, with TTA; -1 if no epoch was evaluated. */
-static int64_t best_row(const d9_result *result) {
+/* Index of the first of `rows` rows with the best score, with TTA; -1 if none of these epochs was evaluated. */
+static int64_t best_of(const d9_result *result, int64_t rows) {
     int64_t best = -1;
-    for (int64_t i = 0; i < result->epoch_count; i++) {
+    for (int64_t i = 0; i < rows; i++) {
         const double score = result->epochs[i].score_tta;
         if (best < 0 ? !isnan(score)
                      : d9_measure_better(result->config->measure, score, result->epochs[best].score_tta))
@@ -165,17 +165,14 @@ static int64_t best_row(const d9_result *result) {
     return best;
 }
 
+static int64_t best_row(const d9_result *result) { return best_of(result, result->epoch_count); }
+
 /* Multiplies the learning rates of the further steps by train.plateau if the newest of `rows` rows was evaluated and is
  * not the best. */
 static d9_status lower_rates(run *self, int64_t rows) {
     const double factor = self->options->config->train.plateau;
-    const d9_measure *measure = self->options->config->measure;
-    const d9_epoch_row *newest = &self->result->epochs[rows - 1];
-    bool best = true;
-    for (int64_t i = 0; i + 1 < rows; i++)
-        best = best && (isnan(self->result->epochs[i].score_tta) ||
-                        d9_measure_better(measure, newest->score_tta, self->result->epochs[i].score_tta));
-    if (factor == 1 || isnan(newest->score_tta) || best) return D9_OK;
+    const bool evaluated = !isnan(self->result->epochs[rows - 1].score_tta);
+    if (factor == 1 || !evaluated || best_of(self->result, rows) == rows - 1) return D9_OK;
     self->rate_factor *= factor;
     return d9_session_scale_rates(&self->session, factor);
 }

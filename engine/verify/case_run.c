@@ -142,7 +142,7 @@ done:
     return status;
 }
 
-/* Of a stream its score: it keeps no logits. */
+/* Records the score of a stream, whose evaluation keeps no logits. */
 static d9_status record_evaluation(run *self) {
     d9_status status;
     d9_evaluation evaluation = {0};

@@ -77,20 +77,9 @@ json "$out" "d['perplexity'] == json.load(open('run/result.json'))['perplexity']
 # ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
 train seldom --set eval.every=0
 json seldom/result.json "d['params_sha256'] == json.load(open('run/result.json'))['params_sha256']"
-for backend in reference $(cpu_backends); do
-    for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
-    json $backend.1/result.json "d['params_sha256'] == json.load(open('$backend.2/result.json'))['params_sha256']"
-done
-stopped() { # an interrupt after some of the 299 steps of an epoch
-    "$dawn9" train language.yaml --data corpus --out stopped --quiet "$@" &
-    child=$!
-    until [ -e stopped/events.jsonl ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
-    sleep 0.1
-    kill -s INT $child
-    wait $child
-}
+same_bits_by_threads
 slow="--set data.length=1 --set train.epochs=2 --set model.hidden=70"
-ends 130 '598 --resume' stopped $slow
+ends 130 '598 --resume' stop_within_epoch language.yaml corpus $slow
 grep -Eq 'before step ([1-9]|[1-9][0-9]|[12][0-9][0-9]) of 598' "$err" || fail "not stopped within the first epoch: $(cat "$err")"
 accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow --resume
 train straight $slow

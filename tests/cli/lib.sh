@@ -202,3 +202,23 @@ data: {dataset: text, length: 12, vocabulary: 60}
 train: {epochs: 8, batch_size: 16, optimizer: adam, momentum: 0.9, beta2: 0.999, weight_decay: 0, lr: {knots: [0], values: [0.02]}}
 YAML
 }
+
+# same_bits_by_threads: each CPU backend gives the parameters of one thread with two. The script's `train NAME OPTION...`.
+same_bits_by_threads() {
+    for backend in reference $(cpu_backends); do
+        for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
+        json $backend.1/result.json "d['params_sha256'] == json.load(open('$backend.2/result.json'))['params_sha256']"
+    done
+}
+
+# stop_within_epoch CONFIG DATA OPTION...: trains into the folder `stopped`, and interrupts soon after the first step.
+stop_within_epoch() {
+    _config=$1 _data=$2
+    shift 2
+    "$dawn9" train "$_config" --data "$_data" --out stopped --quiet "$@" &
+    child=$!
+    until [ -e stopped/events.jsonl ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
+    sleep 0.1
+    kill -s INT $child
+    wait $child
+}

@@ -98,20 +98,9 @@ python3 "$source/tests/support/tensorfile.py" run/model.safetensors odd.safetens
 refuses 3 'odd.safetensors dawn9.length' "$dawn9" predict odd.safetensors good.txt
 
 # ---- equal bits: with one thread and two, and stopped within an epoch and resumed ----
-for backend in reference $(cpu_backends); do
-    for threads in 1 2; do train $backend.$threads --backend $backend --threads $threads --set train.epochs=1; done
-    json $backend.1/result.json "d['params_sha256'] == json.load(open('$backend.2/result.json'))['params_sha256']"
-done
-stopped() { # an interrupt after some of the 64 steps of an epoch
-    "$dawn9" train sentiment.yaml --data texts --out stopped --quiet "$@" &
-    child=$!
-    until [ -e stopped/events.jsonl ] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
-    sleep 0.1
-    kill -s INT $child
-    wait $child
-}
+same_bits_by_threads
 slow="--set train.batch_size=2 --set model.hidden=80 --set train.epochs=2 --set data.length=40"
-ends 130 '128 --resume' stopped $slow
+ends 130 '128 --resume' stop_within_epoch sentiment.yaml texts $slow
 grep -Eq 'before step ([1-9]|[1-5][0-9]|6[0-3]) of 128' "$err" || fail "not stopped within the first epoch: $(cat "$err")"
 accepts "$dawn9" train sentiment.yaml --data texts --out stopped --quiet $slow --resume
 train straight $slow

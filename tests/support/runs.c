@@ -429,3 +429,19 @@ int run_backend_main(const char *backend, const char *precision) {
     if (strcmp(backend, "cpu") == 0) failed += cmocka_run_group_tests_name("own kernels", own, NULL, NULL);
     return failed;
 }
+
+d9_dataset *run_data(const char *folder, d9_dataset_options options) {
+    d9_dataset *dataset;
+    if (!options.path) options.path = folder;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    return dataset;
+}
+
+void run_data_refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
+    d9_dataset *dataset;
+    if (!options.path) options.path = folder;
+    d9_context_clear(&context);
+    assert_int_equal(d9_dataset_load(&context, &options, &dataset), expected);
+    assert_null(dataset);
+    assert_words(context.message, words);
+}

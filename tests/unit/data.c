@@ -22,23 +22,6 @@ static void write_picture(const char *folder, const char *name, int width, int h
     free(pixels);
 }
 
-static d9_dataset *load(const char *folder, d9_dataset_options options) {
-    d9_dataset *dataset;
-    if (!options.path) options.path = folder;
-    OK(d9_dataset_load(&context, &options, &dataset));
-    return dataset;
-}
-
-/* Loading must fail with this status and a message with these words. */
-static void refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
-    d9_dataset *dataset;
-    if (!options.path) options.path = folder;
-    d9_context_clear(&context);
-    assert_int_equal(d9_dataset_load(&context, &options, &dataset), expected);
-    assert_null(dataset);
-    assert_words(context.message, words);
-}
-
 /* Pixels of the records that make_records makes: they encode record, plane and position. */
 static uint8_t pixel_at(int record, int plane, int pixel) { return (uint8_t)(record * 7 + plane * 80 + pixel * 3); }
 
@@ -79,7 +62,7 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(folder, bytes);
-    d9_dataset *dataset = load(folder, options);
+    d9_dataset *dataset = run_data(folder, options);
     assert_ints(dataset->train.count, 50000, dataset->test.count, 10000, dataset->classes, 10);
     assert_string_equal(dataset->class_names[9], "truck");
     assert_true(dataset->mean[0] == 125.31 && dataset->std[2] == 66.70);
@@ -89,9 +72,9 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_
     for (int64_t i = 0; i < 50000; i++) assert_int_equal(dataset->train.labels[i], i % 10);
     OK(d9_dataset_verify(&context, dataset)); /* no checksums were requested */
     d9_dataset_free(&context, dataset);
-    dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
+    dataset = run_data(folder, (d9_dataset_options){.name = "cifar10", .check = true});
     d9_dataset_free(&context, dataset); /* while checksums may still be computed */
-    dataset = load(folder, (d9_dataset_options){.name = "cifar10", .check = true});
+    dataset = run_data(folder, (d9_dataset_options){.name = "cifar10", .check = true});
     assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
     assert_words(context.message, "data_batch_1.bin");
     assert_words(context.message, "aadd24acce27... dawn9 cifar10");
@@ -101,14 +84,14 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_refused, run_
     d9_dataset_free(&context, dataset);
     bytes[(size_t)17 * RECORD] = 11;
     run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD);
-    refused(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
+    run_data_refused(folder, options, D9_DATA, "data_batch_3.bin 17 11 0 9");
     run_write(folder, "data_batch_3.bin", bytes, (size_t)4 * RECORD + 1000);
-    refused(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
+    run_data_refused(folder, options, D9_DATA, "data_batch_3.bin 4 30730000");
     bytes = realloc(bytes, (size_t)BATCH_IMAGES * RECORD + 1);
     assert_non_null(bytes);
     bytes[(size_t)BATCH_IMAGES * RECORD] = 0;
     run_write(folder, "data_batch_3.bin", bytes, (size_t)BATCH_IMAGES * RECORD + 1);
-    refused(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
+    run_data_refused(folder, options, D9_DATA, "data_batch_3.bin 30730001 10000");
     free(bytes);
 }
 
@@ -117,20 +100,20 @@ TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up, 
     uint8_t *bytes = make_records(50000, 2, 100);
     run_write(folder, "train.bin", bytes, (size_t)50000 * 3074);
     run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
-    d9_dataset *dataset = load(folder, options);
+    d9_dataset *dataset = run_data(folder, options);
     assert_ints(dataset->classes, 100, dataset->train.labels[47], 47);
     check_pixels(&dataset->train, 40123, 40123);
     d9_dataset_free(&context, dataset);
     bytes[(size_t)3 * 3074] = 20;
     run_write(folder, "test.bin", bytes, (size_t)10000 * 3074);
-    refused(folder, options, D9_DATA, "test.bin 3 20 0 19");
+    run_data_refused(folder, options, D9_DATA, "test.bin 3 20 0 19");
     free(bytes);
 }
 
 TEST_WITH(const char *folder, missing_files_say_where_and_how, run_folder_set_up, run_folder_tear_down) {
     char found[RUN_PATH_BYTES];
-    refused(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
-    refused(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
+    run_data_refused(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
+    run_data_refused(folder, (d9_dataset_options){.name = "cifar1"}, D9_USAGE, "cifar1 cifar10");
 
     /* search order: $DAWN9_DATA, its subfolder, the cache folder */
     setenv("XDG_CACHE_HOME", run_path(folder, "cache"), 1), setenv("DAWN9_DATA", folder, 1);
@@ -165,9 +148,9 @@ static void fill_classes(const char *folder, const char *root, int images) { /* 
 TEST_WITH(const char *folder, folder_is_split_by_class_and_seed, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 12);
     run_write(folder, "bee/notes.txt", "x", 1);
-    d9_dataset *a = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *b = load(folder, (d9_dataset_options){.name = "folder", .seed = 1});
-    d9_dataset *c = load(folder, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
+    d9_dataset *a = run_data(folder, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *b = run_data(folder, (d9_dataset_options){.name = "folder", .seed = 1});
+    d9_dataset *c = run_data(folder, (d9_dataset_options){.name = "folder", .seed = 2, .image_size = 8});
     const int64_t count = a->train.count;
     assert_int_equal(count + a->test.count, 36);
     assert_string_equal(a->class_names[1], "bee");
@@ -209,7 +192,7 @@ static int part_of(const d9_dataset *dataset, const char *name) {
 /* Loads the folder again; the files that both have must be in the parts in which they were. Returns their number. */
 static int check_parts(const char *folder, d9_dataset_options options, const d9_dataset *before) {
     int shared = 0;
-    d9_dataset *after = load(folder, options);
+    d9_dataset *after = run_data(folder, options);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &before->test : &before->train;
         for (int64_t i = 0; i < split->count; i++) {
@@ -228,7 +211,7 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
     fill_classes(folder, "", 30);
     for (int validation = 0; validation < 50; validation += 25) {
         d9_dataset_options options = {.name = "folder", .validation = validation};
-        d9_dataset *before = load(folder, options);
+        d9_dataset *before = run_data(folder, options);
         if (validation) assert_int_equal(before->test.count, validation);
         const d9_provenance known = before->provenance;
         if (validation) options.known = &known;
@@ -251,16 +234,16 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
 TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};
-    d9_dataset *trained = load(folder, options), *own, *other;
+    d9_dataset *trained = run_data(folder, options), *own, *other;
     const d9_provenance known = trained->provenance, first = {.rule = 1}, cifar = {.rule = 2};
     char name[64];
     options.known = &known;
-    own = load(folder, options);
+    own = run_data(folder, options);
     assert_int_equal(own->test.count, 4);
     assert_false(own->unseen);
     d9_dataset_free(&context, own);
     options.validation = 0, options.known = &first;
-    own = load(folder, options);
+    own = run_data(folder, options);
     assert_ints(own->train.count, 30, own->test.count, 6);
     assert_false(own->unseen);
     d9_dataset_free(&context, own);
@@ -275,21 +258,21 @@ TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_fol
     const char *whole = run_path(folder, "other");
     for (int i = 0; i < 2; i++) {
         options = (d9_dataset_options){.name = "folder", .path = whole, .validation = 4, .known = i ? &cifar : &known};
-        other = load(folder, options);
+        other = run_data(folder, options);
         assert_int_equal(other->test.count, 1 + 5 + 9);
         assert_true(other->unseen);
         d9_dataset_free(&context, other);
     }
     options.known = &cifar, options.path = NULL;
     run_folder_remove(whole);
-    own = load(folder, options);
+    own = run_data(folder, options);
     assert_int_equal(own->test.count, 36);
     d9_dataset_free(&context, own), d9_dataset_free(&context, trained);
 }
 
 TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "", 2);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 3, dataset->test.count, 3);
     for (int part = 0; part < 2; part++) {
         const d9_split *split = part ? &dataset->test : &dataset->train;
@@ -300,14 +283,14 @@ TEST_WITH(const char *folder, classes_of_two_images_are_split, run_folder_set_up
 
 TEST_WITH(const char *folder, folder_split_by_hand_is_kept, run_folder_set_up, run_folder_tear_down) {
     fill_classes(folder, "train/", 4);
-    refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train: test/");
+    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "train: test/");
     fill_classes(folder, "test/", 1);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "folder"});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
     assert_ints(dataset->train.count, 12, dataset->test.count, 3);
     d9_dataset_free(&context, dataset);
     make_folder(folder, "test/dog");
     write_picture(folder, "test/dog/1.png", 4, 4, 1);
-    refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
+    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "test/dog train/");
 }
 
 TEST(classes_count_the_less_the_more_images_they_have) {
@@ -320,17 +303,18 @@ TEST(classes_count_the_less_the_more_images_they_have) {
 
 TEST_WITH(const char *folder, broken_folders_are_refused, run_folder_set_up, run_folder_tear_down) {
     const d9_dataset_options options = {.name = "folder"};
-    refused(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA, "no/such/folder");
+    run_data_refused(folder, (d9_dataset_options){.name = "folder", .path = "no/such/folder"}, D9_DATA,
+                     "no/such/folder");
     make_folder(folder, "ant");
-    refused(folder, options, D9_DATA, "/ant");
+    run_data_refused(folder, options, D9_DATA, "/ant");
     write_picture(folder, "ant/1.png", 3, 5, 9);
-    refused(folder, options, D9_DATA, "1 2");
+    run_data_refused(folder, options, D9_DATA, "1 2");
     make_folder(folder, "bee");
     write_picture(folder, "bee/1.png", 3, 5, 9);
-    refused(folder, options, D9_DATA, "/ant 1 2");
+    run_data_refused(folder, options, D9_DATA, "/ant 1 2");
     write_picture(folder, "ant/2.png", 3, 5, 9);
     run_write(folder, "bee/2.jpg", "not an image", 12);
-    refused(folder, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
+    run_data_refused(folder, options, D9_DATA, "bee/2.jpg PNG JPEG WebP");
 
     /* The first half of a PNG. */
     uint8_t *bytes;
@@ -339,10 +323,10 @@ TEST_WITH(const char *folder, broken_folders_are_refused, run_folder_set_up, run
     OK(d9_file_read(&context, run_path(folder, "bee/2.jpg"), &bytes, &size));
     run_write(folder, "bee/2.jpg", bytes, size / 2);
     d9_release(&context, bytes);
-    refused(folder, options, D9_DATA, "bee/2.jpg");
+    run_data_refused(folder, options, D9_DATA, "bee/2.jpg");
     write_picture(folder, "bee/2.jpg", 200, 100, 9);
     make_folder(folder, "bee/wings");
-    refused(folder, options, D9_DATA, "bee/wings");
+    run_data_refused(folder, options, D9_DATA, "bee/wings");
 }
 
 /* The error counts the damaged images; with skip_damaged, the rest loads as if they did not exist. */
@@ -350,11 +334,11 @@ TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, 
     d9_dataset_options options = {.name = "folder", .skip_damaged = true};
     fill_classes(folder, "train/", 3);
     fill_classes(folder, "test/", 2);
-    d9_dataset *whole = load(folder, options);
+    d9_dataset *whole = run_data(folder, options);
     run_write(folder, "train/ant/00.PNG", "not an image", 12);
     run_write(folder, "train/bee/01.PNG", "", 0);
     run_write(folder, "test/cow/00.PNG", "no", 2);
-    d9_dataset *rest = load(folder, options);
+    d9_dataset *rest = run_data(folder, options);
     assert_ints(rest->train.count, whole->train.count - 2, rest->test.count, whole->test.count - 1);
     for (int64_t i = 0, j = 0; i < whole->train.count; i++) { /* an image has the colour 80 * class + picture */
         const uint8_t colour = whole->train.images[i * PIXELS * 3];
@@ -363,7 +347,7 @@ TEST_WITH(const char *folder, damaged_pictures_are_left_out, run_folder_set_up, 
     }
     d9_dataset_free(&context, rest), d9_dataset_free(&context, whole);
     options.skip_damaged = false;
-    refused(folder, options, D9_DATA, "3 --skip-damaged");
+    run_data_refused(folder, options, D9_DATA, "3 --skip-damaged");
 }
 
 /* Writes a file as numpy.save does: the header is filled with spaces to 128 bytes and ends with a newline. */
@@ -397,20 +381,20 @@ static const d9_dataset_options array_options = {.name = "arrays", .image_size =
 TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tear_down) {
     uint8_t images[ARRAY_IMAGES * 75], grey[] = {1, 2, 0};
     write_arrays(folder, "", images);
-    d9_dataset *part = load(folder, array_options); /* no test set: a sixth is split off */
+    d9_dataset *part = run_data(folder, array_options); /* no test set: a sixth is split off */
     assert_ints(part->train.count, 10, part->test.count, 2);
     d9_dataset_free(&context, part);
     d9_dataset_options tuned = array_options; /* validation images are not test images */
     tuned.validation = 3;
-    d9_dataset *set_aside = load(folder, tuned);
-    part = load(folder, array_options);
+    d9_dataset *set_aside = run_data(folder, tuned);
+    part = run_data(folder, array_options);
     assert_true(set_aside->train.count == 7 && set_aside->test.count == 3);
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 2; j++)
             assert_memory_not_equal(set_aside->test.images + i * 75, part->test.images + j * 75, 75);
     d9_dataset_free(&context, set_aside), d9_dataset_free(&context, part);
     write_arrays(folder, "test_", images);
-    d9_dataset *whole = load(folder, array_options);
+    d9_dataset *whole = run_data(folder, array_options);
     assert_true(whole->train.count == 12 && whole->test.count == 12 && whole->classes == 3);
     assert_true(whole->height == 5 && whole->width == 5 && whole->channels == 3);
     assert_memory_equal(whole->train.images, images, sizeof images);
@@ -419,7 +403,7 @@ TEST_WITH(const char *folder, arrays_are_read, run_folder_set_up, run_folder_tea
     d9_dataset_free(&context, whole);
     write_npy(folder, "images.npy", NPY("|u1", "3, 5, 5"), images, 75); /* grey images, labels of one byte */
     write_npy(folder, "labels.npy", NPY("|u1", "3,"), grey, sizeof grey);
-    d9_dataset *drawn = load(folder, array_options);
+    d9_dataset *drawn = run_data(folder, array_options);
     assert_int_equal(drawn->train.count, 3);
     for (int i = 0; i < 3 * 75; i++) assert_int_equal(drawn->train.images[i], images[i / 3]);
     assert_true(drawn->train.labels[0] == 1 && drawn->train.labels[2] == 0);
@@ -431,9 +415,9 @@ TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_
     const int16_t negative[ARRAY_IMAGES] = {0, 1, 2, -1};
     const int64_t lowest[ARRAY_IMAGES] = {INT64_MIN};
     const uint8_t zeros[ARRAY_IMAGES] = {0}, gap[ARRAY_IMAGES] = {[3] = 2};
-    refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_refused(folder, array_options, D9_DATA, "images.npy");
     write_arrays(folder, "", images);
-    refused(folder, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
+    run_data_refused(folder, (d9_dataset_options){.name = "arrays"}, D9_DATA, "5 32 data.image_size");
     const struct {
         const char *head;
         const void *labels;
@@ -452,7 +436,7 @@ TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_
                {NPY("|u1", "12,"), gap, sizeof gap, "1 2"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_npy(folder, "labels.npy", bad[i].head, bad[i].labels, bad[i].size);
-        refused(folder, array_options, D9_DATA, bad[i].words);
+        run_data_refused(folder, array_options, D9_DATA, bad[i].words);
     }
     static const struct {
         const char *head, *words;
@@ -472,15 +456,15 @@ TEST_WITH(const char *folder, broken_arrays_are_refused, run_folder_set_up, run_
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         write_npy(folder, "images.npy", wrong[i].head, images, sizeof images);
-        refused(folder, array_options, D9_DATA, "images.npy");
+        run_data_refused(folder, array_options, D9_DATA, "images.npy");
         assert_words(context.message, wrong[i].words);
     }
     run_write(folder, "images.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
-    refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_refused(folder, array_options, D9_DATA, "images.npy");
     run_write(folder, "images.npy", "PK not numpy", 12);
-    refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_refused(folder, array_options, D9_DATA, "images.npy");
     run_write(folder, "images.npy", "", 0);
-    refused(folder, array_options, D9_DATA, "images.npy");
+    run_data_refused(folder, array_options, D9_DATA, "images.npy");
 }
 
 /* Writes images.npy of format `version` with a header of `length` bytes. */
@@ -501,19 +485,19 @@ TEST_WITH(const char *folder, arrays_keep_their_limits, run_folder_set_up, run_f
     write_arrays(folder, "", images);
     for (int version = 1; version <= 2; version++) {
         write_headed(folder, version, 4095, images);
-        d9_dataset *dataset = load(folder, array_options);
+        d9_dataset *dataset = run_data(folder, array_options);
         assert_int_equal(dataset->train.count + dataset->test.count, ARRAY_IMAGES);
         assert_int_equal(dataset->train.images[0], images[0]);
         d9_dataset_free(&context, dataset);
         write_headed(folder, version, 4096, images);
-        refused(folder, array_options, D9_DATA, "images.npy header");
+        run_data_refused(folder, array_options, D9_DATA, "images.npy header");
     }
     write_arrays(folder, "", images);
     write_npy(folder, "labels.npy", NPY("<i4", "12,"), labels, sizeof labels);
-    refused(folder, array_options, D9_DATA, "labels.npy gap 65535");
+    run_data_refused(folder, array_options, D9_DATA, "labels.npy gap 65535");
     labels[2] = 65536;
     write_npy(folder, "labels.npy", NPY("<i4", "12,"), labels, sizeof labels);
-    refused(folder, array_options, D9_DATA, "labels.npy 2 65536 0 65535");
+    run_data_refused(folder, array_options, D9_DATA, "labels.npy 2 65536 0 65535");
 }
 
 /* Of the 300 training pixels none, 1 or 4 differ: variances of 0, 0.003 and 0.013. */
@@ -523,7 +507,7 @@ TEST_WITH(const char *folder, a_nearly_constant_channel_is_not_amplified, run_fo
     memset(images, 7, sizeof images);
     images[1] = images[2] = images[5] = images[8] = images[11] = 8;
     write_npy(folder, "images.npy", NPY("|u1", "12, 5, 5, 3"), images, sizeof images);
-    d9_dataset *dataset = load(folder, array_options);
+    d9_dataset *dataset = run_data(folder, array_options);
     assert_true(dataset->std[0] == 1 && dataset->std[1] == 1);
     assert_true(fabs(dataset->std[2] - sqrt(4.0 / 300 - 16.0 / 90000)) < 1e-9);
     d9_dataset_free(&context, dataset);
@@ -559,7 +543,7 @@ TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set
         d9_dataset *dataset;
         d9_context_clear(&context);
         if (d9_dataset_load(&context, &options, &dataset) != D9_OK) {
-            refused(folder, options, D9_DATA, "2");
+            run_data_refused(folder, options, D9_DATA, "2");
             others++;
             continue;
         }
@@ -571,16 +555,16 @@ TEST_WITH(const char *folder, a_class_keeps_an_image_to_train_on, run_folder_set
 }
 
 TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_set_up, run_folder_tear_down) {
-    d9_dataset *a = load(folder, (d9_dataset_options){.name = "synthetic", .seed = 3});
-    d9_dataset *b = load(folder, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
-    d9_dataset *c = load(folder, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
+    d9_dataset *a = run_data(folder, (d9_dataset_options){.name = "synthetic", .seed = 3});
+    d9_dataset *b = run_data(folder, (d9_dataset_options){.name = "synthetic", .seed = 3, .synthetic_train = 100});
+    d9_dataset *c = run_data(folder, (d9_dataset_options){.name = "synthetic", .seed = 4, .synthetic_train = 100});
     assert_ints(a->train.count, 2048, a->test.count, 512);
     assert_memory_equal(a->train.images, b->train.images, 100 * PIXELS * 3);
     assert_memory_not_equal(a->train.images, c->train.images, PIXELS * 3);
     assert_memory_not_equal(a->train.images, a->test.images, PIXELS * 3);
     for (int channel = 0; channel < 3; channel++)
         assert_true(a->mean[channel] > 110 && a->mean[channel] < 146 && a->std[channel] > 40 && a->std[channel] < 80);
-    refused(folder, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
+    run_data_refused(folder, (d9_dataset_options){.name = "synthetic", .synthetic_train = -1}, D9_USAGE, "-1 1");
     d9_dataset_free(&context, a), d9_dataset_free(&context, b), d9_dataset_free(&context, c);
 }
 
@@ -605,7 +589,7 @@ TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_u
     const d9_dataset_options all = {.name = "synthetic", .seed = 3, .synthetic_train = 200, .synthetic_test = 50};
     d9_dataset_options cut = all;
     cut.validation = 60;
-    d9_dataset *whole = load(folder, all), *split = load(folder, cut), *again = load(folder, cut);
+    d9_dataset *whole = run_data(folder, all), *split = run_data(folder, cut), *again = run_data(folder, cut);
     assert_ints(split->train.count, 140, split->test.count, 60);
     for (int64_t i = 0, kept = 0, held_out = 0; i < 200; i++) { /* in order, with their labels, each exactly once */
         const uint8_t *image = whole->train.images + i * PIXELS * 3;
@@ -620,7 +604,7 @@ TEST_WITH(const char *folder, validation_replaces_the_test_set, run_folder_set_u
     /* validation images are drawn at random: they are not the last ones */
     assert_memory_not_equal(split->test.images, whole->train.images + 140 * PIXELS * 3, 60 * PIXELS * 3);
     cut.validation = 200;
-    refused(folder, cut, D9_USAGE, "data.validation 200 0 199");
+    run_data_refused(folder, cut, D9_USAGE, "data.validation 200 0 199");
     d9_dataset_free(&context, whole), d9_dataset_free(&context, split), d9_dataset_free(&context, again);
 }
 

@@ -30,22 +30,6 @@ static void write_reviews(const char *folder) {
     for (size_t i = 0; i < sizeof reviews / sizeof *reviews; i++) write_text(folder, reviews[i][0], reviews[i][1]);
 }
 
-static d9_dataset *load(const char *folder, d9_dataset_options options) {
-    d9_dataset *dataset;
-    if (!options.path) options.path = folder;
-    OK(d9_dataset_load(&context, &options, &dataset));
-    return dataset;
-}
-
-static void refused(const char *folder, d9_dataset_options options, d9_status expected, const char *words) {
-    d9_dataset *dataset;
-    if (!options.path) options.path = folder;
-    d9_context_clear(&context);
-    assert_int_equal(d9_dataset_load(&context, &options, &dataset), expected);
-    assert_null(dataset);
-    assert_words(context.message, words);
-}
-
 /* The tokens of the file whose path ends with `name`. */
 static const int32_t *find_tokens(const d9_dataset *dataset, const char *name, int32_t *label) {
     const d9_split *splits[] = {&dataset->train, &dataset->test};
@@ -97,14 +81,14 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, 
                                    {"train/neg/2_1", 0, {9, 7, 4}},
                                    {"test/pos/0_7", 1, {1, 0, 0}}};
     write_reviews(folder);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 7, .vocabulary_size = 13});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7, .vocabulary_size = 13});
     assert_ints(dataset->train.count, 5, dataset->test.count, 5);
     assert_true(dataset->tokens && dataset->mean[0] == 0 && dataset->std[0] == 1 && d9_sample_bytes(dataset) == 28);
     check_words(&dataset->vocabulary, 13);
     check_tokens(dataset, rows, 10);
     d9_dataset_free(&context, dataset);
 
-    dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 3});
+    dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 3});
     check_words(&dataset->vocabulary, WORDS);
     check_tokens(dataset, cut, 4);
     d9_dataset_free(&context, dataset);
@@ -112,13 +96,13 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, 
 
 /* Other files of the archive, and the archive's own folder. */
 TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up, run_folder_tear_down) {
-    refused(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
+    run_data_refused(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
     write_reviews(run_path(folder, "aclImdb"));
     write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
     write_text(folder, "aclImdb/train/labeledBow.feat", "9 0:9");
     write_text(folder, "aclImdb/train/neg/notes.txt", "good");
     write_text(folder, "aclImdb/imdb.vocab", "the");
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 5});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 5});
     assert_ints(dataset->train.count, 5, dataset->test.count, 5);
     assert_int_equal(dataset->classes, 2);
     assert_string_equal(dataset->class_names[0], "neg");
@@ -133,7 +117,7 @@ TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_se
     assert_ints(described.train.count, 20000, described.test.count, 5000, described.width, 150);
     assert_ints(described.vocabulary.count, 30000, described.classes, 2);
     write_reviews(folder);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .check = true});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .check = true});
     d9_context_clear(&context);
     assert_int_equal(d9_dataset_verify(&context, dataset), D9_DATA);
     assert_words(context.message, "train/neg: SHA-1 daf9ba12ea9b fetch imdb");
@@ -148,12 +132,12 @@ TEST_WITH(const char *folder, words_of_a_model_are_kept, run_folder_set_up, run_
     static const expected rows[] = {{"train/neg/0_1", 0, {1, 2, 4, 5, 2, 4, 0}}, {"test/neg/0_1", 0, {1, 5, 2, 2, 2}}};
     char built[D9_DIGEST_DIGITS + 1], given[D9_DIGEST_DIGITS + 1];
     write_reviews(folder);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 7, .words = &model});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7, .words = &model});
     assert_int_equal(dataset->vocabulary.count, 6);
     check_tokens(dataset, rows, 2);
     d9_dataset_digest(dataset, given);
     d9_dataset_free(&context, dataset);
-    dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 7});
+    dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7});
     d9_dataset_digest(dataset, built);
     assert_string_not_equal(built, given);
     d9_dataset_free(&context, dataset);
@@ -167,7 +151,7 @@ TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_fo
         snprintf(text, sizeof text, "word%d is word%d", i, 60 - i);
         write_text(folder, name, text);
     }
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "text", .threads = 1});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .threads = 1});
     const int64_t held_out = dataset->test.count;
     assert_true(dataset->drawn && held_out > 3 && held_out < 20 && dataset->train.count == 60 - held_out);
     assert_ints(dataset->width, 150, dataset->height * dataset->channels, 1);
@@ -178,13 +162,13 @@ TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_fo
     assert_true(known.rule == D9_SPLIT_RULE && known.trained_count > 40);
     d9_dataset_free(&context, dataset);
 
-    dataset = load(folder, (d9_dataset_options){.name = "text", .threads = 2, .known = &known});
+    dataset = run_data(folder, (d9_dataset_options){.name = "text", .threads = 2, .known = &known});
     d9_dataset_digest(dataset, digest[1]);
     assert_string_equal(digest[0], digest[1]);
     assert_true(!dataset->unseen && dataset->test.count == held_out);
     d9_dataset_free(&context, dataset);
 
-    dataset = load(folder, (d9_dataset_options){.name = "text", .seed = 7});
+    dataset = run_data(folder, (d9_dataset_options){.name = "text", .seed = 7});
     int32_t label;
     const int32_t *other = find_tokens(dataset, "ham/1.txt", &label);
     assert_ints(other[2], 4, label, 0);
@@ -193,7 +177,7 @@ TEST_WITH(const char *folder, texts_are_split_by_name, run_folder_set_up, run_fo
 
 TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder_set_up, run_folder_tear_down) {
     write_reviews(folder);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "imdb", .length = 4, .validation = 2});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 4, .validation = 2});
     assert_ints(dataset->train.count, 3, dataset->test.count, 2);
     check_words(&dataset->vocabulary, WORDS);
     for (int64_t i = 0; i < 2; i++) assert_non_null(strstr(dataset->test.names[i], "/train/"));
@@ -203,8 +187,8 @@ TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder
 /* Rejects one text of a folder, which --skip-damaged leaves out. */
 static void check_damaged(const char *folder, const char *text, size_t size, const char *words) {
     run_write(folder, "spam/2.txt", text, size);
-    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "text", .skip_damaged = true});
+    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .skip_damaged = true});
     assert_int_equal(dataset->train.count + dataset->test.count, 7);
     d9_dataset_free(&context, dataset);
 }
@@ -222,20 +206,26 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up, run
     check_damaged(folder, word, LONG, "spam/2.txt: word 1048576 1000");
     check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000");
     run_write(folder, "spam/2.txt", word, 1000);
-    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "text"}));
+    d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "text"}));
     free(word);
 }
 
 TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_folder_set_up, run_folder_tear_down) {
     write_reviews(folder);
-    refused(folder, (d9_dataset_options){.name = "imdb", .image_size = 64}, D9_USAGE, "data.image_size: imdb texts");
-    refused(folder, (d9_dataset_options){.name = "imdb", .normalize = D9_NORMALIZE_UNIT}, D9_USAGE, "data.normalize");
-    refused(folder, (d9_dataset_options){.name = "text", .largest_picture = 2}, D9_USAGE, "data.largest_picture");
-    refused(folder, (d9_dataset_options){.name = "folder", .length = 20}, D9_USAGE, "data.length: folder images");
-    refused(folder, (d9_dataset_options){.name = "synthetic", .vocabulary_size = 20}, D9_USAGE, "data.vocabulary");
-    refused(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
-    refused(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE, "data.vocabulary 4 5");
-    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
+    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .image_size = 64}, D9_USAGE,
+                     "data.image_size: imdb texts");
+    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .normalize = D9_NORMALIZE_UNIT}, D9_USAGE,
+                     "data.normalize");
+    run_data_refused(folder, (d9_dataset_options){.name = "text", .largest_picture = 2}, D9_USAGE,
+                     "data.largest_picture");
+    run_data_refused(folder, (d9_dataset_options){.name = "folder", .length = 20}, D9_USAGE,
+                     "data.length: folder images");
+    run_data_refused(folder, (d9_dataset_options){.name = "synthetic", .vocabulary_size = 20}, D9_USAGE,
+                     "data.vocabulary");
+    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
+    run_data_refused(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE,
+                     "data.vocabulary 4 5");
+    d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "imdb", .image_size = 32}));
 }
 
 static void check_stream(const d9_split *split, const int32_t *tokens, int count) {
@@ -253,10 +243,10 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     const d9_vocabulary model = {3, known}, without = {2, less};
     static const int32_t by_model[] = {1, 2, 0, 0, 1, 2, 1, 0};
     write_text(folder, "train.txt", "The cat\n\n = cat  =\r\n");
-    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
     write_text(folder, "valid.txt", "the cat");
     write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
-    d9_dataset *dataset = load(folder, (d9_dataset_options){.name = "corpus"});
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "corpus"});
     assert_true(dataset->stream && dataset->tokens && d9_sample_bytes(dataset) == 4);
     check_stream(&dataset->train, train, 8);
     check_stream(&dataset->valid, valid, 3);
@@ -265,33 +255,34 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     for (int i = 0; i < 7; i++) assert_string_equal(dataset->vocabulary.words[i], words[i]);
     d9_dataset_free(&context, dataset);
 
-    dataset = load(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
+    dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
     check_stream(&dataset->train, by_model, 8);
     d9_dataset_free(&context, dataset);
-    refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
-    dataset = load(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
+    dataset = run_data(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
     assert_ptr_equal(dataset->test.images, dataset->valid.images);
     d9_dataset_free(&context, dataset);
-    refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE, "data.image_size corpus");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE,
+                     "data.image_size corpus");
     write_text(folder, "valid.txt", "");
-    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
     write_text(folder, "valid.txt", "caf\351");
-    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
     char word[1002];
     memset(word, 'x', 1001);
     word[1001] = 0;
     write_text(folder, "valid.txt", word);
-    refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
     write_text(folder, "valid.txt", word + 1);
-    d9_dataset_free(&context, load(folder, (d9_dataset_options){.name = "corpus"}));
+    d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "corpus"}));
 }
 
 /* Names what is missing in a folder of texts by the names of texts. */
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
     write_text(folder, "loose.txt", "good");
-    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
+    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
     OK(d9_directory_make(&context, run_path(folder, "ham")));
-    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
+    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
     write_text(folder, "ham/1.txt", "good");
-    refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
+    run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
 }

@@ -10,7 +10,7 @@ static double score_of(const char *name, const d9_evaluated *all, uint32_t *unde
     return score;
 }
 
-/* Of equal logits the first counts. */
+/* If several logits are largest, the first is the prediction. */
 TEST(test_accuracy) {
     static const double logits[] = {1, 1, 0, 0, 2, 1, -1, -2, -1, 5, 6, 7};
     static const int32_t labels[] = {0, 2, 2, 2};

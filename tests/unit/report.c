@@ -262,7 +262,7 @@ TEST(test_epochs_saved, set_up, tear_down) {
 
 static const double confused[] = {120, 121, 119, 120.5}, sure[] = {110, 111.5, 109, 110};
 
-/* Of perplexities the lowest is best: in the verdict, in the order of differences, against the target. */
+/* The lowest perplexity is the best, in the verdict, in the order of differences and against the target. */
 TEST(test_lower_is_better, set_up, tear_down) {
     d9_text text;
     measured = "perplexity", target = 119;

@@ -16,22 +16,13 @@ static d9_kernel_out out(const d9_site *site, int i) { return d9_cpu_out(site, o
 
 /* ---- embeddings ---- */
 
-static d9_status check_tokens(d9_context *context, const d9_site *site, const int32_t *tokens, int64_t count,
-                              int64_t vocabulary) {
-    for (int64_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= vocabulary)
-            return d9_fail(context, D9_DEVICE, "%s: token %d, must be below %lld", site->nodes[0]->role, tokens[i],
-                           (long long)vocabulary);
-    return D9_OK;
-}
-
 static d9_status run_embed(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_shape *table = &d9_site_value(site, input(site, 0))->shape; /* (V, C) */
     const int32_t *tokens = d9_site_data(site, input(site, 1));
     const int64_t count = d9_site_count(site, input(site, 1));
     (void)step;
-    D9_TRY(check_tokens(context, site, tokens, count, table->d[0]));
+    D9_TRY(d9_host_check_tokens(context, site, table->d[0]));
     d9_cpu_embed(d9_cpu_of(site), d9_site_data(site, input(site, 0)), tokens, count, table->d[1], out(site, 0));
 done:
     return status;
@@ -49,7 +40,7 @@ static d9_status run_embed_backward(d9_context *context, const d9_site *site, in
     const int32_t *tokens = d9_site_data(site, input(site, 1));
     const int64_t count = d9_site_count(site, input(site, 1));
     (void)step;
-    D9_TRY(check_tokens(context, site, tokens, count, table->d[0]));
+    D9_TRY(d9_host_check_tokens(context, site, table->d[0]));
     d9_cpu_embed_backward(d9_cpu_of(site), in(site, 0), tokens, count, table->d[0], table->d[1],
                           input(site, 2) != D9_NONE, d9_cpu_device_of(site)->scratch,
                           d9_site_data(site, output(site, 0)));

@@ -38,6 +38,17 @@ done:
     return status;
 }
 
+d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t vocabulary) {
+    const d9_value_id id = site->nodes[0]->inputs[1];
+    const int64_t count = d9_site_count(site, id);
+    const int32_t *tokens = d9_site_data(site, id);
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= vocabulary)
+            return d9_fail(context, D9_DEVICE, "%s: token %d, must be below %lld", site->nodes[0]->role, tokens[i],
+                           (long long)vocabulary);
+    return D9_OK;
+}
+
 d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_shape *shape = &d9_site_value(site, site->nodes[0]->inputs[0])->shape; /* (count, 1, T, 1) */

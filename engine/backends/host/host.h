@@ -142,5 +142,7 @@ D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int
 D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step);
+/* Returns D9_DEVICE if a token of an embedding's node, its input 1, is outside [0, vocabulary). */
+D9_MUST_USE d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t vocabulary);
 
 #endif

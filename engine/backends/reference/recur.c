@@ -9,20 +9,12 @@ d9_status d9_reference_TOKENS(const d9_reference_op *op) { return d9_host_tokens
 
 d9_status d9_reference_STREAM(const d9_reference_op *op) { return d9_host_stream(op->context, op->site, op->step); }
 
-static d9_status check_tokens(const d9_reference_op *op, const int32_t *tokens, int64_t count, int64_t vocabulary) {
-    for (int64_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= vocabulary)
-            return d9_fail(op->context, D9_DEVICE, "%s: token %d, must be below %lld", op->node->role, tokens[i],
-                           (long long)vocabulary);
-    return D9_OK;
-}
-
 d9_status d9_reference_EMBED(const d9_reference_op *op) {
     d9_status status;
     const d9_shape *table = &d9_reference_in(op, 0)->shape; /* (V, C) */
     const int32_t *tokens = d9_site_data(op->site, op->node->inputs[1]);
     const int64_t count = d9_shape_count(&d9_reference_in(op, 1)->shape), channels = table->d[1];
-    D9_TRY(check_tokens(op, tokens, count, table->d[0]));
+    D9_TRY(d9_host_check_tokens(op->context, op->site, table->d[0]));
     for (int64_t i = 0; i < count; i++)
         memcpy(op->out[0] + i * channels, op->in[0] + tokens[i] * channels, (size_t)channels * sizeof(double));
 done:
@@ -34,7 +26,7 @@ d9_status d9_reference_EMBED_BACKWARD(const d9_reference_op *op) {
     const d9_shape *table = &d9_reference_out(op, 0)->shape;
     const int32_t *tokens = d9_site_data(op->site, op->node->inputs[1]);
     const int64_t count = d9_shape_count(&d9_reference_in(op, 1)->shape), channels = table->d[1];
-    D9_TRY(check_tokens(op, tokens, count, table->d[0]));
+    D9_TRY(d9_host_check_tokens(op->context, op->site, table->d[0]));
     if (op->node->input_count < 3)
         memset(op->out[0], 0, (size_t)d9_shape_count(table) * sizeof(double));
     else if (op->in[2] != op->out[0])
