@@ -130,7 +130,7 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
 
 /* Warns if `config` evaluates images that the model, trained by `own`, was trained on. */
 static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
-    if (dataset->unseen || config->data.validation <= own->data.validation) return;
+    if (dataset->unseen || dataset->stream || config->data.validation <= own->data.validation) return;
     d9_log(
         &cli->context, D9_LOG_WARNING,
         "data.validation %lld: %lld of these images are training images of the model, whose data.validation was %lld",

@@ -85,6 +85,9 @@ accepts "$dawn9" train language.yaml --data corpus --out stopped --quiet $slow -
 train straight $slow
 json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("straight/result.json"))["params_sha256"]' \
     'd["perplexity"] == json.load(open("straight/result.json"))["perplexity"]'
+# ---- a corpus has a validation part of its own: no number of data.validation takes words from training ----
+accepts "$dawn9" eval run --data corpus --set data.validation=5
+
 # ---- a momentum whose velocity would sum other numbers of losses ----
 refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
 
