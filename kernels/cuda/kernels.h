@@ -66,6 +66,15 @@ int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float 
 /* tokens (length, count): token t of the slice's samples; texts (samples, length). */
 int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
                    int32_t *tokens);
+/* A corpus of `columns` columns of `length` tokens, one behind the other; a step reads the next `time` of each. */
+typedef struct d9_cuda_corpus {
+    const int32_t *tokens;
+    const int64_t *step; /* step *step % steps_per_epoch; NULL: step 0 */
+    int64_t columns, length, time, steps_per_epoch;
+} d9_cuda_corpus;
+/* tokens, labels (time, columns): the step's tokens and those that follow them; 0 and -1 past the end. labels may be
+ * NULL. */
+int d9_cuda_read_corpus(d9_cuda_stream stream, const d9_cuda_corpus *corpus, int32_t *tokens, int32_t *labels);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
                 int64_t size, d9_kernel_out y);
@@ -320,6 +329,17 @@ int d9_cuda_guard_end_step(d9_cuda_stream stream, const d9_cuda_guard_rule *rule
                            d9_cuda_guard *guard);
 
 /* ---- updates and the tail ---- */
+typedef struct d9_cuda_clip {   /* kernels/formulas/clip.h */
+    d9_cuda_coefficient share;  /* 1 / number of losses that the gradient sums */
+    double most;                /* largest norm of share * g */
+    const int64_t *step;        /* NULL: step 0 */
+    const d9_cuda_guard *guard; /* NULL: gradients are not scaled */
+} d9_cuda_clip;
+int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* aligned to 16 bytes */
+/* Scales all gradients g (count) in place, in two launches. Numbers that are not finite stay so, and finite ones stay
+ * finite, so that d9_cuda_guard_check may follow. */
+int d9_cuda_clip_gradient(d9_cuda_stream stream, const d9_cuda_clip *clip, int64_t count, void *scratch, float *g);
+
 typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
     int update;                 /* number of its row in kernels/formulas/updates.def */
     d9_cuda_coefficient rate, decay, share, correction[D9_UPDATE_STATES];

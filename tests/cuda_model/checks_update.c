@@ -1,4 +1,4 @@
-/* The optimizer, the moving average, the guard for gradients and the step counter. */
+/* Clipping, the optimizer, the moving average, the guard for gradients and the step counter. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 
@@ -128,6 +128,41 @@ void d9_cuda_check_orthogonal(d9_check *check) {
             d9_check_array(check, "orthogonal velocity", s.state[0], &s.gpu_state[0], 1e-6);
             d9_check_done(check);
         }
+}
+
+/* g of `count` elements, of which those at bad[] are not finite, against the factor by hand. A loss scale must change
+ * nothing; infinity must give NaN in its place and zeros elsewhere, and NaN must leave the others as they are. */
+static void check_clip(d9_check *check, int64_t count, int shift, double most, const d9_cuda_guard *guard, float bad) {
+    const d9_cuda_clip clip = {{shares, 0}, most, &step, guard};
+    float *g = d9_random(D9_KERNEL_F32, count, 48);
+    if (bad != 0) g[count / 3] = bad;
+    d9_array gpu = d9_array_of(D9_KERNEL_F32, count, shift, g),
+             scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_clip_scratch_bytes(count) / 4, 0);
+    double squares = 0;
+    for (int64_t i = 0; i < count; i++) squares += (double)g[i] * (double)g[i];
+    const double norm = (double)shares[STEP] * sqrt(squares) * (guard ? (double)guard->inverse : 1);
+    const double factor = bad != 0 ? !isinf(bad) : norm + 1e-6 > most ? most / (norm + 1e-6) : 1;
+    for (int64_t i = 0; i < count; i++) g[i] = (float)(factor * (double)g[i]);
+    d9_check_launch(check, "clip", d9_cuda_clip_gradient(NULL, &clip, count, scratch.data, gpu.data));
+    if (bad == 0) d9_check_array(check, "clip", g, &gpu, 1e-7);
+    for (int64_t i = 0; i < count && bad != 0; i++) {
+        check->compared++;
+        const float got = d9_array_at(&gpu, i);
+        if (i == count / 3 ? !isnan(got) : !(got == g[i]))
+            d9_check_fail(check, "clip of %g: [%d] %g", (double)bad, (int)i, (double)got);
+    }
+    d9_check_done(check);
+}
+
+/* The last count has more elements than the blocks' threads take at once. */
+void d9_cuda_check_clip(d9_check *check) {
+    static const int64_t sizes[] = {1, 7, 65, 2051, 1100003};
+    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = D9_CUDA_FINE};
+    for (int i = 0; i < 5; i++)
+        for (int how = 0; how < 4; how++)
+            check_clip(check, sizes[i], how & 1, how & 2 ? 0.125 : 1e6, how & 1 ? &guard : NULL, 0);
+    check_clip(check, 2051, 0, 0.125, &guard, INFINITY);
+    check_clip(check, 2051, 0, 0.125, &guard, NAN);
 }
 
 void d9_cuda_check_lerp(d9_check *check) {

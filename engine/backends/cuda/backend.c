@@ -329,13 +329,13 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
         const d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DRAW)
             D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.augment.samples));
+        if ((node->op == D9_OP_TOKENS || node->op == D9_OP_STREAM) && graph->vocabulary > 0)
+            D9_TRY(check_input(context, cuda, graph, node, 0, "token", graph->vocabulary));
         if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER && node->op != D9_OP_TOKENS) continue;
         const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
         D9_TRY(check_input(context, cuda, graph, node, 1, "sample index", samples));
         if (node->op == D9_OP_GATHER && graph->classes > 0)
             D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
-        if (node->op == D9_OP_TOKENS && graph->vocabulary > 0)
-            D9_TRY(check_input(context, cuda, graph, node, 0, "token", graph->vocabulary));
     }
     for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed &= !cuda->indices[i].checked;
 done:

@@ -91,7 +91,7 @@ d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
 /* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient,
- * embedding gradient, recurrent gradient or epoch's order. */
+ * embedding gradient, recurrent gradient, clipping or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program, `scratch_bytes` of scratch memory and the rules' own memory do not fit; the message
@@ -191,12 +191,15 @@ D9_CUDA_RUN(gather);
 D9_CUDA_RUN(mix);
 D9_CUDA_RUN(rank);
 D9_CUDA_RUN(tokens);
+D9_CUDA_RUN(stream);
 D9_CUDA_RUN(embed);
 D9_CUDA_RUN(embed_backward);
 D9_CUDA_RUN(recur);
 D9_CUDA_RUN(recur_backward);
 D9_CUDA_RUN(last);
 D9_CUDA_RUN(last_backward);
+D9_CUDA_RUN(clip);
+d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site);
 D9_CUDA_RUN(update);
 D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);

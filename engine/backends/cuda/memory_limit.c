@@ -38,6 +38,8 @@ static int64_t node_scratch_bytes(const d9_site *site) {
         return d9_conv_handles_linear(site) ? staged_bytes(site) : 0;
     case D9_OP_CONV_BACKWARD_WEIGHT:
         return staged_bytes(site);
+    case D9_OP_CLIP:
+        return d9_cuda_clip_scratch_bytes(d9_site_count(site, site->nodes[0]->inputs[0]));
     case D9_OP_EMBED_BACKWARD:
         return embedding_bytes(site);
     case D9_OP_RECUR_BACKWARD: {
