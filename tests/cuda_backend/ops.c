@@ -510,7 +510,7 @@ TEST(f64_is_refused_by_name) {
         d9_device *device;
         d9_plan *plan;
         const d9_op op = op_spec_op(i);
-        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_TOKENS || op == D9_OP_COPY)
+        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_TOKENS || op == D9_OP_STREAM || op == D9_OP_COPY)
             continue; /* integers or bytes */
         op_case_make(&c, &context, i, D9_F64, D9_F64, OP_FILL_RANDOM);
         OK(f->r.backend->open(&context, &f->r.fused, &device));
