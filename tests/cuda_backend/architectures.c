@@ -42,7 +42,7 @@ static void add_configuration(fixture *f, const char *path) {
     d9_config *config;
     OK(d9_config_load(&context, path, NULL, &config));
     const d9_extent extent = program_extent(config, CIFAR10_IMAGES, config->data.image_size);
-    const bool texts = d9_model_find(config->model.name)->texts; /* its network has no convolutions */
+    const bool texts = config->model->texts; /* its network has no convolutions */
     for (int p = 0; p < PRECISIONS && !texts; p++) {
         d9_program program;
         program_make(&context, config, &extent, precisions[p], false, &program);
