@@ -77,7 +77,7 @@ static const d9_option data_options[] = {
      "arrays: NumPy files of images and labels\n"
      "imdb: reviews of films, positive and negative (dawn9 data fetch imdb)\n"
      "text: your own texts, a subfolder of .txt files for each class\n"
-     "wikitext2: articles of Wikipedia, a stream of words\n"
+     "wikitext2: articles of Wikipedia, a stream of words (dawn9 data fetch wikitext2)\n"
      "corpus: your own stream of words, the files train.txt, valid.txt and test.txt\n"
      "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,

@@ -31,7 +31,7 @@ static const source sources[] = {
     {"arrays", d9_arrays_describe, d9_arrays_load, NULL, true},
     {"imdb", d9_imdb_describe, d9_imdb_load, &d9_imdb_published, true},
     {"text", d9_text_describe, d9_text_load, NULL, true},
-    {"wikitext2", d9_corpus_describe, d9_corpus_load, NULL, true},
+    {"wikitext2", d9_corpus_describe, d9_corpus_load, &d9_wikitext2_published, true},
     {"corpus", d9_corpus_describe, d9_corpus_load, NULL, true},
     {"synthetic", d9_synthetic_describe, d9_synthetic_load, NULL, false},
 };

@@ -105,7 +105,7 @@ void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
  * images of the smallest that has any, one if classes have fewer than 20, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images and texts: `folder`, `arrays`, `text` and the streams. */
+/* True for the user's own images and texts: `folder`, `arrays`, `text` and `corpus`. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and

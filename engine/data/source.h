@@ -58,6 +58,7 @@ typedef struct d9_published {
     d9_status (*read)(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
                       uint8_t **bytes, size_t *size);
 } d9_published;
+extern const d9_published d9_wikitext2_published; /* of the other datasets: data/cifar.h, data/imdb.h */
 /* Never NULL; count 0: the dataset has no published files, or is unknown. */
 const d9_published *d9_published_files(const char *name);
 

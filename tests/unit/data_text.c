@@ -258,6 +258,10 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
     check_stream(&dataset->train, by_model, 8);
     d9_dataset_free(&context, dataset);
+    d9_context_clear(&context);
+    dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .check = true});
+    assert_refusal(d9_dataset_verify(&context, dataset), D9_DATA, "train.txt: SHA-1 863f29c46ef9 fetch wikitext2");
+    d9_dataset_free(&context, dataset);
     run_data_refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
     assert_ptr_equal(dataset->test.images, dataset->valid.images);
