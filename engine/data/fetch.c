@@ -157,8 +157,8 @@ done:
     return status;
 }
 
-/* Fails with what tar says of the given archive of `size` bytes. Its decompressors and tar itself report the end of a
- * truncated archive as unexpected. */
+/* Fails with what tar says of the given archive of `size` bytes. tar and the decompressor that it runs report the end
+ * of a truncated archive as unexpected. */
 static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t size) {
     d9_status status = D9_OK;
     char path[sizeof fetch->result];
@@ -326,7 +326,7 @@ done:
     return status;
 }
 
-/* Makes a message about a file in the temporary folder name the archive that it came from. */
+/* Replaces the temporary folder in a message by the archive that the user gave, if any. */
 static d9_status name_archive(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
     const size_t length = strlen(fetch->work);
