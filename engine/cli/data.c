@@ -60,7 +60,8 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* Rejects edits of a configuration but --data, --out and --filters, for check and fetch. */
+/* For check and fetch: rejects --out, --filters and all edits of a configuration except --data; for check also --from.
+ */
 static d9_status reject_preview_options(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;

@@ -169,7 +169,7 @@ done:
 /* ---- the measure: target and selection ---- */
 
 /* A target that the configuration does not set is the measure's own. */
-static d9_status settle_target(d9_context *context, d9_config *config, const d9_tree *root) {
+static d9_status resolve_target(d9_context *context, d9_config *config, const d9_tree *root) {
     const d9_measure *measure = config->measure;
     const d9_tree *node = d9_tree_find(root, "target");
     if (!node) config->target = measure->target;
@@ -214,7 +214,7 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     D9_TRY(bind_sections(context, config, root));
     D9_TRY(identify_weights(context, config, root));
     D9_TRY(bind_model(context, config, root));
-    D9_TRY(settle_target(context, config, root));
+    D9_TRY(resolve_target(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
     if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));

@@ -20,7 +20,7 @@ enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, CLASSES_MIN = 2, NAMED_MOST = 50 };
 typedef struct class_folder {
     const char *name;
     int64_t count;
-    const char **paths; /* in the order of the kind of file */
+    const char **paths; /* sorted by d9_file_kind.compare */
 } class_folder;
 
 typedef struct tree {
@@ -28,7 +28,7 @@ typedef struct tree {
     class_folder *classes;
 } tree;
 
-typedef struct moved_files { /* files that were moved to a part that a class had left empty */
+typedef struct moved_files { /* files that were moved between the parts, because their class had none in one */
     int64_t count;
     const char *first;
 } moved_files;
@@ -322,8 +322,8 @@ static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split 
     list->count = split->count = kept;
 }
 
-/* Removes the files that failed to decode. Fails if a class has no training sample left or the test set is empty. If
- * the samples are not for training, d9_dataset_load decides. */
+/* Removes the files that failed to decode. Fails if a class has no training sample left or the test set is empty. With
+ * options->known nothing is trained, and d9_dataset_load checks what is left. */
 static d9_status drop_damaged(d9_context *context, const reading *reading, const tree *tree,
                               char *const *const faults[2], d9_class_files lists[2]) {
     d9_status status = D9_OK;

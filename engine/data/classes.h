@@ -1,7 +1,7 @@
 /* A folder of class folders of files, each file a sample: reading it, splitting it and decoding its files.
  *
  *   FOLDER/CLASS/file                 a sixth, drawn by name (data/split.h), is the test set
- *   FOLDER/{train,test}/CLASS/file    the user's own split; without test/ val/, valid/ or validation/ is the test set
+ *   FOLDER/{train,test}/CLASS/file    the user's own split; if there is no test/, it is val/, valid/ or validation/
  *
  * Classes are numbered in the byte order of their names. The training samples are shuffled once by the seed, so that
  * the first N of them are a random sample of the classes. */

@@ -20,10 +20,13 @@ typedef struct d9_split {
 
 /* Identifies the user's own images (a folder, arrays) that a model was trained with. Models record it, so that an
  * evaluation finds the test part again and recognises other images (data/split.h). */
-enum { D9_SPLIT_RULE = 2 /* current version of the rule; 1: of models that do not record it */, D9_TRAINED_MAX = 64 };
+enum {
+    D9_SPLIT_RULE = 2 /* current version of the rule in data/split.h; 1: of models that do not record it */,
+    D9_TRAINED_MAX = 64
+};
 typedef struct d9_provenance {
     int rule;
-    uint64_t test;             /* digest of the test images, in any order */
+    uint64_t test;             /* digest of the test images, whatever their order */
     int64_t validation;        /* data.validation; 0: no image was set aside, or not by name */
     uint64_t validation_limit; /* the highest draw of a validation image */
     int trained_count;
@@ -62,7 +65,8 @@ typedef struct d9_dataset_options {
     const char *name;   /* one of D9_DATASET_NAMES */
     const char *path;   /* folder of the data; NULL: the one that d9_dataset_folder finds */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
-    int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
+    int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
+                           must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
     int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
     const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: that of the training part */
@@ -101,8 +105,8 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
-/* For the user's own images or texts: logs one warning if the largest class has at least 3 times the training
- * images of the smallest that has any, one if classes have fewer than 20, and one if classes have no test image. */
+/* For the user's own images or texts: logs one warning if the largest class has at least 3 times the training images of
+ * the smallest that has any, one if classes have fewer than 20 of them, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
 /* True for the user's own images and texts: `folder`, `arrays`, `text` and `corpus`. */

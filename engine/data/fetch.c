@@ -296,7 +296,7 @@ done:
     return status;
 }
 
-/* Makes a message about a file in the temporary folder name the archive that it came from. */
+/* Replaces the temporary folder in a message by the archive that the user gave, if any. */
 static d9_status name_archive(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
     const size_t length = strlen(fetch->result);

@@ -95,8 +95,8 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Takes the images with the lowest draws. An evaluation takes those up to the limit of the training, so that no other
- * image changes its part if files were added or removed since. */
+/* Holds out the images with the lowest draws. An evaluation holds out those up to the limit that the training recorded,
+ * so that no image changes its part if others were added or removed since. */
 static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_split *train = &dataset->train;
@@ -186,7 +186,7 @@ static void warn_twice(d9_context *context, const d9_dataset *dataset, const ide
                found > 0 ? "more " : "", noun, unnamed == 1 ? " is" : "s are");
 }
 
-/* Counts the images that the model was trained on, among training and test images. */
+/* Counts the training and the test images that are among the recorded training images of the model (D9_TRAINED_MAX). */
 static void count_trained(const identity *all, int64_t count, const d9_provenance *known, int64_t trained[2]) {
     int k = 0;
     trained[0] = trained[1] = 0;
@@ -210,7 +210,7 @@ done:
     return status;
 }
 
-/* Compares the images with those of the model's training. `trained`: see count_trained. */
+/* Warns if the test images may differ from those of the model's training. `trained`: see count_trained. */
 static void warn_changed(d9_context *context, const d9_provenance *known, const int64_t trained[2],
                          const d9_dataset *dataset) {
     const char *noun = d9_sample_noun(dataset);
