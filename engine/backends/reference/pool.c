@@ -25,14 +25,18 @@ static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const 
                       d9_shape_count(&y->shape) / y->shape.d[0]};
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Index into image x (H, W, C) of the maximum of window (oh, ow) in channel c. */
 static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, int64_t ow, int64_t c) {
-    int64_t best = -1, top = oh * g->stride - g->pad, left = ow * g->stride - g->pad;
-    for (int64_t h = top; h < top + g->kernel; h++)
-        for (int64_t w = left; w < left + g->kernel; w++) {
-            if (h < 0 || w < 0 || h >= g->height || w >= g->width) continue;
-            int64_t at = (h * g->width + w) * g->channels + c;
-            if (best < 0 || x[at] > x[best] || isnan(x[at])) best = at;
+    const int64_t top = oh * g->stride - g->pad, bottom = smaller(top + g->kernel, g->height),
+                  left = ow * g->stride - g->pad, right = smaller(left + g->kernel, g->width);
+    int64_t best = (larger(top, 0) * g->width + larger(left, 0)) * g->channels + c;
+    for (int64_t h = larger(top, 0); h < bottom; h++)
+        for (int64_t w = larger(left, 0); w < right; w++) {
+            const int64_t at = (h * g->width + w) * g->channels + c;
+            if (x[at] > x[best] || isnan(x[at])) best = at;
         }
     return best;
 }
