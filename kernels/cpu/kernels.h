@@ -165,10 +165,11 @@ typedef struct d9_cpu_loss {
     const float *logits;   /* (samples, classes) */
     const int32_t *labels; /* (samples) */
     float *loss;           /* (samples) */
-    float *dlogits;        /* (samples, classes); may be the array of the logits */
+    d9_kernel_out dlogits; /* (samples, classes); may be the array of the logits */
     int64_t *correct;      /* number of correct predictions */
 } d9_cpu_loss;
-void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss);
+int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *shape, d9_kernel_store dlogits);
+void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss, void *scratch);
 /* Number of samples whose first largest logit is that of the label. */
 int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
 /* metrics (4): adds summed loss, images and correct predictions; the fourth number is the first step, counted from 1,

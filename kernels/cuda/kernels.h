@@ -292,7 +292,7 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 /* Gradient of the summed loss times *factor, the loss scale (d9_cuda_guard.scale); NULL: 1. */
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
-                          const float *factor, float *dlogits);
+                          const float *factor, d9_kernel_out dlogits);
 /* metrics (4): adds summed loss, images and correct predictions. The fourth number is the first step, counted from 1,
  * whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,

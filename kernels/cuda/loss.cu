@@ -1,5 +1,6 @@
 /* The loss and its gradient, one warp for each sample, and the metrics, in one block; in double, as on the CPU. */
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/vector.h"
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 __global__ void __launch_bounds__(D9_BLOCK)
     loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
-                         const float *logits, const int32_t *labels, const float *factor, float *dlogits) {
+                         const float *logits, const int32_t *labels, const float *factor, d9_kernel_out dlogits) {
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     const double scale = factor ? static_cast<double>(*factor) : 1;
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const float *z = logits + n * s.classes;
         const pair of = pair_of(s, labels, n);
         if (of.label < 0) { /* no label: no gradient */
-            for (int64_t k = lane; k < s.classes; k += D9_WARP) dlogits[n * s.classes + k] = 0;
+            for (int64_t k = lane; k < s.classes; k += D9_WARP) d9_store_one<D9_ANY>(dlogits, n * s.classes + k, 0);
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
             const double target = d9_loss_target_double(k, of.label, of.other, s.share);
             const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), target, &row);
-            dlogits[n * s.classes + k] = static_cast<float>(counted * slope);
+            d9_store_one<D9_ANY>(dlogits, n * s.classes + k, static_cast<float>(counted * slope));
         }
     }
 }
@@ -118,7 +119,7 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
-                          const float *factor, float *dlogits) {
+                          const float *factor, d9_kernel_out dlogits) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, dlogits);

@@ -31,6 +31,7 @@ typedef enum d9_loss {
 #undef D9_LOSS
     D9_LOSS_COUNT
 } d9_loss;
+enum { D9_MANY_CLASSES = 4096 }; /* from here on, the loss and its gradient take a noticeable part of a step */
 
 typedef enum d9_update {
 #define D9_UPDATE(id, name, state, more_state, mean, averages, doc) D9_UPDATE_##id,

@@ -1,19 +1,29 @@
 /* The CPU kernels of the loss, its gradient and the metrics, compared with the formulas in double, in place and not, at
- * every level (instruction set) that runs here. Few classes must have the bits of the formulas in double. One, two and
- * three threads must give the same bits. What lies behind each array must stay as it was. */
+ * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. Few classes must
+ * have the bits of the formulas in double. One, two and three threads must give the same bits. What lies behind each
+ * array must stay as it was. */
 #include "kernels/cpu/kernels.h"
+#include "kernels/formulas/half.h"
 #include "core/system.h"
 #include "tests/support/test.h"
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
 
-enum { ROWS = 7, CLASSES = 33278, ALL = ROWS * CLASSES, GUARDS = 16, MANY = 4096 };
+enum {
+    ROWS = 7,
+    CLASSES = 33278,
+    ALL = ROWS * CLASSES,
+    GUARDS = 16,
+    SCRATCH = 3 * CLASSES * 4,
+    MANY = D9_MANY_CLASSES
+};
 
 typedef struct fixture {
     float *logits, *dlogits, *first; /* first: dlogits of one thread, out of place */
-    double *want;                    /* expected dlogits */
-    double *weights;                 /* (classes) */
+    void *scratch;
+    double *want;    /* expected dlogits */
+    double *weights; /* (classes) */
     double want_loss[ROWS];
     float loss[ROWS + GUARDS], first_loss[ROWS];
     int32_t labels[ROWS];
@@ -24,12 +34,13 @@ static int set_up(void **state) {
     static fixture f;
     void *memory;
     const size_t floats = (size_t)(ALL + GUARDS) * sizeof(float);
-    OK(d9_allocate(&context, 3 * floats + (ALL + CLASSES) * sizeof(double), "a test", &memory));
+    OK(d9_allocate(&context, 3 * floats + (ALL + CLASSES) * sizeof(double) + SCRATCH, "a test", &memory));
     f.want = memory;
     f.weights = f.want + ALL;
     f.logits = (float *)(void *)(f.weights + CLASSES);
     f.dlogits = f.logits + ALL + GUARDS;
     f.first = f.dlogits + ALL + GUARDS;
+    f.scratch = f.first + ALL + GUARDS;
     for (int64_t k = 0; k < CLASSES; k++) f.weights[k] = 0.25 * (double)(1 + k % 7);
     *state = &f;
     return 0;
@@ -115,6 +126,26 @@ static void guard(float *x, int64_t begin, int64_t count) {
     memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
 }
 
+/* The instruction for bf16 flushes denormals to zero. */
+static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, const double *weights) {
+    const int64_t count = s->samples * s->classes;
+    uint16_t *const got = (uint16_t *)(void *)f->dlogits;
+    assert_true(d9_cpu_loss_scratch_bytes(cpu, s, D9_KERNEL_BF16) <= SCRATCH);
+    memset(got, 0xff, (size_t)(count + GUARDS) * 2);
+    d9_cpu_loss_run(cpu,
+                    &(d9_cpu_loss){.shape = *s,
+                                   .weights = weights,
+                                   .logits = f->logits,
+                                   .labels = f->labels,
+                                   .dlogits = {got, D9_KERNEL_BF16}},
+                    f->scratch);
+    for (int64_t i = 0; i < count; i++)
+        if (got[i] != d9_bf16_from_float(f->first[i]) && !(fabsf(f->first[i]) < 0x1p-126F))
+            fail_msg("bf16 dlogits %lld at level %s: %#x, not %.9g", (long long)i, cpu->loops->level, got[i],
+                     (double)f->first[i]);
+    for (int i = 0; i < GUARDS; i++) assert_int_equal(got[count + i], 0xffff);
+}
+
 /* Runs all cases of one thread out of place, and of two and three threads in place. */
 static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops *loops, const double *weights) {
     const int64_t count = s->samples * s->classes, rows = s->samples;
@@ -130,18 +161,19 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
                          .logits = f->logits,
                          .labels = f->labels,
                          .loss = f->loss,
-                         .dlogits = threads == 1 ? f->first : f->dlogits,
+                         .dlogits = {threads == 1 ? f->first : f->dlogits, D9_KERNEL_F32},
                          .correct = &correct};
-        guard(l.dlogits, 0, count);
+        guard(l.dlogits.data, 0, count);
         guard(f->loss, 0, rows);
-        if (threads > 1) memcpy(l.dlogits, f->logits, (size_t)count * sizeof(float)), l.logits = l.dlogits;
+        if (threads > 1) l.logits = memcpy(l.dlogits.data, f->logits, (size_t)count * sizeof(float));
         assert_int_equal(d9_cpu_correct(&cpu, s, l.logits, l.labels), expected);
-        d9_cpu_loss_run(&cpu, &l);
-        check(f, &cpu, s, l.dlogits);
+        d9_cpu_loss_run(&cpu, &l, NULL);
+        check(f, &cpu, s, l.dlogits.data);
         assert_int_equal(correct, expected);
         if (threads == 1) memcpy(f->first_loss, f->loss, sizeof f->first_loss);
-        assert_memory_equal(l.dlogits, f->first, (size_t)count * sizeof(float));
+        assert_memory_equal(l.dlogits.data, f->first, (size_t)count * sizeof(float));
         assert_memory_equal(f->loss, f->first_loss, (size_t)rows * sizeof(float));
+        run_bf16(f, s, &cpu, weights);
     }
 }
 
@@ -184,12 +216,14 @@ TEST(nan_and_infinities) {
                 expect(f, &s, NULL);
                 guard(f->loss, 0, 1);
                 guard(f->dlogits, 0, s.classes);
-                d9_cpu_loss_run(&cpu, &(d9_cpu_loss){.shape = s,
-                                                     .logits = f->logits,
-                                                     .labels = f->labels,
-                                                     .loss = f->loss,
-                                                     .dlogits = f->dlogits,
-                                                     .correct = &correct});
+                d9_cpu_loss_run(&cpu,
+                                &(d9_cpu_loss){.shape = s,
+                                               .logits = f->logits,
+                                               .labels = f->labels,
+                                               .loss = f->loss,
+                                               .dlogits = {f->dlogits, D9_KERNEL_F32},
+                                               .correct = &correct},
+                                NULL);
                 check(f, &cpu, &s, f->dlogits);
                 assert_int_equal(correct, f->correct[0]);
                 if (values[v] != -INFINITY) assert_true(isnan(f->loss[0]) && isnan(f->dlogits[9]));

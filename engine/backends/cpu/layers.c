@@ -124,6 +124,13 @@ static d9_status check_labels(d9_context *context, const d9_site *site, const d9
     return D9_OK;
 }
 
+/* Reserves scratch for the widest case: bf16 dlogits, which the site may not have. */
+static d9_status prepare_loss(d9_context *context, d9_site *site) {
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
+    return d9_cpu_reserve(context, d9_cpu_device_of(site),
+                          d9_cpu_loss_scratch_bytes(d9_cpu_of(site), &shape, D9_KERNEL_BF16));
+}
+
 /* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them, in any order: a row of logits is read once for all. */
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
@@ -133,7 +140,7 @@ static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         if (node->op == D9_OP_LOSS) loss.loss = d9_site_data(site, node->outputs[0]);
-        if (node->op == D9_OP_LOSS_BACKWARD) loss.dlogits = d9_site_data(site, node->outputs[0]);
+        if (node->op == D9_OP_LOSS_BACKWARD) loss.dlogits = d9_cpu_out(site, node->outputs[0]);
         if (node->op == D9_OP_METRICS) metrics = node;
     }
     loss.shape = d9_site_loss(site, input(site, 0));
@@ -142,7 +149,7 @@ static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step
     loss.logits = d9_site_data(site, input(site, 0));
     loss.labels = d9_site_data(site, input(site, 1));
     D9_TRY(check_labels(context, site, &loss.shape, loss.labels));
-    d9_cpu_loss_run(d9_cpu_of(site), &loss);
+    d9_cpu_loss_run(d9_cpu_of(site), &loss, d9_cpu_device_of(site)->scratch);
     if (metrics)
         d9_cpu_metrics(&loss.shape, loss.loss, loss.labels, correct, step, d9_site_data(site, metrics->outputs[0]));
 done:
@@ -180,11 +187,14 @@ static bool loss_match(const d9_site *site) {
         if (node->inputs[metrics] != loss->inputs[0] || node->inputs[metrics + 1] != loss->inputs[1]) return false;
         if (metrics ? node->inputs[0] != loss->outputs[0] : !same_loss(&node->as.loss, &loss->as.loss)) return false;
     }
-    return d9_cpu_f32(site);
+    return d9_cpu_any(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
 }
 
 #define LOSS_RULE(rule_name, count, ...)                                                                               \
-    { .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = loss_match, .run = run_loss }
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = loss_match, .prepare = prepare_loss,    \
+        .run = run_loss                                                                                                \
+    }
 #define LINEAR_RULE(operation, rule) D9_PREPARED_RULE(operation, #rule, d9_cpu_any, prepare_##rule, run_##rule)
 
 const d9_rule d9_cpu_layer_rules[] = {

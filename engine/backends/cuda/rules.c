@@ -157,7 +157,7 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
                          d9_cuda_loss_backward(d9_cuda_stream_of(site), &shape,
                                                d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
                                                d9_cuda_of(site)->step, class_weights(site), data(site, 0),
-                                               data(site, 1), guard ? &guard->scale : NULL, out(site).data));
+                                               data(site, 1), guard ? &guard->scale : NULL, out(site)));
 }
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
@@ -194,6 +194,10 @@ static bool f32(const d9_site *site) { return d9_site_types(site, f32_or_integer
 /* Losses and logits must be f32; the metrics themselves are always f64. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
+}
+
+static bool loss_backward_match(const d9_site *site) {
+    return any(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
 }
 
 static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
@@ -296,7 +300,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_LAST, "last", any, d9_cuda_run_last),
     D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", any, d9_cuda_run_last_backward),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
-    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", f32, run_loss_backward),
+    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
     D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
     D9_PREPARED_RULE(D9_OP_CLIP, "clip", f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
