@@ -24,7 +24,7 @@ typedef struct d9_measure {
     const char *brief_points;         /* " points", or "" */
     bool higher_is_better;
     bool by_class;           /* each sample has one class, so results can be broken down by class */
-    bool bent_axis;          /* plots may use a logarithmic axis of 100 - score */
+    bool log_axis;           /* plots may use a logarithmic axis of 100 - score */
     double minimum, maximum; /* legal scores */
     const char *fault;       /* message about a record whose score is not legal */
     double target;           /* default of the configuration key `target` */

@@ -247,7 +247,7 @@ done:
     return status;
 }
 
-/* Sets *number to a member of 16 hexadecimal digits. False: it is something else. */
+/* Parses a JSON string of 16 hexadecimal digits. False: `text` is something else. */
 static bool read_hexadecimal(const json_t *text, uint64_t *number) {
     const char *digits = json_string_value(text);
     if (!digits || strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16) return false;

@@ -1,5 +1,5 @@
 /* Writes a trained model as ONNX (github.com/onnx/onnx, onnx.proto; opset 17): the evaluation graph, node by node. New
- * models and tricks need no code here; an operation is exported by the function in its record.
+ * models and tricks need no code here; an operation is exported by its `onnx` function (graph/onnx.h).
  *
  *   images   float (N, C, H, W), pixels 0 to 255: the graph normalises them; or
  *   texts    int64 (N, T), tokens (data/vocabulary.h)

@@ -76,8 +76,8 @@ void d9_session_close(d9_session *session);
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
 /* Initialises STATE; metrics, gradients and update states become zero, accumulators of STATE a copy of it. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS, and after
- * resuming. */
+/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS and CARRY,
+ * and after resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);

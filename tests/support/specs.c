@@ -21,8 +21,8 @@ typedef struct op_spec {
         .op = operation##_BACKWARD_WEIGHT, __VA_ARGS__                                                                 \
     }
 
-/* A recurrent layer of `c` units. kernel 1: states are given, and those after the last token returned; pad 1: without
- * the saved numbers, or without the gradients of the parameters. */
+/* A recurrent layer of `c` units. kernel 1: the states before the first token are inputs, those after the last token
+ * outputs; pad 1: the forward node has no output `saved`, the backward node none for parameters. */
 #define CELL(cell)                                                                                                     \
     PAIR(D9_OP_RECUR, .t = 1, .n = 1, .c = 1, .variant = cell),                                                        \
         PAIR(D9_OP_RECUR, .t = 1, .n = 7, .c = 7, .variant = cell, .kernel = 1),                                       \
@@ -127,7 +127,7 @@ static const op_spec specs[] = {
     PAIR(D9_OP_EMBED, .t = 5, .n = 7, .c = 16, .o = 11),
     PAIR(D9_OP_EMBED, .t = 9, .n = 65, .c = 27, .o = 99),
     {.op = D9_OP_EMBED_BACKWARD, .t = 5, .n = 7, .c = 16, .o = 11, .pad = 1}, /* added to a gradient */
-    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; the step has two or four tokens left */
+    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; in step 4 each column has two left */
     {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
     {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
     {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */

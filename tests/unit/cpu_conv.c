@@ -11,7 +11,7 @@
  * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
 typedef struct tolerance {
     const char *kernel;
-    bool pairs;                /* of a kernel that rounds its products' operands to bf16 */
+    bool pairs;                /* of products of bf16 pairs (product_pairs of d9_cpu_loops) */
     double rms[3], largest[3]; /* per pass */
     bool exact;                /* no error is allowed on small integers */
 } tolerance;
@@ -171,8 +171,8 @@ static void free_case(conv_case *c) {
     for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]), free(c->values[i]);
 }
 
-static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
-                        double value) {
+static void fail_case(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
+                      double value) {
     const d9_cpu_conv_shape *s = &c->shape;
     fail_msg("%s, %s, %s, level %s, %d threads, %d images of %d x %d, %d -> %d channels, kernel %d, stride %d, pad %d: "
              "%s %g",
@@ -204,7 +204,7 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
         if (c->integers && allowed->exact) {
             const float exact = (float)want;
             if (!(got == (double)(store == D9_KERNEL_F32 ? exact : d9_bf16_to_float(d9_bf16_from_float(exact)))))
-                say_failure(c, kernel, cpu, "an integer sum is off by", got - want);
+                fail_case(c, kernel, cpu, "an integer sum is off by", got - want);
         }
         error = error <= rounding ? 0 : error - rounding;
         errors += error * error;
@@ -214,8 +214,8 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     if (c->products == 0 && errors == 0) return; /* all windows lie in the padding */
     const double values = fmax(sqrt(squares / (double)count), typical_of(c, count) / 2);
     const double rms = sqrt(errors / (double)count) / values, most = largest / values;
-    if (!(rms <= allowed->rms[pass])) say_failure(c, kernel, cpu, "root mean square of the errors", rms);
-    if (!(most <= allowed->largest[pass])) say_failure(c, kernel, cpu, "largest error", most);
+    if (!(rms <= allowed->rms[pass])) fail_case(c, kernel, cpu, "root mean square of the errors", rms);
+    if (!(most <= allowed->largest[pass])) fail_case(c, kernel, cpu, "largest error", most);
 }
 
 static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* the result */
@@ -291,9 +291,9 @@ static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
             value[k] = stored(y, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
             if (value[k] > value[best]) best = k;
         }
-        if (*place_at(p, i) != best) say_failure(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
+        if (*place_at(p, i) != best) fail_case(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
         const float maximum = stored(&p->maxima, s->store, i);
-        if (maximum != value[best]) say_failure(c, kernel, cpu, "another maximum:", (double)maximum);
+        if (maximum != value[best]) fail_case(c, kernel, cpu, "another maximum:", (double)maximum);
     }
 }
 
@@ -305,7 +305,7 @@ static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *k
         run_pooled(c, kernel, cpu, &p, NULL, whole ? y.data : NULL);
         check_maxima(c, kernel, cpu, &p, plain);
         if (whole && memcmp(y.data, plain->data, (size_t)plain->payload) != 0)
-            say_failure(c, kernel, cpu, "another output beside its maxima:", 1);
+            fail_case(c, kernel, cpu, "another output beside its maxima:", 1);
         check_guards(&y);
         free(y.all);
         free_pooled(&p);
@@ -327,7 +327,7 @@ static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *
     run_pooled(c, kernel, cpu, NULL, y.data, want.data);
     run_pooled(c, kernel, cpu, &p, NULL, got.data);
     if (memcmp(want.data, got.data, (size_t)bytes) != 0)
-        say_failure(c, kernel, cpu, "another gradient from maxima than from the whole:", 1);
+        fail_case(c, kernel, cpu, "another gradient from maxima than from the whole:", 1);
     check_guards(&y), check_guards(&want), check_guards(&got);
     free(y.all), free(want.all), free(got.all);
     free_pooled(&p);
@@ -358,7 +358,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
         for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
             guarded other = run(c, kernel, &cpus[i]);
             if (memcmp(first.data, other.data, (size_t)first.payload) != 0)
-                say_failure(c, kernel, &cpus[i], "bits depend on the number of threads:", 1);
+                fail_case(c, kernel, &cpus[i], "bits depend on the number of threads:", 1);
             free(other.all);
         }
         free(first.all);
@@ -367,7 +367,8 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
     return compared;
 }
 
-static int check_levels(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
+/* Tests all passes with every instruction set that runs here; returns the number of comparisons. */
+static int check_instruction_sets(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
     store_inputs(c, store);
     for (int i = 0; d9_cpu_level_at(i); i++) {
@@ -395,8 +396,8 @@ static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape)
     for (int i = 0; i < 3; i++) { /* integers in both types, then random numbers rounded to each type */
         shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
         conv_case c = new_case(shape, i == 0);
-        compared += check_levels(&c, kernel, shape.store);
-        if (i == 0) compared += check_levels(&c, kernel, D9_KERNEL_BF16);
+        compared += check_instruction_sets(&c, kernel, shape.store);
+        if (i == 0) compared += check_instruction_sets(&c, kernel, D9_KERNEL_BF16);
         free_case(&c);
     }
     return compared;

@@ -426,7 +426,7 @@ static void linears(fixture *f, const setting *s) {
     }
 }
 
-/* A bias in the product has the bits of a bias after it, in panels of columns that are whole and not. */
+/* Adding the bias within the product gives the bits of adding it afterwards, also in a partial panel of columns. */
 static void biased_linears(fixture *f, const setting *s) {
     static const d9_kernel_linear shapes[] = {{7, 65, 10}, {33, 300, 65}, {65, 20, 600}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

@@ -103,8 +103,8 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
              (long long)i, cpu->loops->level, (long long)s->classes, s->smoothing, s->share, (double)got, want, limit);
 }
 
-/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has an error of half a unit of the difference,
- * that of the exponential and that of the sum; the loss that of the logarithm of the sum. */
+/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has the rounding errors of the difference, of the
+ * exponential and of the sum; the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
     const double uniform = 2 * s->smoothing / (double)s->classes; /* at least the weighted share of smoothing */
@@ -146,7 +146,7 @@ static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, con
     for (int i = 0; i < GUARDS; i++) assert_int_equal(got[count + i], 0xffff);
 }
 
-/* Runs all cases of one thread out of place, and of two and three threads in place. */
+/* Runs the kernel on one thread out of place, and on two and three threads in place. */
 static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops *loops, const double *weights) {
     const int64_t count = s->samples * s->classes, rows = s->samples;
     int64_t expected = 0;
@@ -230,7 +230,7 @@ TEST(nan_and_infinities) {
             }
 }
 
-/* The largest logits may all be -inf, or the first be NaN, which no logit exceeds. */
+/* A row's logits may all be -inf, or its first be NaN, which no logit exceeds. */
 TEST(predictions) {
     fixture *f = *state;
     EACH_LEVEL(loops)

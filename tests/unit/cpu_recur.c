@@ -143,7 +143,7 @@ static void expect_forward(fixture *f, const layer *l) {
     }
 }
 
-/* From the stored values of y and saved; in the double array of `last_h` and `last_c` are dh and dc. */
+/* From the expected values of Y and SAVED. dh and dc are kept in `want` of LAST_H and LAST_C. */
 static void expect_backward(fixture *f, const layer *l) {
     const int64_t h = l->units, outputs = l->size.gates * h;
     double *dh = f->a[LAST_H].want, *dc = f->a[LAST_C].want, *du = f->a[DU].want, *db = f->a[DB].want, da[4 * 256];
@@ -188,7 +188,8 @@ static d9_cpu_recur kernel_of(const fixture *f, const layer *l) {
                           .c0 = l->has_state && l->size.memory ? f->a[C0].data : NULL};
 }
 
-/* Makes arrays [from, until) NaN, runs the pass, and compares them with the values or the bits of one thread. */
+/* Fills the pass's outputs with NaN, runs it, and compares them with the expected values (one thread) or with the bits
+ * of one thread (more). */
 static void run(fixture *f, const layer *l, int threads, bool backward) {
     static const char *const names[] = {"", "", "", "", "", "", "y", "saved", "hT", "cT", "dgx", "dU", "db"};
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = threads};
@@ -221,7 +222,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     }
 }
 
-/* Evaluation saves nothing: the same y. */
+/* Evaluation, which saves nothing, must give the same y. */
 static void check_evaluation(fixture *f, const layer *l) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = 2};
     const d9_cpu_recur kernel = kernel_of(f, l);

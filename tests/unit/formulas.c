@@ -123,7 +123,7 @@ TEST(activations_at_special_values) {
     }
 }
 
-/* ---- recurrent cells: input x and state a of each gate, h and c before the token ---- */
+/* ---- recurrent cells: x and a, the sums of each gate over input and state; h and c before the token ---- */
 
 enum { CELL_INPUTS = 2 * D9_CELL_GATES + 2 }; /* x, a, h, c */
 

@@ -69,7 +69,7 @@ TEST(test_half_precisions) {
     check_half_types("fp16", D9_F16);
 }
 
-static void check_whole_types(const char *precision, d9_type type) {
+static void check_one_type(const char *precision, d9_type type) {
     d9_program program;
     make(program_many_tricks, precision, false, &program);
     for (int v = 0; v < program.train.value_count; v++) {
@@ -81,10 +81,10 @@ static void check_whole_types(const char *precision, d9_type type) {
     d9_program_free(&context, &program);
 }
 
-TEST(test_whole_precisions) {
-    check_whole_types("f32", D9_F32);
-    check_whole_types("f64", D9_F64);
-    check_whole_types("tf32", D9_F32);
+TEST(test_full_precisions) {
+    check_one_type("f32", D9_F32);
+    check_one_type("f64", D9_F64);
+    check_one_type("tf32", D9_F32);
     for (int p = 0; p < D9_PRECISIONS; p++) {
         const d9_precision *precision = d9_precision_at(p);
         assert_ptr_equal(d9_precision_find(precision->name), precision);

@@ -1,4 +1,4 @@
-/* The reference backend: compared with loops written here, types with each other, threads with one thread. gradients.c
+/* The reference backend: compared with loops written here, types with each other, several threads with one. gradients.c
  * tests its gradients. */
 #include "core/system.h"
 #include "kernels/formulas/augment.h"
