@@ -203,6 +203,31 @@ train: {epochs: 8, batch_size: 16, optimizer: adam, momentum: 0.9, beta2: 0.999,
 YAML
 }
 
+# stream_files: writes corpus/, small sentences in the three parts of a stream of words, and language.yaml, a network that
+# learns them.
+stream_files() {
+    mkdir corpus && python3 - <<'PYTHON'
+import random
+draw = random.Random(1)
+for part, lines in (("train", 240), ("valid", 40), ("test", 41)):
+    with open(f"corpus/{part}.txt", "w") as file:
+        for _ in range(lines):
+            name, verb = draw.choice("ann bob eve".split()), draw.choice("sees hears".split())
+            file.write(f" {name} {verb} {draw.choice(['a', 'the'])} {draw.choice(['cat', 'dog', 'bird'])} \n")
+PYTHON
+    cat >language.yaml <<'YAML'
+target: 4
+backend: reference
+precision: f32
+threads: 1
+model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 9, dropout: 0.1}
+data: {dataset: corpus, length: 7}
+eval: {streams: 3}
+train: {epochs: 6, batch_size: 4, optimizer: sgd, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [8]}}
+tricks: {clip_norm: {most: 0.25}}
+YAML
+}
+
 # same_bits_by_threads: each CPU backend gives the parameters of one thread with two. The script's `train NAME OPTION...`.
 same_bits_by_threads() {
     for backend in reference $(cpu_backends); do
