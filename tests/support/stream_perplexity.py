@@ -22,8 +22,8 @@ class Words(nn.Module):
     def __init__(self, kind, words, embedding, hidden, layers, tied):
         super().__init__()
         self.encoder = nn.Embedding(words, embedding)
-        nonlinearity = {"RNN_TANH": "tanh", "RNN_RELU": "relu"}.get(kind)
-        self.rnn = nn.RNN(embedding, hidden, layers, nonlinearity) if nonlinearity else getattr(nn, kind)(embedding, hidden, layers)
+        name, _, nonlinearity = kind.lower().partition("_")
+        self.rnn = getattr(nn, name.upper())(embedding, hidden, layers, **({"nonlinearity": nonlinearity} if nonlinearity else {}))
         self.decoder = nn.Linear(hidden, words)
         if tied:
             self.decoder.weight = self.encoder.weight
@@ -48,8 +48,7 @@ run, columns, length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 net, want = load(run + "/model.safetensors"), json.load(open(run + "/result.json"))["perplexity"]
 stream = net.encode([" ".join(line.strip() + " <eos>" for line in open("corpus/test.txt"))]).flatten()
 cell, tied = net.rnn, net.decoder.weight is net.encoder.weight
-kind = cell.mode if cell.mode.startswith("RNN") else type(cell).__name__
-words = Words(kind, len(net.words), cell.input_size, cell.hidden_size, cell.num_layers, tied)
+words = Words(cell.mode, len(net.words), cell.input_size, cell.hidden_size, cell.num_layers, tied)
 words.load_state_dict(net.state_dict())
 with torch.no_grad():
     got = [perplexity(module, stream, columns, length) for module in (net, words)]
