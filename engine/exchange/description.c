@@ -481,8 +481,8 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
 d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config) {
     if (!config->model->stream) return D9_OK;
     return d9_fail(context, D9_USAGE,
-                   "%s: model.name %s reads a text as a stream: only networks that classify images or texts are "
-                   "exported, predict, and have logits written",
+                   "%s: model.name %s reads a text as a stream: only networks that classify images or texts "
+                   "predict and have logits written",
                    path, config->model->name);
 }
 
@@ -507,7 +507,7 @@ d9_extent d9_description_extent(const d9_description *description, const d9_conf
 
 d9_status d9_description_program(d9_context *context, const d9_description *description, const d9_config *config,
                                  int64_t batch, d9_program *program) {
-    const d9_program_options options = {.eval_only = true};
+    const d9_program_options options = {.eval_only = true, .logits = true};
     const d9_extent extent = d9_description_extent(description, config, batch);
     return d9_program_build(context, config, &extent, d9_precision_find("f32"), &options, program);
 }

@@ -134,10 +134,9 @@ static const op_spec specs[] = {
     PAIR(D9_OP_LOSS, .t = 5, .n = 7, .o = 10),     /* some tokens have no label */
     PAIR(D9_OP_LOSS, .t = 3, .n = 5, .o = 65, .parameter = 0.2),
     {.op = D9_OP_METRICS, .t = 5, .n = 7, .o = 10},
-    CELL(D9_CELL_ELMAN_TANH),
-    CELL(D9_CELL_ELMAN_RELU),
-    CELL(D9_CELL_GRU),
-    CELL(D9_CELL_LSTM),
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) CELL(D9_CELL_##id),
+#include "kernels/formulas/cells.def"
+#undef D9_CELL
     PAIR(D9_OP_LAST, .t = 1, .n = 7, .c = 5),
     PAIR(D9_OP_LAST, .t = 5, .n = 7, .c = 16),
     THREE(D9_OP_LINEAR, .t = 1, .n = 7, .c = 5, .o = 3),

@@ -3,9 +3,8 @@
  * outputs and scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and
  * random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
 #include "kernels/cpu/conv.h"
-#include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 
 /* Limits for the root mean square of the errors and for the largest error, relative to the root mean square of the
  * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
@@ -54,17 +53,6 @@ static guarded between_guards(int64_t bytes, int64_t shift) { /* begins `shift` 
 
 static void check_guards(const guarded *g) {
     for (int i = 0; i < GUARD; i++) assert_true(g->all[i] == 0xff && g->all[GUARD + g->bytes + i] == 0xff);
-}
-
-static float stored(const guarded *g, d9_kernel_store store, int64_t i) {
-    return store == D9_KERNEL_F32 ? g->data[i] : d9_bf16_to_float(((const uint16_t *)(void *)g->data)[i]);
-}
-
-static void put(const guarded *g, d9_kernel_store store, int64_t i, float value) {
-    if (store == D9_KERNEL_F32)
-        g->data[i] = value;
-    else
-        ((uint16_t *)(void *)g->data)[i] = d9_bf16_from_float(value);
 }
 
 /* ---- a case: three arrays, the expected result of each pass, running it ---- */
@@ -121,7 +109,7 @@ static void fill(conv_case *c, int i) { /* array i, with values that the storage
         const uint32_t word = d9_philox4x32_10((uint32_t)i, (uint32_t)k, 0, 0, 0).v[0];
         const float value =
             c->integers ? (float)d9_philox_below(word, 7) - 3 : (float)d9_philox_below(word, 65536) / 32768 - 1;
-        c->values[i][k] = c->shape.store == D9_KERNEL_F32 ? value : d9_bf16_to_float(d9_bf16_from_float(value));
+        c->values[i][k] = (float)rounded(c->shape.store, (double)value);
     }
 }
 
@@ -131,7 +119,7 @@ static void store_inputs(conv_case *c, d9_kernel_store store) {
     for (int i = 0; i < 3; i++) {
         free(c->inputs[i].all);
         c->inputs[i] = between_guards(c->counts[i] * d9_kernel_store_bytes(store), (int)d9_kernel_store_bytes(store));
-        for (int64_t k = 0; k < c->counts[i]; k++) put(&c->inputs[i], store, k, c->values[i][k]);
+        for (int64_t k = 0; k < c->counts[i]; k++) save(c->inputs[i].data, store, k, (double)c->values[i][k]);
     }
 }
 
@@ -198,12 +186,12 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     const int64_t count = c->counts[array_of(pass)];
     double errors = 0, squares = 0, largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double want = c->want[pass][i], got = (double)stored(to, store, i);
+        const double want = c->want[pass][i], got = load(to->data, store, i);
         const double rounding = store == D9_KERNEL_F32 ? 0 : 0x1p-8 * fabs(want);
         double error = fabs(got - want);
         if (c->integers && allowed->exact) {
             const float exact = (float)want;
-            if (!(got == (double)(store == D9_KERNEL_F32 ? exact : d9_bf16_to_float(d9_bf16_from_float(exact)))))
+            if (!(got == rounded(store, (double)exact)))
                 fail_case(c, kernel, cpu, "an integer sum is off by", got - want);
         }
         error = error <= rounding ? 0 : error - rounding;
@@ -288,11 +276,11 @@ static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
         float value[4];
         int best = 0;
         for (int k = 0; k < 4; k++) {
-            value[k] = stored(y, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
+            value[k] = (float)load(y->data, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
             if (value[k] > value[best]) best = k;
         }
         if (*place_at(p, i) != best) fail_case(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
-        const float maximum = stored(&p->maxima, s->store, i);
+        const float maximum = (float)load(p->maxima.data, s->store, i);
         if (maximum != value[best]) fail_case(c, kernel, cpu, "another maximum:", (double)maximum);
     }
 }
@@ -320,9 +308,10 @@ static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *
             got = between_guards(bytes, 0);
     memset(y.data, 0, (size_t)y.bytes);
     for (int64_t i = 0; i < s->images * p.high * p.wide * s->outputs; i++) {
-        put(&p.maxima, s->store, i, c->values[2][i]);
+        save(p.maxima.data, s->store, i, (double)c->values[2][i]);
         *place_at(&p, i) = (unsigned char)(d9_philox4x32_10(9, (uint32_t)i, 0, 0, 0).v[0] % 4);
-        put(&y, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs), c->values[2][i]);
+        save(y.data, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs),
+             (double)c->values[2][i]);
     }
     run_pooled(c, kernel, cpu, NULL, y.data, want.data);
     run_pooled(c, kernel, cpu, &p, NULL, got.data);
@@ -467,7 +456,7 @@ static void put_special_values(conv_case *c) {
     static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-39f};
     for (int64_t pixel = 0; pixel < s->images * s->height * s->width; pixel += 7)
         for (int64_t i = 0; i < s->inputs; i += 3)
-            put(&c->inputs[0], s->store, pixel * s->inputs + i, odd[pixel / 7 % 5]);
+            save(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
 }
 
 static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
@@ -484,14 +473,14 @@ static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p,
     guarded maxima = between_guards(count * each, 0), ones = between_guards(count * each, 0),
             spread = between_guards(c->counts[2] * each, 0);
     int64_t numbers = 0;
-    for (int64_t i = 0; i < count; i++) put(&ones, s->store, i, 1);
+    for (int64_t i = 0; i < count; i++) save(ones.data, s->store, i, 1);
     d9_cpu_pool_forward(cpu, &window, (d9_kernel_in){y->data, s->store}, (d9_kernel_out){maxima.data, s->store});
     d9_cpu_pool_backward(cpu, &window, (d9_kernel_in){ones.data, s->store}, (d9_kernel_in){y->data, s->store},
                          (d9_kernel_out){spread.data, s->store});
     assert_memory_equal(p->maxima.data, maxima.data, (size_t)(count * each));
     for (int64_t i = 0; i < count; i++) {
-        numbers += isfinite(stored(&maxima, s->store, i)) != 0;
-        assert_true(stored(&spread, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
+        numbers += isfinite(load(maxima.data, s->store, i)) != 0;
+        assert_true(load(spread.data, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
     }
     assert_true(numbers > 0 && numbers < count);
     free(maxima.all), free(ones.all), free(spread.all);

@@ -116,8 +116,11 @@ static void put_layer(d9_onnx_writer *writer, const d9_node *node, const d9_node
     put_gates(writer, &lists, node->inputs[B_HH], state);
     put_node(writer, "Concat", input, state, 1, "both", b);
     snprintf(y, sizeof y, "%s.directions", node->role);
-    writer->begin(writer, cells[cell].op, node->role, (const char *[]){d9_onnx_input(writer, linear, 0), w, r, b, NULL},
-                  y);
+    const char *inputs[9] = {d9_onnx_input(writer, linear, 0), w, r, b, ""}; /* without lengths of the sequences */
+    for (int i = H0; i < node->input_count; i++) inputs[5 + i - H0] = d9_onnx_input(writer, node, i);
+    if (node->input_count == H0) inputs[4] = NULL;
+    writer->begin(writer, cells[cell].op, node->role, inputs, y);
+    for (int i = 2; i < node->output_count; i++) writer->output(writer, d9_onnx_value(writer, node->outputs[i]));
     writer->integer(writer, "hidden_size", units);
     if (cells[cell].activation) writer->word(writer, "activations", cells[cell].activation);
     if (cells[cell].reset_after) writer->integer(writer, "linear_before_reset", 1);
@@ -129,8 +132,8 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
     const d9_graph *graph = writer->graph;
     const d9_node_id bias = graph->values[node->inputs[GX]].producer;
     const d9_node_id linear = bias == D9_NONE ? D9_NONE : graph->values[graph->nodes[bias].inputs[0]].producer;
-    if (!cells[node->as.recur.cell].op || node->input_count > H0 || linear == D9_NONE ||
-        graph->nodes[linear].op != D9_OP_LINEAR || !d9_onnx_is_of_recur(graph, &graph->nodes[linear]))
+    if (!cells[node->as.recur.cell].op || linear == D9_NONE || graph->nodes[linear].op != D9_OP_LINEAR ||
+        !d9_onnx_is_of_recur(graph, &graph->nodes[linear]))
         return d9_fail(context, D9_USAGE, "%s: this recurrent layer cannot be exported to ONNX", node->role);
     put_layer(writer, node, &graph->nodes[linear], &graph->nodes[bias]);
     return D9_OK;

@@ -1,5 +1,6 @@
 /* The clipping of gradients, updates of whole parameter groups or of one filter, and averages and copies of whole
  * buffers after the updates. */
+#include "graph/onnx.h"
 #include "graph/op.h"
 
 const d9_op_info d9_op_CLIP = {
@@ -44,9 +45,17 @@ const d9_op_info d9_op_LERP = {
     D9_PRESET_OUTPUTS,
 };
 
+/* An evaluation list copies only the states of recurrent layers, for its next step, which in ONNX are inputs and
+ * outputs of the model. */
+static d9_status copy_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context, (void)writer, (void)node;
+    return D9_OK;
+}
+
 const d9_op_info d9_op_COPY = {
     .doc = "x -> y",
     .inputs = 1,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
+    .onnx = copy_to_onnx,
 };
