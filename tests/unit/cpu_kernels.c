@@ -337,7 +337,7 @@ static void pools(fixture *f, const setting *s) {
 }
 
 static void biases(fixture *f, const setting *s) {
-    static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}}; /* rows, channels */
+    static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}, {56, 4609}}; /* rows, channels */
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const int64_t rows = shapes[i][0], channels = shapes[i][1], count = rows * channels;
         const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};

@@ -1,5 +1,6 @@
 /* Decides whether a rule fits at a position of the node list. */
 #include "backends/host/match.h"
+#include "graph/op.h"
 
 #include <string.h>
 
@@ -65,8 +66,18 @@ static void add_edge(const d9_site *site, d9_value_id value, d9_value_id *edges,
     edges[(*count)++] = value;
 }
 
-/* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes. The
- * last node's outputs are always part of the boundary, because the rule writes them even if no node reads them. */
+/* True if a node of the site may write b over a, its input. */
+static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
+    for (int n = 0; n < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        if (d9_op_info_of(node->op)->overwrites && node->inputs[0] == a && node->outputs[0] == b) return true;
+    }
+    return false;
+}
+
+/* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes,
+ * unless an operation allows it. The last node's outputs are always part of the boundary, because the rule writes them
+ * even if no node reads them. */
 static bool edges_overlap(const d9_site *site) {
     d9_value_id edges[MAX_EDGES];
     int count = 0;
@@ -81,7 +92,8 @@ static bool edges_overlap(const d9_site *site) {
     }
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
-            if (edges[i] != edges[j] &&
+            if (edges[i] != edges[j] && !overwrites(site, edges[i], edges[j]) &&
+                !overwrites(site, edges[j], edges[i]) &&
                 d9_values_overlap(&site->graph->values[edges[i]], &site->graph->values[edges[j]]))
                 return true;
     return false;

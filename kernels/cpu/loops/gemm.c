@@ -312,6 +312,29 @@ D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, con
     }
 }
 
+/* The left half of a panel's columns, for the last panel: the sums do not go to y. */
+D9_INLINE void multiply_left(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
+                             const register_tile *t) {
+    d9_vector sum[D9_PRODUCT_ROWS];
+    const float *a = t->a, *b = t->b;
+    D9_UNROLL for (int i = 0; i < rows; i++) sum[i] = (d9_vector){0};
+    for (int64_t groups = t->lanes / l.depth; groups > 0; groups--, a += group, b += l.depth * WIDTH) {
+        D9_UNROLL for (int k = 0; k < l.depth; k++) {
+            const d9_vector left = *(const d9_vector *)(b + k * WIDTH);
+            D9_UNROLL for (int i = 0; i < rows; i++) sum[i] =
+                d9_product_step(pairs, sum[i], a[i * l.row + k * l.step], left);
+        }
+    }
+    for (int64_t tail = t->lanes % l.depth; tail > 0; tail--, a += l.step, b += WIDTH) {
+        const d9_vector left = *(const d9_vector *)b;
+        D9_UNROLL for (int i = 0; i < rows; i++) sum[i] = d9_product_step(pairs, sum[i], a[i * l.row], left);
+    }
+    D9_UNROLL for (int i = 0; i < rows; i++) {
+        if (t->add) sum[i] += *(const d9_vector *)(t->sums + i * WIDTH);
+        *(d9_vector *)(t->sums + i * WIDTH) = sum[i];
+    }
+}
+
 D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
                         const register_tile *t) {
     d9_vector sum[D9_PRODUCT_ROWS][2];
@@ -342,8 +365,14 @@ D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layou
     static __attribute__((noinline)) void along##name(const register_tile *t) {                                        \
         multiply(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);                \
     }                                                                                                                  \
+    static __attribute__((noinline)) void along_left##name(const register_tile *t) {                                   \
+        multiply_left(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);           \
+    }                                                                                                                  \
     static __attribute__((noinline)) void across##name(const register_tile *t) {                                       \
         multiply(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                       \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void across_left##name(const register_tile *t) {                                  \
+        multiply_left(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                  \
     }
 TILES_(, false)
 #ifdef __AVX512BF16__
@@ -361,14 +390,17 @@ static void put(float *sums, int64_t count, const float *bias, int64_t at, d9_ke
 
 /* A panel of b is multiplied by all panels of a before the next one, so it can stay in the L1 cache. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
-    void (*const product)(const register_tile *t) =
+    void (*const whole_panel)(const register_tile *t) =
         g->across ? D9_PRODUCT_CHOOSE(across, g->pairs) : D9_PRODUCT_CHOOSE(along, g->pairs);
+    void (*const left_half)(const register_tile *t) =
+        g->across ? D9_PRODUCT_CHOOSE(across_left, g->pairs) : D9_PRODUCT_CHOOSE(along_left, g->pairs);
     const int64_t panel = g->across ? ACROSS : D9_PRODUCT_ROWS, tall = g->across ? TALL : D9_PRODUCT_ROWS;
     const int64_t a_panel = panel * (g->across ? g->lanes : d9_round_up(g->lanes, LINE));
     float *sums = g->sums;
     for (int64_t column = 0; column < g->columns_count; column += WIDTH) {
         const int64_t columns = d9_min(WIDTH, g->columns_count - column);
         const float *bias = g->bias ? g->bias + column : NULL;
+        void (*const product)(const register_tile *t) = columns > LANES ? whole_panel : left_half;
         for (int64_t row = 0; row < g->rows_count; row += tall) {
             const int64_t within = row % panel, rows = d9_min(tall, g->rows_count - row);
             const bool whole = rows == tall && columns == WIDTH; /* the product stores the sums in y */
