@@ -77,3 +77,27 @@ TEST(operations_are_counted) {
     const d9_conv_description d = d9_conv_describe(&g);
     assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
 }
+
+/* A layer of (outputs, inputs) weights over `rows` images or tokens. */
+static bool handles(int64_t rows, int64_t inputs, int64_t outputs, d9_type logits) {
+    static const d9_precision precision = {.name = "f16"};
+    const d9_program program = {.precision = &precision};
+    d9_value values[] = {{.type = D9_F16, .shape = {3, {1, rows, inputs}}},
+                         {.type = D9_F16, .shape = {2, {outputs, inputs}}},
+                         {.type = logits, .shape = {3, {1, rows, outputs}}}};
+    const d9_graph graph = {.values = values, .value_count = 3};
+    const d9_node node = {.op = D9_OP_LINEAR, .inputs = {0, 1}, .input_count = 2, .outputs = {2}, .output_count = 1};
+    const d9_site site = {.program = &program, .graph = &graph, .nodes = {&node}, .node_count = 1};
+    return d9_conv_handles_linear(&site);
+}
+
+/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens. */
+TEST(large_linear_layers_are_convolutions) {
+    assert_false(handles(512, 512, 10, D9_F16));
+    assert_false(handles(1, 65536, 1, D9_F16));
+    assert_true(handles(1, 65537, 1, D9_F16));
+    assert_true(handles(150 * 64, 125, 300, D9_F16));
+    assert_false(handles(1 << 17, 1024, 1, D9_F16));
+    assert_true(handles((1 << 17) + 1, 1024, 1, D9_F16));
+    assert_false(handles(150 * 64, 125, 300, D9_F32)); /* logits of a network in half precision */
+}

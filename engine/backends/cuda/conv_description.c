@@ -17,7 +17,8 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
 
 bool d9_conv_handles_linear(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    return d9_conv_types_fit(site, &g) && d9_shape_count(&g.w) > D9_CONV_MIN_LINEAR;
+    const int64_t weights = d9_shape_count(&g.w), rows = d9_shape_count(&g.y) / g.w.d[0];
+    return d9_conv_types_fit(site, &g) && (weights > D9_CONV_MIN_LINEAR || weights * rows > D9_CONV_MOST_PRODUCTS);
 }
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {

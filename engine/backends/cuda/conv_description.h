@@ -39,9 +39,10 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
 /* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
  * of an H100's multiprocessor, so that rereading them for every sample costs little. Larger layers are 1 x 1
- * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. */
-enum { D9_CONV_MIN_LINEAR = 65536 };
-/* True for a linear node or gradient with more weights than D9_CONV_MIN_LINEAR and the value types of a convolution. */
+ * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. Smaller layers are convolutions, too, if they
+ * multiply more than D9_CONV_MOST_PRODUCTS pairs: the GRU on IMDB has 9,600 tokens for each of 37,500 weights. */
+enum { D9_CONV_MIN_LINEAR = 65536, D9_CONV_MOST_PRODUCTS = 1 << 27 };
+/* True for a linear node or gradient that exceeds one of these limits and has the value types of a convolution. */
 bool d9_conv_handles_linear(const d9_site *site);
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
