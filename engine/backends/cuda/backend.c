@@ -78,7 +78,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* `widened` in conv_description.h */
+    info->narrow_gradients = true; /* d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
 }
 

@@ -173,7 +173,9 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
 static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
-static bool linear_match(const d9_site *site) { return d9_conv_handles_linear(site) && conv_match(site); }
+static bool linear_match(const d9_site *site) {
+    return d9_site_types(site, d9_cuda_storable) && d9_conv_handles_linear(site);
+}
 static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
 static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
