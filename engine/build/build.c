@@ -294,9 +294,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
+    /* Velocity sums gradients of summed losses (in form page, of means); the last step of an epoch has fewer losses. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
-        config->train.momentum_form !=
-            D9_MOMENTUM_PAGE) /* their velocity sums losses, of which the last step has fewer */
+        config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,
                        "train.momentum %g: must be 0 on a stream of words, or train.momentum_form page, or "
                        "train.optimizer adam or adamw",

@@ -94,7 +94,7 @@ done:
     return status;
 }
 
-/* Builds the table of the steps in which filters are renormalised: the first step at least an interval after the
+/* Builds the table of the steps in which weights are renormalised: the first step at least an interval after the
  * previous such step, or the group's beginning. The interval grows linearly to renormalise_last (0: it is constant). */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {

@@ -162,8 +162,8 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 /* ---- the case's own sensitivity ---- */
 
 /* Exponent of the weights' perturbation (case_run.h). f64: the rounding of the file's weights. f32: the error of sums
- * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/32 of their rounding,
- * so that three in a hundred weights round differently. tf32: its full rounding, as the reference is f32. Rounded
+ * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/64 of their rounding,
+ * so that about six in a thousand weights round differently. tf32: its full rounding, as the reference is f32. Rounded
  * transforms: changes with an rms of 0.5%, half the error of such convolutions. */
 static int perturbation_exponent(const d9_verification *self) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};

@@ -68,7 +68,7 @@ static bool written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9
     return false;
 }
 
-/* True if a node outside of [begin, end) reads the value, or the value is the loss, the logits or no activation. */
+/* True if a node outside of [begin, end) reads the value, or the value is the loss, the logits or not an activation. */
 static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     if (c->graph->values[id].kind != D9_VALUE_ACTIVATION || id == c->graph->loss || id == c->graph->logits) return true;
     for (d9_node_id n = 0; n < c->graph->node_count; n++)
@@ -136,7 +136,7 @@ static d9_status save_updated(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value_id id = c->graph->nodes[n].inputs[i];
             const d9_value *value = &c->graph->values[id];
             if (!is_updated(&c->graph->nodes[n], i) || before_of(c, id)) continue;
-            if (value->buffer == D9_BUFFER_GRADIENT) continue; /* not a state: it may stay as it is */
+            if (value->buffer == D9_BUFFER_GRADIENT) continue; /* not a state: clipping may leave it unchanged */
             if (c->updated_count == MAX_UPDATED)
                 D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that updates more than %d states",
                                c->graph->nodes[begin].role, MAX_UPDATED));
@@ -404,7 +404,8 @@ done:
     return status;
 }
 
-static d9_status begin_stream(d9_session *session) {
+/* Zeroes what evaluation steps add to (metrics) or continue from (recurrent states). */
+static d9_status reset_evaluation(d9_session *session) {
     d9_status status;
     D9_TRY(d9_session_zero(session, D9_BUFFER_METRICS));
     D9_TRY(d9_session_zero(session, D9_BUFFER_EVAL_CARRY));
@@ -412,7 +413,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation of a view, of a stream only its first step, because a later one overwrites what it read. */
+/* Runs the evaluation of a view, of a stream only the first step: later ones overwrite the recurrent states from which
+ * they began, which the judge needs. */
 static d9_status evaluate(d9_session *tested, const d9_view *view) {
     d9_status status;
     const d9_extent *extent = &tested->program.extent;
@@ -422,7 +424,7 @@ static d9_status evaluate(d9_session *tested, const d9_view *view) {
         D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
         goto done;
     }
-    D9_TRY(begin_stream(tested));
+    D9_TRY(reset_evaluation(tested));
     D9_TRY(tested->backend->run(tested->context, tested->eval_plan, 0));
 done:
     d9_release(tested->context, logits);
@@ -440,7 +442,7 @@ static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_vi
     int failed;
     D9_TRY(evaluate(tested, view));
     D9_TRY(copy_state_and_batch(&c));
-    D9_TRY(begin_stream(judge));
+    D9_TRY(reset_evaluation(judge));
     D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:
     return status;

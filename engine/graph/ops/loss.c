@@ -8,7 +8,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
 }
 
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    (void)dy; /* dy is 1 for every image */
+    (void)dy; /* dy is 1 for every row */
     return d9_gradient_of_input(
         gradients, forward, 0,
         (d9_node){.op = D9_OP_LOSS_BACKWARD, .inputs = {forward->inputs[0], forward->inputs[1]}, .input_count = 2});
