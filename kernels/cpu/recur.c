@@ -1,6 +1,6 @@
 /* Recurrent layers and embeddings over threads (recur.h). Scratch of a layer: gradients da and sums of the bias'
- * gradient; then packed weights, packed bias and the threads' states, in whose place the products behind the loop have
- * theirs. */
+ * gradient; then packed weights, packed bias and the threads' states, which the products after the loop overwrite with
+ * their own scratch. */
 #include "kernels/cpu/recur.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"

@@ -195,7 +195,8 @@ static int64_t gates_of(const d9_cuda_recur *s) { return d9_cell_size_of(s->cell
 /* True if rows of U can be read four elements at a time. */
 static bool in_fours(const d9_cuda_recur *s, d9_kernel_in u) { return s->units % D9_FOUR == 0 && d9_aligned(u.data); }
 
-/* Lines that divide the rows of U among the threads, as many as there are threads for all columns. */
+/* Number of lines of threads among which the rows of U are divided: as many as leave each line enough threads for all
+ * columns. */
 static int lines_of(const d9_cuda_recur *s, int run) {
     int lines = MOST_LINES;
     while (lines > 1 && D9_BLOCK / lines * run < s->units) lines /= 2;

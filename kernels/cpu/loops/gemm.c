@@ -224,8 +224,8 @@ D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *cons
     memcpy(to, (const float *)row[0] + from, (size_t)(count < panel ? count : panel) * 4);
 }
 
-/* A few lanes at a time: they fill a stretch of each panel, while the panels begin at addresses that share cache sets.
- */
+/* A few lanes at a time, so that each panel is written in longer stretches: the panels begin at addresses that share
+ * cache sets, so lines written in part would be evicted. */
 D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, const bool pairs) {
     const int rows_per_lane = pairs ? 2 : 1;
     const bool plain = is_plain(p->source) && d9_kernel_store_bytes(p->source->x.store) == (pairs ? 2 : 4);
