@@ -14,8 +14,8 @@ typedef struct first_case { /* a graph, and its values of interest */
 
 typedef struct first_how { /* what the graph contains */
     bool whiten, evaluate, trains_filters;
-    int mixes;   /* kernel size of the second convolution, or of the only one */
-    bool halves; /* that convolution has stride 2 */
+    int kernel;   /* kernel size of the second convolution, or of the only one */
+    bool strided; /* that convolution has stride 2 */
 } first_how;
 
 /* Builds the graph, with gradients unless how.evaluate. Master values are f32, or f64 if `compute` is. */

@@ -156,18 +156,18 @@ TEST(a_first_layer_in_closed_form_is_nearer_to_f64) {
     RUNNING();
     for (int t = 0; t < TYPES; t++) {
         const bool half = types[t] != D9_F32;
-        check_first(f, types[t], (first_how){.whiten = true, .mixes = 1},
+        check_first(f, types[t], (first_how){.whiten = true, .kernel = 1},
                     half ? "conv+cast+conv+norm+act\t" : "conv+conv+norm+act\t", first_gradient);
-        check_first(f, types[t], (first_how){.whiten = true, .mixes = 1, .evaluate = true},
+        check_first(f, types[t], (first_how){.whiten = true, .kernel = 1, .evaluate = true},
                     half ? "conv+cast+conv+norm_eval+act\t" : "conv+conv+norm_eval+act\t", NULL);
-        check_first(f, types[t], (first_how){.mixes = 3}, "conv+norm+act\t", first_gradient);
-        check_first(f, types[t], (first_how){.mixes = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
-        check_first(f, types[t], (first_how){.mixes = 3, .halves = true, .evaluate = true}, "conv+norm_eval+act\t",
+        check_first(f, types[t], (first_how){.kernel = 3}, "conv+norm+act\t", first_gradient);
+        check_first(f, types[t], (first_how){.kernel = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
+        check_first(f, types[t], (first_how){.kernel = 3, .strided = true, .evaluate = true}, "conv+norm_eval+act\t",
                     NULL);
-        check_first(f, types[t], (first_how){.whiten = true, .mixes = 1, .trains_filters = true}, "conv+norm+act\t",
+        check_first(f, types[t], (first_how){.whiten = true, .kernel = 1, .trains_filters = true}, "conv+norm+act\t",
                     first_gradient);
     }
-    check_first(f, D9_F32, (first_how){.mixes = 3, .halves = true}, "conv+norm+act\t", first_gradient);
+    check_first(f, D9_F32, (first_how){.kernel = 3, .strided = true}, "conv+norm+act\t", first_gradient);
 }
 
 /* The closed form has at most 27 inputs per output. The stem of an ImageNet network, 7x7, reads 147; a 3x3 convolution
@@ -179,10 +179,10 @@ TEST(wide_first_layers_are_not_in_closed_form) {
         const char *rules[4]; /* each in one line of the plan; NULL: end */
         int convs;
     } cases[] = {{D9_F16,
-                  {.mixes = 7, .halves = true},
+                  {.kernel = 7, .strided = true},
                   {"norm+act\t", "act_backward+norm_backward\t", "conv_backward_weight\t"},
                   1},
-                 {D9_F32, {.whiten = true, .mixes = 3}, {NULL}, 2}};
+                 {D9_F32, {.whiten = true, .kernel = 3}, {NULL}, 2}};
     fixture *f = *state;
     d9_backend_options untuned = f->r.fused;
     untuned.tune = D9_TUNE_OFF;
@@ -206,7 +206,7 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
     for (int t = 0; t < TYPES; t++) {
         first_case c;
         char text[1024];
-        make_first(&c, &context, types[t], (first_how){.whiten = true, .mixes = 1});
+        make_first(&c, &context, types[t], (first_how){.whiten = true, .kernel = 1});
         const d9_value_id read[] = {c.whitened, c.conv};
         for (int i = 0; i < 2; i++) {
             d9_node scale = {
@@ -496,7 +496,7 @@ TEST(a_wanted_intermediate_is_not_swallowed) {
 
 /* ---- invalid input, memory ---- */
 
-/* The host checks sample numbers before copying them; labels can only come from data sets. */
+/* The host checks sample numbers before it copies them to the device, because kernels do not. */
 TEST(indices_out_of_range_are_refused) {
     static const d9_op ops[] = {D9_OP_DRAW, D9_OP_AUGMENT, D9_OP_GATHER, D9_OP_TOKENS};
     RUNNING();

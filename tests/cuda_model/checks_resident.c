@@ -235,7 +235,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;
-    d9_model_be(device);
+    d9_model_set_device(device);
     d9_check_launch(
         check, "norm_algorithms",
         d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, true, true, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
@@ -248,7 +248,7 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
         if (device && algorithms[k].block_bytes > device->shared_bytes)
             d9_check_fail(check, "more than the limit of a block");
     }
-    d9_model_be(NULL);
+    d9_model_set_device(NULL);
     check->compared++;
     return most;
 }

@@ -90,11 +90,11 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* Filters wider than high, higher than wide, and larger than a tile; with a guard, also after a bad gradient. Storage
+/* Weights wider than high, higher than wide, and larger than a tile; with a guard, also after a bad gradient. Storage
  * types that the CPU lacks are compared with f32. */
 void d9_cuda_check_orthogonal(d9_check *check) {
     static const int64_t sizes[][2] = {{7, 45}, {65, 27}, {70, 117}, {1, 9}};
-    static const float returns[] = {0, 0, 1}; /* by step */
+    static const float renormalises[] = {0, 0, 1}; /* by step */
     static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
     for (int i = 0; i < 4; i++) D9_FOR_STORES(store) for (int how = 0; how < 3; how++) {
             const int64_t count = sizes[i][0] * sizes[i][1];
@@ -110,7 +110,7 @@ void d9_cuda_check_orthogonal(d9_check *check) {
                                              .store = store,
                                              .momentum = 0.6f,
                                              .by = {3.5f, -4.75f, 2.125f},
-                                             .renormalise = {now ? returns : NULL, 0},
+                                             .renormalise = {now ? renormalises : NULL, 0},
                                              .rate = {rates, 0},
                                              .decay = {decays, 0},
                                              .step = &step,

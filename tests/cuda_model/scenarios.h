@@ -47,7 +47,7 @@ int d9_scenario_static_room(void);    /* two arrays of 24 KiB and one of a byte 
 int d9_scenario_plain_array(void);    /* reads 16 bytes of an array declared without alignment */
 int d9_scenario_odd_place(void);      /* reads 16 bytes of an aligned array from its second element */
 int d9_scenario_odd_store(void);      /* stores 16 bytes at an odd multiple of 8 in global memory */
-int d9_scenario_odd_double(void);     /* stores a double at an odd multiple of 4 in dynamic shared memory */
+int d9_scenario_odd_double(void);     /* reads a double at an odd multiple of 4 in dynamic shared memory */
 
 #ifdef __cplusplus
 }
