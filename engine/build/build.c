@@ -238,7 +238,7 @@ static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
     for (int g = 0, count = groups->count; g < count; g++) {
-        d9_group own = groups->group[2 * g]; /* each inserted group moves the others back by one */
+        d9_group own = groups->group[2 * g]; /* each insertion shifts the later groups by one */
         const d9_group *of = &groups->group[2 * g];
         const int length = snprintf(own.selects.role, sizeof own.selects.role, "proxy.%s",
                                     of->selects.role[0] ? of->selects.role : "*");

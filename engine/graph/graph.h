@@ -36,22 +36,22 @@ enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D
 
 /* The buffer that holds a value. step/layout.c computes the buffers' sizes, a backend allocates them. */
 typedef enum d9_buffer {
-    D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
-    D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
-    D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1); of a stream i32
-                               (tokens) */
-    D9_BUFFER_LABELS,       /* i32 (count) of the training set */
-    D9_BUFFER_EVAL_IMAGES,  /* like IMAGES, of the test set */
-    D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
-    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
-    D9_BUFFER_EVAL_ORDER,   /* i32 (batch): the indices of the evaluated test images */
-    D9_BUFFER_CARRY,        /* master type: states of recurrent layers that go on to the next step of a stream */
-    D9_BUFFER_EVAL_CARRY,   /* like CARRY, for evaluations */
-    D9_BUFFER_TABLE,        /* master type (channels, 256): normalised value of each byte */
-    D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
-    D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
-    D9_BUFFER_GUARD,        /* fp16: loss scale and its state, defined by the backend; otherwise empty */
+    D9_BUFFER_SCRATCH,     /* activations and their gradients; graph/memory.c reuses the space within a step */
+    D9_BUFFER_STATE,       /* parameters, then running statistics; master type */
+    D9_BUFFER_GRADIENT,    /* parameter gradients, at the offsets of their parameters; master type */
+    D9_BUFFER_IMAGES,      /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1); of a stream i32
+                              (tokens) */
+    D9_BUFFER_LABELS,      /* i32 (count) of the training set */
+    D9_BUFFER_EVAL_IMAGES, /* like IMAGES, of the test set */
+    D9_BUFFER_ORDER,       /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
+    D9_BUFFER_EVAL_DRAWS,  /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
+    D9_BUFFER_EVAL_ORDER,  /* i32 (batch): the indices of the evaluated test images */
+    D9_BUFFER_CARRY,       /* master type: states of recurrent layers that go on to the next step of a stream */
+    D9_BUFFER_EVAL_CARRY,  /* like CARRY, for evaluations */
+    D9_BUFFER_TABLE,       /* master type (channels, 256): normalised value of each byte */
+    D9_BUFFER_METRICS,     /* f64 (4): summed loss, labelled and correct samples, first non-finite step + 1 (0: none) */
+    D9_BUFFER_LOGITS,      /* f32 or f64 (batch, classes): output of an evaluation step */
+    D9_BUFFER_GUARD,       /* fp16: loss scale and its state, defined by the backend; otherwise empty */
     D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS named buffers (step/program.h); master type */
     D9_BUFFER_COUNT = D9_BUFFER_ACCUMULATORS + D9_MAX_ACCUMULATORS
 } d9_buffer;
@@ -179,7 +179,7 @@ typedef struct d9_lerp_attributes {
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_clip_attributes {
     double most;          /* largest norm of the gradient of the mean loss */
-    d9_coefficient share; /* turns the gradient into that of the mean loss */
+    d9_coefficient share; /* 1 / number of losses: turns the summed gradient into the mean */
 } d9_clip_attributes;
 typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
@@ -267,7 +267,8 @@ D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int6
 D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      int64_t channels, d9_value_id *y);
 /* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.weight_ih_lLAYER, weight_hh, bias_ih
- * and bias_hh, uniform in +-1/sqrt(units). States are 0 before the first token, or those of the step before. */
+ * and bias_hh, uniform in +-1/sqrt(units). In a stream the states
+ * before the first token are those in which the previous step ended, otherwise 0. */
 D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                                      d9_recurrent_cell cell, int64_t units, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,

@@ -147,7 +147,7 @@ typedef struct d9_table {
 /* From a share of the run's steps on, images have another size or a step draws another number of batches. */
 typedef struct d9_phase_change {
     const char *trick; /* the trick's name, for messages */
-    double from;       /* that share, 0 to 1 */
+    double from;       /* share of the steps before the change, 0 to 1 */
     double scale;      /* image side as a fraction of the full side; below 1 images are random crops; 0: unchanged */
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
@@ -178,7 +178,7 @@ typedef struct d9_program {
     d9_extent extent;
     int64_t steps_per_epoch, steps; /* whole batches; round(epochs * steps_per_epoch), or the options' rate_count */
     const d9_precision *precision;
-    const d9_measure *measure; /* of evaluations */
+    const d9_measure *measure; /* score that evaluations report */
     uint64_t seed;
     d9_augmentation augmentation;
     d9_selection selection;
@@ -209,7 +209,7 @@ typedef struct d9_program_options {
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
     int longest_rule;            /* nodes of the longest rule of the backend; 0: unknown, the maximum is assumed */
     bool keep_all;               /* as in the program */
-    bool eval_only; /* no phases; SCRATCH is sized for evaluation, GRADIENT and accumulators laid out as it are empty */
+    bool eval_only; /* no phases; SCRATCH is sized for evaluation; GRADIENT and the groups' accumulators are empty */
     bool logits;    /* evaluation steps of a stream write logits, as those of other samples do, and no losses */
     bool features;  /* sets eval.features, which can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* more tricks, without options, after the configuration's (tests) */

@@ -228,7 +228,7 @@ done:
     return status;
 }
 
-/* Tokens of a stream have labels of their own. */
+/* A stream needs no labels in the file: the label of each token is the next token. */
 static d9_status make_stream(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
     d9_status status;
     const d9_tensor *tokens = d9_safetensors_find(self->file, "tokens");

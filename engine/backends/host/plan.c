@@ -230,7 +230,7 @@ done:
 const d9_site *d9_site_producer(const d9_site *site, d9_value_id value) {
     const d9_plan *plan = site->plan;
     for (int p = 0; p < plan->placed_count && &plan->placed[p].site != site; p++)
-        if (d9_site_makes(&plan->placed[p].site, value)) return &plan->placed[p].site;
+        if (d9_site_writes(&plan->placed[p].site, value)) return &plan->placed[p].site;
     return NULL;
 }
 

@@ -25,7 +25,7 @@ done:
     return status;
 }
 
-/* Elements read: of the table the rows of the tokens, of the tokens all. */
+/* Elements read: all tokens, and a row of the table for each of them. */
 static double read_rows(const d9_graph *graph, const d9_node *node, int input) {
     return (double)d9_shape_count(input == 0 ? &graph->values[node->outputs[0]].shape : d9_input_shape(graph, node, 1));
 }
