@@ -61,7 +61,7 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur_backward *backward;
     float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
     float *bias;      /* forward (H / lanes, G, lanes) */
-    d9_kernel_out da; /* backward (T, N, own H): gradient of U h' + bias, for the gates whose dgx differs from it */
+    d9_kernel_out da; /* backward: gradient of U h' + bias, (T, N, gates H) for the gates where dgx is another */
     float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
     float *work; /* states of all tiles of the part, and gates of one tile */

@@ -69,7 +69,8 @@ static int64_t depth_of(const d9_cpu *cpu) {
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Describes input and output of a convolution as the same number of tiles. */
-static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x, d9_winograd_image *y) {
+static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x,
+                           d9_winograd_image *y) {
     const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
     const int64_t step = 4 * s->stride;
     const int64_t high = by_input ? d9_parts_of(s->height, step) : d9_parts_of(s->out_height, 4);
@@ -101,7 +102,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
                                       : rotated      ? D9_WINOGRAD_SPREAD
                                                      : D9_WINOGRAD_STRIDED;
     conv_plan p = {.filter = {s->inputs, s->outputs, scheme, rotated, s->store}};
-    cut(s, scheme, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
+    describe_tiles(s, scheme, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
     if (rotated && s->stride == 1) p.in.pad = 2 - s->pad;
     p.positions = positions_of(scheme);
     p.tiles = tiles_in(&p.in);
@@ -181,13 +182,13 @@ typedef struct gradient_plan {
 } gradient_plan;
 
 /* True if all threads work on one part after the other. */
-static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
+static bool threads_share_parts(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
 
 static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const int64_t width = cpu->loops->product_width;
     const d9_winograd_scheme scheme = s->stride == 1 ? D9_WINOGRAD_DENSE : D9_WINOGRAD_STRIDED;
     gradient_plan p = {.store = s->store, .positions = positions_of(scheme)};
-    cut(s, scheme, &p.x, &p.dy);
+    describe_tiles(s, scheme, &p.x, &p.dy);
     p.tiles = tiles_in(&p.x);
     p.panels = d9_parts_of(s->inputs, width);
     const bool pairs = multiplies_pairs(cpu, s);
@@ -197,9 +198,9 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     while (p.parts > 1 && (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES ||
                            p.tiles < MOST_PARTS * p.tile_step * p.parts))
         p.parts /= 2;
-    const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
-                            : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
-                                                                : d9_max(1, tiles_of(cpu) / 2);
+    const int64_t largest = s->stride > 1                                  ? STRIDED_ROWS
+                            : threads_share_parts(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
+                                                                           : d9_max(1, tiles_of(cpu) / 2);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
     p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.tile_step);
     const int64_t rows = p.tiles_at_once / (p.tile_step / 4);
@@ -266,7 +267,7 @@ static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9
     const int64_t part = PLANES * p.u.plane, pair = p.positions * (p.v.plane + p.w.plane);
     const d9_winograd_filter filter = {.inputs = s->inputs, .outputs = s->outputs, .scheme = p.x.scheme};
     float *u = scratch, *own = scratch + p.parts * part;
-    if (together(cpu, &p))
+    if (threads_share_parts(cpu, &p))
         for (int64_t k = 0; k < p.parts; k++)
             run_part_together(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own);
     else {
@@ -296,7 +297,7 @@ static bool pools(const d9_cpu_conv_shape *s) { return s->stride == 1; }
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
         const gradient_plan p = plan_gradient(cpu, s);
-        const int64_t pairs = together(cpu, &p) ? 1 : cpu->threads;
+        const int64_t pairs = threads_share_parts(cpu, &p) ? 1 : cpu->threads;
         return (p.parts * PLANES * p.u.plane + pairs * p.positions * (p.v.plane + p.w.plane)) * 4;
     }
     const conv_plan p = plan_conv(cpu, s);

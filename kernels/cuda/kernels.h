@@ -277,7 +277,7 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
 int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, int64_t count, d9_kernel_out dx);
 
 /* ---- the loss ---- */
-/* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of an image
+/* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of a sample
  * of each class; NULL: all weights are 1. */
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,

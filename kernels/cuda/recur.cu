@@ -30,7 +30,7 @@ D9_DEVICE recur_gates gates_at(int units, int gates, d9_kernel_in gx, int64_t ro
 template <int V>
 D9_DEVICE void multiply_state(int units, int gates, d9_kernel_in u, const float *bias, const float *h, float *a) {
     const int lane = static_cast<int>(threadIdx.x) % LANES, team = static_cast<int>(threadIdx.x) / LANES;
-    for (int from = 0; from < units; from += TEAMS) { /* the same trips for all lanes of a warp */
+    for (int from = 0; from < units; from += TEAMS) { /* as many iterations for all lanes of a warp */
         const int k = from + team;
         float sum[D9_CELL_GATES] = {};
         for (int i = lane * V; i < units && k < units; i += LANES * V) {
@@ -133,7 +133,8 @@ D9_DEVICE void multiply_gradient(int rows, int units, int lines, d9_kernel_in u,
     }
 }
 
-/* Writes dgx, and for the products behind it all_da (T, N, gates * H) and all_before (T, N, H), the h before a step. */
+/* Writes dgx and, for the products after this kernel, all_da (T, N, gates * H) and all_before (T, N, H), the h before
+ * each step. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_backward_kernel(d9_cuda_recur s, int lines, d9_kernel_in dy, d9_cuda_recur_kept kept, d9_kernel_in u,
