@@ -86,7 +86,7 @@ void make_first(first_case *f, d9_context *context, d9_type compute, first_how h
         add_first_gradient(f, x, act.outputs[0], norm.outputs[1], norm.outputs[2], norm.inputs[1], &conv);
 }
 
-void take_contents(first_case *to, const first_case *from) {
+void copy_inputs(first_case *to, const first_case *from) {
     for (int v = 0; v < to->c.graph->value_count; v++)
         for (int w = 0; w < from->c.graph->value_count && to->c.content[v]; w++) {
             const d9_value *value = &from->c.graph->values[w];

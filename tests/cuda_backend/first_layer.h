@@ -22,6 +22,6 @@ typedef struct first_how { /* what the graph contains */
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how);
 
 /* Copies the inputs of `from` by name. Weights are rounded to its compute type, as its cast nodes do. */
-void take_contents(first_case *to, const first_case *from);
+void copy_inputs(first_case *to, const first_case *from);
 
 #endif

@@ -13,16 +13,16 @@ typedef struct group {
     float *g, *w, *state[D9_UPDATE_STATES];
     d9_array gpu_g, gpu_w, gpu_state[D9_UPDATE_STATES];
     float *gpu[D9_UPDATE_STATES];
-    int kept; /* number of state arrays; the others are NULL */
+    int state_count; /* number of state arrays; the others are NULL */
 } group;
 
-static group open_group(int64_t count, d9_kernel_store store, int shift, int kept) {
-    group s = {.kept = kept};
+static group open_group(int64_t count, d9_kernel_store store, int shift, int state_count) {
+    group s = {.state_count = state_count};
     s.g = d9_random(store, count, 41);
     s.w = d9_random(D9_KERNEL_F32, count, 42);
     s.gpu_g = d9_array_of(store, count, shift, s.g);
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
-    for (int k = 0; k < kept; k++) {
+    for (int k = 0; k < state_count; k++) {
         s.state[k] = d9_random(D9_KERNEL_F32, count, 43 + (uint32_t)k);
         for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squared gradients */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
@@ -33,7 +33,7 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int kep
 
 static void close_group(d9_check *check, group *s) {
     d9_check_array(check, "update w", s->w, &s->gpu_w, 1e-6);
-    for (int k = 0; k < s->kept; k++) d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
+    for (int k = 0; k < s->state_count; k++) d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
     d9_check_done(check);
 }
 
@@ -62,8 +62,8 @@ void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) {
                 for (int how = 0; how < 4; how++)
-                    for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
-                        group s = open_group(counts[i], store, how == 3, kept);
+                    for (int state_count = 0; state_count <= D9_UPDATE_STATES; state_count++) {
+                        group s = open_group(counts[i], store, how == 3, state_count);
                         const d9_cuda_update rule = rule_of(row, how & 2);
                         update_on_cpu(&s, &rule);
                         d9_check_launch(

@@ -97,9 +97,9 @@ TEST(clusters_run_in_any_order) {
 TEST(shared_memory_has_an_end) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
     d9_model_test("room");
-    assert_ints(d9_scenario_room(most - fixed), 0, d9_scenario_room(most + 1), D9_MODEL_INVALID_VALUE);
+    assert_ints(d9_scenario_shared_bytes(most - fixed), 0, d9_scenario_shared_bytes(most + 1), D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "");
-    assert_int_equal(d9_scenario_room(most - fixed + 1), D9_MODEL_INVALID_VALUE);
+    assert_int_equal(d9_scenario_shared_bytes(most - fixed + 1), D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "room_kernel: 6160 bytes of static and 226289 of dynamic shared memory");
     d9_model_test("room");
     assert_int_equal(d9_scenario_static_room(), D9_MODEL_INVALID_VALUE);

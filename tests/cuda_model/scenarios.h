@@ -29,7 +29,7 @@ int d9_scenario_alignment(unsigned *place);
 enum { D9_SCENARIO_BLOCKS = 6 };
 int d9_scenario_trace(unsigned *count, int *trace);
 /* A launch with 6160 bytes of static shared memory and `dynamic_bytes` of dynamic. */
-int d9_scenario_room(int64_t dynamic_bytes);
+int d9_scenario_shared_bytes(int64_t dynamic_bytes);
 int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each thread of a grid (2, 3) of blocks (4, 5) */
 
 /* Kernels that must be rejected. */

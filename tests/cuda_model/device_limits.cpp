@@ -1,5 +1,5 @@
-/* Occupancy of the modelled device: see room.h. */
-#include "tests/cuda_model/room.h"
+/* Occupancy of the modelled device: see device_limits.h. */
+#include "tests/cuda_model/device_limits.h"
 #include "tests/cuda_model/cuda_model.h"
 
 namespace {

@@ -1,6 +1,6 @@
 /* Limits of the modelled device, on which the algorithms of norms depend: an H100's, unless a test sets others. */
-#ifndef D9_TESTS_CUDA_ROOM_H
-#define D9_TESTS_CUDA_ROOM_H
+#ifndef D9_TESTS_CUDA_DEVICE_LIMITS_H
+#define D9_TESTS_CUDA_DEVICE_LIMITS_H
 
 #ifdef __cplusplus
 extern "C" {
