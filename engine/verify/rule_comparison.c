@@ -61,7 +61,7 @@ done:
     return status;
 }
 
-static bool written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
+static bool is_written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; n < end; n++)
         for (int i = 0; i < c->graph->nodes[n].output_count; i++)
             if (c->graph->nodes[n].outputs[i] == id) return true;
@@ -86,7 +86,7 @@ static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value *value = &c->graph->values[id];
             bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT ||
                            value->buffer == D9_BUFFER_GRADIENT;
-            if (travels && !written_in(c, id, begin, end))
+            if (travels && !is_written_in(c, id, begin, end))
                 D9_TRY(copy_bytes(c, value->buffer, value->offset,
                                   d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
         }

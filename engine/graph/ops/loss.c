@@ -20,7 +20,8 @@ static bool evaluation(d9_node *node) {
 }
 
 const d9_op_info d9_op_LOSS = {
-    .doc = "logits (..., classes), labels (N) -> loss (N): by its row in kernels/formulas/losses.def; 0 for label -1",
+    .doc = "logits (..., classes), labels (rows) -> loss (rows): by its row in kernels/formulas/losses.def; 0 for "
+           "label -1",
     .inputs = 2,
     .outputs = 1,
     .shape = shape,
