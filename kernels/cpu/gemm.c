@@ -14,7 +14,7 @@ enum {
     WIDE = 512,          /* columns of a task, at most, if `a` is along K */
     PACK_COLUMNS = 128,  /* columns of weights that one packing task packs */
     TASKS = 4,           /* tasks wanted for each thread, so that all threads end at about the same time */
-    LONG_TASKS = 2,      /* the same for a weight gradient, whose tasks pack both operands each */
+    LONG_TASKS = 2,      /* tasks wanted for each thread in a weight gradient, where each task packs both operands */
     WAKE = 4 << 20,      /* multiply-adds that one thread computes in the time it takes to wake another */
 };
 
