@@ -211,7 +211,7 @@ TEST(verify_bans_what_was_chosen_before) {
 }
 
 /* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */
-static void leave_room(int64_t more) {
+static void limit_free_memory(int64_t more) {
     static watch w;
     watch_run_afresh("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
@@ -223,7 +223,7 @@ static void leave_room(int64_t more) {
 TEST(a_choice_made_for_want_of_room_is_not_kept) {
     static watch w;
     fresh_cache();
-    leave_room(384 << 10);
+    limit_free_memory(384 << 10);
     watch_run("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_true(watch_count(w.plan, "e1") >= 20);
@@ -239,14 +239,14 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     static watch w;
     d9_session session;
     fresh_cache();
-    leave_room(-1000); /* e1 needs 512 KiB */
+    limit_free_memory(-1000); /* e1 needs 512 KiB */
     fake->choices = 6;
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, "GiB");
     watch_nothing_left();
     watch_run_afresh("fp16", "auto", &w);
-    leave_room(384 << 10);
+    limit_free_memory(384 << 10);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
     assert_refusal(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");

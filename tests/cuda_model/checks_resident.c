@@ -112,7 +112,7 @@ static void forward_separate(d9_check *check, const site *s) {
                                          d9_array_out(&s->separate.y)));
 }
 
-static void forward_once(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
+static void forward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
     const bool pools = s->window.kernel > 0;
     const d9_kernel_norm_state state = state_of(s, &s->one_pass);
     const d9_kernel_epilogue epilogue = epilogue_of(s, &s->one_pass);
@@ -126,7 +126,7 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm
     static const char *const names[] = {"mean", "inv_std", "running_mean", "running_var"};
     const double stages = s->store == D9_KERNEL_F32 ? 4e-6 : s->store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
     forward_separate(check, s);
-    forward_once(check, s, algorithm);
+    forward_one_pass(check, s, algorithm);
     for (int i = 0; i < STATISTICS; i++)
         compare(check, names[i], &s->separate.statistics[i], &s->one_pass.statistics[i], 2e-6);
     compare(check, "norm_resident", &s->separate.y, &s->one_pass.y,
@@ -142,7 +142,7 @@ static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
     return prologue;
 }
 
-static void backward_apart(d9_check *check, const site *s) {
+static void backward_separate(d9_check *check, const site *s) {
     const outputs *w = &s->separate;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const bool pools = s->window.kernel > 0;
@@ -156,7 +156,8 @@ static void backward_apart(d9_check *check, const site *s) {
                         d9_cuda_pool_backward(NULL, &s->window, between, d9_array_in(&s->x), d9_array_out(&w->dx)));
 }
 
-static void backward_once(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm, uint32_t *tickets) {
+static void backward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm,
+                              uint32_t *tickets) {
     const outputs *w = &s->one_pass;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const d9_kernel_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
@@ -173,11 +174,11 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     float *before = d9_floats(s->norm.channels);
     d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
     forward_separate(check, s); /* computes mean and inv_std */
-    backward_apart(check, s);
+    backward_separate(check, s);
     for (int turn = 0; turn < 2; turn++) {
         if (turn) memcpy(before, s->one_pass.dbias.data, (size_t)s->one_pass.dbias.bytes);
         memset(s->one_pass.dbias.data, 0xff, (size_t)s->one_pass.dbias.bytes);
-        backward_once(check, s, algorithm, tickets.data);
+        backward_one_pass(check, s, algorithm, tickets.data);
         if (turn && memcmp(before, s->one_pass.dbias.data, (size_t)s->one_pass.dbias.bytes) != 0)
             d9_check_fail(check, "norm_resident_backward: dbias differs the second time");
         compare(check, "dbias", &s->separate.dbias, &s->one_pass.dbias, 2e-6);

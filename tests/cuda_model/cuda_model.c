@@ -6,13 +6,13 @@
 
 enum { THREADS = D9_SCENARIO_THREADS };
 
-static void count_up(int *numbers) {
+static void fill_with_squares(int *numbers) {
     for (int i = 0; i < THREADS; i++) numbers[i] = i * i;
 }
 
 TEST(barriers_let_threads_meet) {
     int in[THREADS], out[THREADS];
-    count_up(in);
+    fill_with_squares(in);
     for (int turn = 0; turn < 3; turn++) { /* one turn for each order of the threads */
         assert_int_equal(d9_scenario_reverse(in, out), 0);
         for (int i = 0; i < THREADS; i++) assert_int_equal(out[i], in[THREADS - 1 - i]);
@@ -21,7 +21,7 @@ TEST(barriers_let_threads_meet) {
 
 TEST(lanes_exchange) {
     int in[THREADS], exchanged[THREADS], shifted[THREADS];
-    count_up(in);
+    fill_with_squares(in);
     assert_int_equal(d9_scenario_shuffles(in, exchanged, shifted), 0);
     for (int i = 0; i < THREADS; i++) assert_ints(exchanged[i], in[i ^ 5], shifted[i], in[i % 32 == 31 ? i : i + 1]);
 }
@@ -29,7 +29,7 @@ TEST(lanes_exchange) {
 TEST(lanes_vote) {
     int in[THREADS];
     unsigned ballots[THREADS / 32];
-    count_up(in);
+    fill_with_squares(in);
     assert_int_equal(d9_scenario_ballot(in, ballots), 0);
     for (int i = 0; i < THREADS / 32; i++) assert_int_equal(ballots[i], 0xaaaaaaaau);
 }
@@ -119,7 +119,7 @@ static void assert_refused(int (*scenario)(void), const char *reason) {
     assert_int_equal(scenario(), D9_MODEL_LAUNCH_FAILURE);
     if (!strstr(d9_model_failure(), reason)) fail_msg("\"%s\" does not say \"%s\"", d9_model_failure(), reason);
     d9_model_test("scenario"); /* the failed launch must not affect later ones */
-    count_up(in);
+    fill_with_squares(in);
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 
