@@ -414,8 +414,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation of a view, of a stream only the first step: later ones overwrite the recurrent states from which
- * they began, which the judge needs. */
+/* Runs the evaluation of a view, of a stream only the first step, whose recurrent states begin at zero, as the
+ * judge's do. */
 static d9_status evaluate(d9_session *tested, const d9_view *view) {
     d9_status status;
     const d9_extent *extent = &tested->program.extent;
