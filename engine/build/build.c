@@ -238,7 +238,7 @@ static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
     for (int g = 0, count = groups->count; g < count; g++) {
-        d9_group own = groups->group[2 * g]; /* each inserted group moves the others back by one */
+        d9_group own = groups->group[2 * g]; /* each insertion shifts the later groups by one */
         const d9_group *of = &groups->group[2 * g];
         const int length = snprintf(own.selects.role, sizeof own.selects.role, "proxy.%s",
                                     of->selects.role[0] ? of->selects.role : "*");
@@ -294,9 +294,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
+    /* Velocity sums gradients of summed losses (in form page, of means); the last step of an epoch has fewer losses. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
-        config->train.momentum_form !=
-            D9_MOMENTUM_PAGE) /* their velocity sums losses, of which the last step has fewer */
+        config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,
                        "train.momentum %g: must be 0 on a stream of words, or train.momentum_form page, or "
                        "train.optimizer adam or adamw",

@@ -125,7 +125,7 @@ static d9_status print_version(d9_cli *cli) {
     const char *name;
     d9_cli_print(cli, "dawn9 %s (commit %s, %s)\nbackends", d9_build_version(), d9_build_commit(), d9_build_compiler());
     for (int i = 0; (name = d9_backend_name_at(i)); i++)
-        if (d9_backend_is_built(&cli->context, i)) d9_cli_print(cli, " %s", name);
+        if (d9_backend_is_installed(&cli->context, i)) d9_cli_print(cli, " %s", name);
     d9_cli_print(cli, "\n");
     return D9_OK;
 }

@@ -48,7 +48,7 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     return of;
 }
 
-/* True if the first largest logit is that of the label. Nothing exceeds a NaN in the first place. */
+/* True if the first largest logit is that of the label. A NaN at index 0 is the largest: nothing exceeds it. */
 static bool is_first_largest(const float *z, float largest, int32_t label) {
     int32_t k = 0;
     if (isnan(z[0])) return label == 0;

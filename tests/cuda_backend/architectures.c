@@ -107,7 +107,7 @@ TEST(every_convolution_has_a_plan) {
     fixture *f = *state;
     int without = 0, asked = 0;
     for (int d = 0; d < TEST_DEVICES; d++) {
-        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need 8.0: see module.c */
+        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need 8.0: see runtime.c */
         for (int p = 0; p < count; p++) {
             without += check_device(f, &test_devices[d], p);
             asked += f->count[p];

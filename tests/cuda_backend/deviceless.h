@@ -44,7 +44,7 @@ static inline d9_status test_device_open(d9_context *context, const test_device 
     return d9_cudnn_properties(context, json, &target->properties);
 }
 
-/* Describes the first convolution, or linear layer computed as one, from node *n on, and moves *n behind it. NULL: no
+/* Describes the first convolution, or linear layer computed as one, from node *n on, and moves *n past it. NULL: no
  * convolution is left. */
 static inline const d9_node *test_next_conv(const d9_program *program, const d9_graph *graph, d9_node_id *n,
                                             d9_conv_description *description) {

@@ -1,5 +1,5 @@
-/* The CUDA backend on the CPU model of the kernels, compared with other results: another framework's in the trainer's
- * own step program (verify), the reference's rule by rule from the same inputs, and some epochs of training. */
+/* Compares the CUDA backend, on the CPU model of the kernels or on a GPU, with another framework's numbers (as the
+ * command verify does), rule by rule with the reference backend, and the reference's loss over a few epochs. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

@@ -402,7 +402,7 @@ TEST(reflection_repeats_no_edge) {
 static void check_ranges(const d9_augment_rule *rule, const int span[5]) { /* `span`: number of values of each draw */
     static const int slots[5] = {D9_DRAW_CROP_Y, D9_DRAW_CROP_X, D9_DRAW_MIRROR, D9_DRAW_CUTOUT_Y, D9_DRAW_CUTOUT_X};
     int seen[5][32] = {{0}};
-    for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_places(rule, slots[s]), span[s]);
+    for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_value_count(rule, slots[s]), span[s]);
     for (uint32_t sample = 0; sample < 9000; sample++) {
         const d9_augment_draws draws = d9_augment_draw(rule, sample, 2);
         for (int s = 0; s < 5; s++) {

@@ -259,7 +259,7 @@ static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_p
     d9_status status = D9_OK;
     for (int i = 0; i < D9_CUDA_INDICES; i++) {
         d9_cuda_indices *indices = &cuda->indices[i];
-        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images */
+        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images are no indices */
         indices->count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof *indices->values;
         D9_TRY(D9_ALLOCATE(context, indices->count, "indices", &indices->values));
     }

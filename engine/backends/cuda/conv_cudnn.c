@@ -97,7 +97,7 @@ typedef struct trial {
     int64_t written_bytes; /* size of the argument that the pass writes */
 } trial;
 
-static bool is_kept(const d9_site *site, d9_value_id id) {
+static bool must_be_kept(const d9_site *site, d9_value_id id) {
     return d9_site_value(site, id)->buffer != D9_BUFFER_SCRATCH;
 }
 
@@ -108,7 +108,7 @@ static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) 
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
         const d9_type type = d9_site_value(site, g.value[a])->type;
         const int64_t bytes = d9_site_bytes(site, g.value[a]);
-        if (is_kept(site, g.value[a])) {
+        if (must_be_kept(site, g.value[a])) {
             t->job.data[a] = at;
             at += round_up(bytes);
         }
@@ -126,7 +126,7 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
     int64_t bytes = WORKSPACE_ALIGNMENT, available, total;
     *t = (trial){.job = job_of(site)};
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
-        if (is_kept(site, g.value[a])) bytes += round_up(d9_site_bytes(site, g.value[a]));
+        if (must_be_kept(site, g.value[a])) bytes += round_up(d9_site_bytes(site, g.value[a]));
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
     D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->substitute));

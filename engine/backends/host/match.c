@@ -10,7 +10,7 @@ static bool in_site(const d9_site *site, const d9_node *node) {
     return false;
 }
 
-bool d9_site_makes(const d9_site *site, d9_value_id value) {
+bool d9_site_writes(const d9_site *site, d9_value_id value) {
     for (int n = 0; n < site->node_count; n++)
         for (int i = 0; i < site->nodes[n]->output_count; i++)
             if (site->nodes[n]->outputs[i] == value) return true;
@@ -26,7 +26,7 @@ d9_site d9_site_part(const d9_site *site, int first, int count) {
 
 bool d9_site_internal(const d9_site *site, d9_value_id value) {
     const d9_graph *graph = site->graph;
-    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !d9_site_makes(site, value))
+    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !d9_site_writes(site, value))
         return false;
     for (d9_node_id n = 0; n < graph->node_count; n++)
         for (int i = 0; i < graph->nodes[n].input_count; i++)
@@ -78,7 +78,7 @@ static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
 /* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes,
  * unless an operation allows it. The last node's outputs are always part of the boundary, because the rule writes them
  * even if no node reads them. */
-static bool edges_overlap(const d9_site *site) {
+static bool boundary_overlaps(const d9_site *site) {
     d9_value_id edges[MAX_EDGES];
     int count = 0;
     for (int n = 0; n < site->node_count; n++) {
@@ -103,7 +103,7 @@ bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
     for (int n = 0; n < rule->node_count; n++)
         if (site->nodes[n]->op != rule->ops[n] || !same_when(&site->nodes[n]->when, &site->nodes[0]->when))
             return false;
-    if (rule->node_count > 1 && edges_overlap(site)) return false;
+    if (rule->node_count > 1 && boundary_overlaps(site)) return false;
     if (rule->node_count > 1 && !rule->match && !all_internal(site)) return false;
     return !rule->match || rule->match(site);
 }

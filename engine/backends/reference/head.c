@@ -126,7 +126,7 @@ done:
     return status;
 }
 
-/* ---- metrics, f64 (4): sum of losses, images, correct images, 1 + first step with a non-finite loss (0: none) ---- */
+/* ---- metrics, f64 (4): see D9_BUFFER_METRICS ---- */
 
 static int64_t first_maximum(const double *row, int64_t count) {
     int64_t best = 0;

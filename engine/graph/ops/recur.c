@@ -47,11 +47,12 @@ done:
     return status;
 }
 
-/* Multiplications with U in each step of time. */
+/* Multiplications and additions of the products with U, in all steps of time. */
 static double forward_operations(const d9_graph *graph, const d9_node *node) {
     return 2 * (double)d9_shape_count(d9_input_shape(graph, node, GX)) * (double)d9_input_shape(graph, node, U)->d[1];
 }
-static double backward_operations(const d9_graph *graph, const d9_node *node) { /* dh' and dU */
+/* Two products in each step: the gradient of the state before it, and of U. */
+static double backward_operations(const d9_graph *graph, const d9_node *node) {
     return 4 * (double)d9_shape_count(&graph->values[node->outputs[0]].shape) *
            (double)d9_input_shape(graph, node, 3)->d[1];
 }
@@ -76,7 +77,7 @@ static void put_list(d9_onnx_writer *writer, const d9_node *node, const char *su
     writer->integer_constant(writer, name, values, (size_t)count);
 }
 
-/* Writes a node named STEM.SUFFIX, whose output has that name. axis -1: no such attribute. */
+/* Writes a node with inputs a and b, named `a`.SUFFIX, as is its output. axis -1: the node has no attribute `axis`. */
 static void put_node(d9_onnx_writer *writer, const char *op, const char *a, const char *b, int axis, const char *suffix,
                      char name[ONNX_NAME]) {
     snprintf(name, ONNX_NAME, "%.*s.%s", D9_NAME_SIZE - 1, a, suffix);

@@ -1,4 +1,4 @@
-/* The clipping of gradients, updates of whole parameter groups or of one filter, and averages and copies of whole
+/* The clipping of gradients, updates of whole parameter groups or of one weight, and averages and copies of whole
  * buffers after the updates. */
 #include "graph/onnx.h"
 #include "graph/op.h"
@@ -29,7 +29,7 @@ static double orthogonal_operations(const d9_graph *graph, const d9_node *node) 
 }
 
 const d9_op_info d9_op_ORTHOGONAL_UPDATE = {
-    .doc = "w, g, velocity -> w, velocity: one filter, (O, ...), by kernels/formulas/orthogonal.h",
+    .doc = "w, g, velocity -> w, velocity: one weight, (O, ...), by kernels/formulas/orthogonal.h",
     .inputs = 3,
     .outputs = 2,
     .update = true,

@@ -221,8 +221,8 @@ D9_INLINE void normalise(const d9_kernel_store store, const int activation, cons
 }
 
 /* dx = a (dz - b - (x - mean) c) */
-D9_INLINE void differentiate(const d9_kernel_store store, const int activation, const pass *p, int64_t at,
-                             const float *const *term, int64_t i, int64_t left) {
+D9_INLINE void normalise_backward(const d9_kernel_store store, const int activation, const pass *p, int64_t at,
+                                  const float *const *term, int64_t i, int64_t left) {
     const d9_vector mean = d9_lanes_load(D9_KERNEL_F32, term[0], i, left),
                     a = d9_lanes_load(D9_KERNEL_F32, term[1], i, left),
                     b = d9_lanes_load(D9_KERNEL_F32, term[2], i, left),
@@ -285,5 +285,5 @@ void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *p
                                        const d9_cpu_run *run, int64_t channels, const float *terms, bool stream,
                                        d9_kernel_out dx) {
     const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && can_stream(dx, channels)};
-    pass_by_activation(prologue->act.activation, differentiate, 4, &p, run, channels, terms);
+    pass_by_activation(prologue->act.activation, normalise_backward, 4, &p, run, channels, terms);
 }
