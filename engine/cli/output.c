@@ -11,6 +11,7 @@
 
 static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
     const d9_system *system = cli->context.system;
+    if (cli->parallel.rank > 0) return;
     while (size > 0 && cli->output_error == 0) {
         ssize_t put = system->write(system->user, STDOUT_FILENO, bytes, size);
         if (put < 0 && errno == EINTR) continue;

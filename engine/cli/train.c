@@ -354,6 +354,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
         .unsaved_steps = cli->unsaved_steps,
+        .parallel = &cli->parallel,
         .observer = make_observer(cli, options, config, page, &progress),
     };
     progress.peak_rate = *peak_rate;
@@ -591,8 +592,17 @@ done:
     return status;
 }
 
+/* Joins the processes that a launcher started with this one. Warnings are rank 0's. */
+static d9_status join(d9_cli *cli) {
+    const d9_status status = d9_parallel_open(&cli->context, &cli->parallel);
+    if (cli->parallel.rank > 0) cli->context.log = NULL;
+    return status;
+}
+
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
+    const d9_status joined = join(cli);
+    if (joined != D9_OK) return joined;
     if (chosen->find_lr) return find_learning_rate(cli, chosen);
     if (chosen->html && chosen->events)
         return d9_fail(&cli->context, D9_USAGE, "--html: cannot be combined with --events");
