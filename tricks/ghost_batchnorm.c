@@ -32,6 +32,5 @@ const d9_trick d9_trick_ghost_batchnorm = {
     .effect = "94.2% at 20 epochs; 94.1% at 18 with a higher rate (52 s to 46 s)",
     .options = options,
     .options_size = sizeof(ghost_batchnorm),
-    .groups_norms = true,
     .on_model = on_model,
 };

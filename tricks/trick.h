@@ -23,7 +23,6 @@ typedef struct d9_trick {
     const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
     const char *one_process; /* why the trick cannot run with a batch dealt to several processes; NULL: it can */
-    bool groups_norms;       /* on_model sets the group size of every batch norm */
     /* The hooks, in call order. Each edits its last argument; on_loss the node `loss` (may be D9_NONE). */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);

@@ -79,7 +79,7 @@ done:
 /* Applies the enabled tricks and those of `options`. `any`: a trick that fails with D9_USAGE is left out instead. */
 static d9_status apply_tricks(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
                               d9_program *program, d9_graph *forward) {
-    d9_status status;
+    d9_status status = D9_OK;
     d9_graph before;
     d9_graph_init(&before);
     for (int t = 0; t < D9_TRICK_COUNT + options->trick_count; t++) {

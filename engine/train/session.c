@@ -114,7 +114,7 @@ done:
     return status;
 }
 
-d9_status d9_config_try(d9_context *context, const d9_config *config) {
+d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, bool *found) {
     d9_status status;
     d9_extent extent;
     bool counted;
@@ -125,9 +125,19 @@ d9_status d9_config_try(d9_context *context, const d9_config *config) {
     D9_TRY(d9_program_build(context, config, &extent, precision ? precision : d9_precision_find("f32"), &options,
                             &program));
     if (counted) D9_TRY(check_steps(context, config, &program));
+    *found = false;
+    for (d9_node_id n = 0; n < program.train.node_count; n++) {
+        const d9_node *node = &program.train.nodes[n];
+        *found = *found || (node->op == D9_OP_NORM && node->as.norm.group_size == 0);
+    }
 done:
     d9_program_free(context, &program);
     return status;
+}
+
+d9_status d9_config_try(d9_context *context, const d9_config *config) {
+    bool unused;
+    return d9_config_find_whole_norm(context, config, &unused);
 }
 
 static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {
