@@ -323,6 +323,16 @@ done:
     return status;
 }
 
+/* Adds to the message of a failed build how many images each of several processes has. */
+static d9_status add_share(d9_context *context, const d9_extent *extent) {
+    char why[sizeof context->message];
+    if (d9_extent_ranks(extent) == 1) return D9_USAGE;
+    snprintf(why, sizeof why, "%s", context->message);
+    d9_context_clear(context);
+    return d9_fail(context, D9_USAGE, "%s (each of %d processes has %lld images of a batch)", why, extent->ranks,
+                   (long long)d9_extent_own_batch(extent));
+}
+
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
                            const d9_precision *precision, const d9_program_options *options, d9_program *program) {
     d9_status status;
@@ -362,7 +372,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
-    D9_TRY(build_forward(context, config, extent, options, false, program, &forward));
+    status = build_forward(context, config, extent, options, false, program, &forward);
+    if (status == D9_USAGE) status = add_share(context, extent);
+    D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));

@@ -145,13 +145,17 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     (void)put; /* nothing can be done about a failure */
 }
 
-/* Prints the error line and leaves the other processes of the run, if there are any. On an end that all share, or an
- * error that all meet, rank 0 alone prints: it ends the others while they wait. */
-static void end(d9_cli *cli, d9_status status) {
+/* Should this process print why it ends? Of several, rank 0 does. Another one does if it fails alone: if no signal ends
+ * it while it waits for rank 0 to fail for the same reason. */
+static bool prints_reason(const d9_parallel *parallel) {
     const struct timespec first = {.tv_nsec = 500000000};
+    return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);
+}
+
+/* Prints the error line and leaves the other processes of the run, if there are any. */
+static void end(d9_cli *cli, d9_status status) {
     const char *message = cli->context.message;
-    if (cli->parallel.rank > 0 && status != D9_OK && !cli->parallel.together) nanosleep(&first, NULL);
-    if (status != D9_OK && (cli->parallel.rank == 0 || !cli->parallel.together))
+    if (status != D9_OK && prints_reason(&cli->parallel))
         print_error(cli->context.system, "", *message ? message : "failed without a message");
     d9_parallel_close(&cli->context, &cli->parallel, status);
 }

@@ -167,12 +167,13 @@ done:
 static const d9_parallel_kind kind = {
     .name = "MPI", .sum = sum, .broadcast = broadcast, .agree = agree, .abort = end_all, .close = leave};
 
-/* Debian's Open MPI is built with all of these; with another library the launcher's processes would meet nobody. */
+/* Under the launcher of another MPI each process meets only itself. */
 static d9_status check_launcher(d9_context *context, int launched, int met) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
     if (met == launched) return D9_OK;
     MPI_Get_library_version(version, &length);
+    MPI_Finalize();
     version[strcspn(version, ",\n")] = 0;
     return d9_fail(context, D9_DEVICE,
                    "%d processes were started, but %d met: the launcher is not that of %s; use its mpirun, or srun "
@@ -189,8 +190,8 @@ d9_status d9_parallel_module(d9_context *context, int launched, d9_parallel *par
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &parallel->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &parallel->ranks);
-    parallel->kind = &kind;
     D9_TRY(check_launcher(context, launched, parallel->ranks));
+    parallel->kind = &kind;
     D9_TRY(D9_ALLOCATE(context, 1, "the processes", &self));
     D9_TRY(D9_ALLOCATE(context, 2 * parallel->ranks, "the processes", &self->counts));
     D9_TRY(D9_ALLOCATE(context, 2 * parallel->ranks, "the processes", &self->places));
