@@ -139,8 +139,10 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
 
 /* Tells the operations that depend on the place of a sample in the batch which samples this process has, and divides
  * batch norms without a group size into train.norm_groups. */
-static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent, d9_graph *graph) {
-    const int64_t ranks = d9_extent_ranks(extent), groups = config->train.norm_groups > 0 ? config->train.norm_groups : 1;
+static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent,
+                                d9_graph *graph) {
+    const int64_t ranks = d9_extent_ranks(extent),
+                  groups = config->train.norm_groups > 0 ? config->train.norm_groups : 1;
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DROPOUT) {
@@ -174,8 +176,8 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     const d9_shape shape = {4, {batch, extent->height, extent->width, extent->channels}};
     d9_value_id image, logits;
     if (extent->vocabulary)
-        D9_TRY(d9_graph_tokens(context, forward, extent->width, batch, extent->vocabulary,
-                               extent->train_tokens > 0, &image));
+        D9_TRY(d9_graph_tokens(context, forward, extent->width, batch, extent->vocabulary, extent->train_tokens > 0,
+                               &image));
     else
         D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
@@ -311,7 +313,8 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_graph_init(&columns);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch, 1, &columns));
     for (d9_node_id n = 0; n < columns.node_count; n++) /* every process evaluates all columns */
-        if (columns.nodes[n].op == D9_OP_DROPOUT) columns.nodes[n].as.dropout.rank = columns.nodes[n].as.dropout.ranks = 0;
+        if (columns.nodes[n].op == D9_OP_DROPOUT)
+            columns.nodes[n].as.dropout.rank = columns.nodes[n].as.dropout.ranks = 0;
     D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate,
                               forward->stream && !b->options->logits, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));

@@ -189,8 +189,8 @@ typedef struct d9_recur_attributes {
 typedef struct d9_augment_attributes {     /* for draw, augment, gather, tokens, rank */
     int64_t batch, count, steps_per_epoch; /* makes `count` images, from order[step % steps_per_epoch * batch] on */
     int64_t samples;                       /* number of images in the dataset */
-    int64_t first;                         /* stream: column n of the step is column first + n * (batch / count) */
     d9_augment_rule rule;                  /* only in draw and augment */
+    int64_t first;                         /* stream: column n of the step is column first + n * (batch / count) */
 } d9_augment_attributes;
 
 typedef struct d9_node {

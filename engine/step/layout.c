@@ -78,7 +78,8 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     d9_status status;
     const d9_extent *e = &program->extent;
     int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
-    const int64_t batch = d9_extent_own_batch(e), sample = d9_extent_sample_bytes(e), token = (int64_t)d9_type_bytes(D9_I32);
+    const int64_t batch = d9_extent_own_batch(e), sample = d9_extent_sample_bytes(e),
+                  token = (int64_t)d9_type_bytes(D9_I32);
     int64_t *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
@@ -98,7 +99,8 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
                                                 : bytes[D9_BUFFER_GRADIENT];
     bytes[D9_BUFFER_CARRY] = place_carried(&program->train, d9_extent_ranks(e), size);
     bytes[D9_BUFFER_EVAL_CARRY] = place_carried(&program->eval, 1, size);
-    for (int p = 0; p < program->phase_count; p++) (void)place_carried(&program->phase[p].list, d9_extent_ranks(e), size);
+    for (int p = 0; p < program->phase_count; p++)
+        (void)place_carried(&program->phase[p].list, d9_extent_ranks(e), size);
     bytes[D9_BUFFER_IMAGES] = e->train_tokens ? e->train_tokens * token : e->train_images * sample;
     bytes[D9_BUFFER_LABELS] = e->train_tokens ? 0 : e->train_images * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_tokens ? e->eval_tokens * token : e->eval_images * sample;

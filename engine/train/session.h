@@ -53,7 +53,7 @@ typedef struct d9_session_options {
     const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
     d9_observer observer;
     d9_parallel *parallel; /* the processes that train together, of which this is one; NULL: one */
-    d9_dataset *dataset; /* the session becomes its owner; NULL: loads that of the configuration */
+    d9_dataset *dataset;   /* the session becomes its owner; NULL: loads that of the configuration */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */

@@ -150,8 +150,8 @@ static void copy_rows(const d9_session *session, bool collect, uint8_t *own, uin
         const size_t row = (size_t)(d9_shape_count(&value->shape) / value->shape.d[0]) * d9_type_bytes(value->type);
         for (int64_t n = 0; n < value->shape.d[0]; n++) {
             uint8_t *here = own + value->offset + (size_t)n * row,
-                    *there = whole + value->offset +
-                             (size_t)(n * session->parallel->ranks + session->parallel->rank) * row;
+                    *there =
+                        whole + value->offset + (size_t)(n * session->parallel->ranks + session->parallel->rank) * row;
             memcpy(collect ? there : here, collect ? here : there, row);
         }
     }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct run { /* a run in progress */
+typedef struct run {                 /* a run in progress */
     const d9_train_options *options; /* of rank 0; other processes have no output and no callbacks */
     d9_parallel *parallel;
     bool writes;  /* rank 0 has a record on disk */
@@ -23,11 +23,11 @@ typedef struct run { /* a run in progress */
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    double rate_factor;   /* of train.plateau so far */
-    int64_t step;         /* the next step */
+    double rate_factor;    /* of train.plateau so far */
+    int64_t step;          /* the next step */
     int64_t gathered_step; /* step at which every process last had the running statistics of all; -1: never */
-    int64_t saved_step;   /* step of the last checkpoint; 0: none */
-    double saved_seconds; /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
+    int64_t saved_step;    /* step of the last checkpoint; 0: none */
+    double saved_seconds;  /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
     d9_evaluation latest;
     bool evaluated;                       /* `latest` is set */
     bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
@@ -467,8 +467,8 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* The status with which the run stops before its next step; D9_OK if it continues. Several processes agree on it, before
- * each step where they wait for it to end anyway, otherwise before each epoch and every 50 steps. */
+/* The status with which the run stops before its next step; D9_OK if it continues. Several processes agree on it,
+ * before each step where they wait for it to end anyway, otherwise before each epoch and every 50 steps. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
@@ -568,8 +568,7 @@ done:
  * processes only rank 0 knows of the failure, and the last checkpoint stays. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
-    const bool saves =
-        status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
+    const bool saves = status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
     const d9_status saved = saves ? checkpoint(self, 0) : D9_OK;
     return status != D9_OK ? status : saved; /* the first error is reported */
 }

@@ -1,6 +1,6 @@
-/* The elements that dropout keeps. Element i of the whole batch is kept if word i mod 4 of block i / 4 is at least p 2^32; the block is
- * Philox(seed; i / 4, step, D9_STREAM_DROPOUT, stream of the role). The backward pass draws again instead of storing a
- * mask, and every backend keeps the same elements.
+/* The elements that dropout keeps. Element i of the whole batch is kept if word i mod 4 of block i / 4 is at least p
+ * 2^32; the block is Philox(seed; i / 4, step, D9_STREAM_DROPOUT, stream of the role). The backward pass draws again
+ * instead of storing a mask, and every backend keeps the same elements.
  *
  * A process of several holds the samples rank, rank + ranks, rank + 2 ranks ... of the batch, so its sample (or, of
  * texts (T, N, C), its token) n is number n * ranks + rank of the whole batch, and its elements are numbered so. */

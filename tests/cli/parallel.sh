@@ -39,6 +39,8 @@ for x, y in zip(*([json.loads(line) for line in open(run + "/events.jsonl")] for
     for key in x.keys() - {"seconds", "images_per_second", "hours"}:
         assert abs(x[key] - y[key]) <= 1e-8 * max(1, abs(x[key])), (key, x, y)
 assert count > 1000
+a, b = (read(run + "/predictions.safetensors")[1] for run in sys.argv[1:3])
+assert a.keys() == b.keys() and all(abs(x - y) < 1e-5 for name in a for x, y in zip(a[name][1], b[name][1]))
 PYTHON
 same() {
     checks=$((checks + 1))

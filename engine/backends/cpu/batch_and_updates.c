@@ -87,8 +87,8 @@ static d9_status run_orthogonal(d9_context *context, const d9_site *site, int64_
 static d9_status run_all_reduce(d9_context *context, const d9_site *site, int64_t step) {
     const d9_value_id gradient = site->nodes[0]->outputs[0];
     (void)step;
-    return d9_parallel_sum(context, site->options->parallel, d9_site_data(site, gradient), d9_site_count(site, gradient),
-                           false);
+    return d9_parallel_sum(context, site->options->parallel, d9_site_data(site, gradient),
+                           d9_site_count(site, gradient), false);
 }
 
 static d9_status prepare_clip(d9_context *context, d9_site *site) {

@@ -1,8 +1,8 @@
 /* The module dawn9-mpi.so: the processes of one run over MPI.
  *
- * A sum exchanges pieces: each process gets its piece of every process's array, adds them in the order of the ranks, and
- * sends the result to all. The bits therefore depend neither on the MPI library nor on the sizes of its messages. As
- * with a ring, a process sends and receives 2 (R - 1) / R times the array. */
+ * A sum exchanges pieces: each process gets its piece of every process's array, adds them in the order of the ranks,
+ * and sends the result to all. The bits therefore depend neither on the MPI library nor on the sizes of its messages.
+ * As with a ring, a process sends and receives 2 (R - 1) / R times the array. */
 #include "core/hash.h"
 #include "core/process.h"
 #include "core/system.h"
@@ -74,10 +74,10 @@ static d9_status sum_part(d9_context *context, d9_parallel *parallel, void *valu
     int *sizes = self->counts + ranks, *begins = self->places + ranks; /* of the pieces that arrive: all this one's */
     for (int r = 0; r < ranks; r++) sizes[r] = own, begins[r] = r * own;
     char *at = (char *)values + (size_t)self->places[parallel->rank] * element;
-    D9_TRY(check(context, parallel,
-                 MPI_Alltoallv(values, self->counts, self->places, type, self->pieces, sizes, begins, type,
-                               MPI_COMM_WORLD),
-                 "exchanging the pieces of a sum"));
+    D9_TRY(check(
+        context, parallel,
+        MPI_Alltoallv(values, self->counts, self->places, type, self->pieces, sizes, begins, type, MPI_COMM_WORLD),
+        "exchanging the pieces of a sum"));
     if (wide)
         add_f64(self->pieces, ranks, own, (double *)(void *)at);
     else
