@@ -120,8 +120,11 @@ int d9_processors(bool *allowed) {
     return known ? CPU_COUNT_S(sizeof mask, mask) : D9_PROCESSORS_MAX;
 }
 
-int d9_threads_limit(d9_context *context, int64_t wanted) {
+int d9_threads_limit(d9_context *context, int64_t wanted, int sharers) {
     const int processors = d9_processors(NULL);
+    if (wanted <= processors && wanted * sharers > processors)
+        d9_log(context, D9_LOG_WARNING, "threads: %lld in each of %d processes are too many for their %d processor%s",
+               (long long)wanted, sharers, processors, processors == 1 ? "" : "s");
     if (wanted <= processors) return (int)wanted;
     d9_log(context, D9_LOG_WARNING,
            "threads: %lld are too many for the %d processor%s that this process may use: using %d", (long long)wanted,

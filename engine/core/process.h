@@ -28,8 +28,9 @@ enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
  * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
 int d9_processors(bool *allowed);
-/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. */
-int d9_threads_limit(d9_context *context, int64_t wanted);
+/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. Also warns if `sharers`
+ * processes with as many threads have more than the processors. */
+int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
 /* Sets *given to the number of threads, at most `wanted`, of the calling thread's OpenMP regions: OMP_THREAD_LIMIT and
  * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, with which the number would change from region to
  * region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process, or if their

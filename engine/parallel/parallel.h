@@ -31,6 +31,9 @@ struct d9_parallel {
 static inline int d9_parallel_ranks(const d9_parallel *parallel) {
     return parallel && parallel->ranks > 1 ? parallel->ranks : 1;
 }
+static inline int d9_parallel_sharers(const d9_parallel *parallel) {
+    return parallel && parallel->sharers > 1 ? parallel->sharers : 1;
+}
 static inline int d9_parallel_rank(const d9_parallel *parallel) { return parallel ? parallel->rank : 0; }
 
 /* Joins the processes of the launcher whose environment variables are set, if it started more than one. Returns

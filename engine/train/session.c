@@ -49,14 +49,15 @@ d9_status d9_config_dataset(d9_context *context, const d9_config *config, const 
 static d9_status open_device(d9_session *session, const d9_session_options *options) {
     d9_status status;
     const d9_config *config = options->config;
-    d9_backend_options wanted = {.threads = d9_threads_limit(session->context, config->threads),
-                                 .fuse = config->backend_options.fuse,
-                                 .tune = (d9_tune)config->backend_options.tune,
-                                 .cpu_level = config->backend_options.cpu_level,
-                                 .loss_scale = config->backend_options.loss_scale,
-                                 .loss_scale_every = config->backend_options.loss_scale_every,
-                                 .force_plan = options->plan,
-                                 .parallel = options->parallel};
+    d9_backend_options wanted = {
+        .threads = d9_threads_limit(session->context, config->threads, d9_parallel_sharers(options->parallel)),
+        .fuse = config->backend_options.fuse,
+        .tune = (d9_tune)config->backend_options.tune,
+        .cpu_level = config->backend_options.cpu_level,
+        .loss_scale = config->backend_options.loss_scale,
+        .loss_scale_every = config->backend_options.loss_scale_every,
+        .force_plan = options->plan,
+        .parallel = options->parallel};
     D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
     D9_TRY(session->backend->open(session->context, &wanted, &session->device));
     session->backend->describe(session->device, &session->info);

@@ -1,4 +1,5 @@
 /* The processes of a run: which launchers start them, and, on three processes of this program, sums and agreement. */
+#include "core/system.h"
 #include "parallel/parallel.h"
 #include "tests/support/test.h"
 
@@ -87,11 +88,26 @@ static const char *wrong_of(d9_parallel *parallel) {
     return NULL;
 }
 
+/* Prints the times of sums of `count` f32 numbers (experiments/parallel-speed.sh). */
+static const char *time_sums(d9_parallel *parallel, int64_t count) {
+    enum { TIMES = 21 };
+    float *values = calloc((size_t)count, sizeof *values);
+    for (int i = 0; i < TIMES; i++) {
+        const double start = d9_clock_now();
+        if (d9_parallel_sum(&context, parallel, values, count, false) != D9_OK) return "sum";
+        if (parallel->rank == 0) printf("%s%.1f", i ? " " : "sums of gradients, ms: ", 1e3 * (d9_clock_now() - start));
+    }
+    if (parallel->rank == 0) printf("\n");
+    free(values);
+    return NULL;
+}
+
 static int be_one_of_several(void) {
     d9_parallel parallel;
     d9_context_init(&context);
     const d9_status opened = d9_parallel_open(&context, &parallel);
-    const char *wrong = opened == D9_OK ? wrong_of(&parallel) : context.message;
+    const char *timed = getenv("DAWN9_TIME_SUM"), *wrong = context.message;
+    if (opened == D9_OK) wrong = timed ? time_sums(&parallel, strtoll(timed, NULL, 10)) : wrong_of(&parallel);
     if (wrong) fprintf(stderr, "process %d: %s is wrong\n", parallel.rank, wrong);
     d9_parallel_close(&context, &parallel, wrong ? D9_CHECK_FAILED : D9_OK);
     return wrong != NULL;

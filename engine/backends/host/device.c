@@ -9,7 +9,7 @@
 /* Sets *given to the number of threads that OpenMP gives: oneDNN's barriers would wait for ever for a missing one.
  * Warns only of fewer than the user asked for: `wanted` 0 means the default, the cores that the processes share. */
 static d9_status ask_threads(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
-    const int own = d9_host_default_threads() / (parallel && parallel->sharers > 1 ? parallel->sharers : 1);
+    const int own = d9_host_default_threads() / d9_parallel_sharers(parallel);
     const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
     if (status == D9_OK && *given < wanted)
         d9_log(context, D9_LOG_WARNING,
