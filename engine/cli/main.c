@@ -148,7 +148,7 @@ static void print_error(const d9_system *system, const char *kind, const char *l
 /* Should this process print why it ends? Of several, rank 0 does. Another one does if it fails alone: if no signal ends
  * it while it waits for rank 0 to fail for the same reason. */
 static bool prints_reason(const d9_parallel *parallel) {
-    const struct timespec first = {.tv_nsec = 500000000};
+    const struct timespec first = {.tv_sec = 2};
     return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);
 }
 

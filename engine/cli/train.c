@@ -637,16 +637,9 @@ done:
     return status;
 }
 
-/* Joins the processes that a launcher started with this one. Warnings are rank 0's. */
-static d9_status join(d9_cli *cli) {
-    const d9_status status = d9_parallel_open(&cli->context, &cli->parallel);
-    if (cli->parallel.rank > 0) cli->context.log = NULL;
-    return status;
-}
-
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
-    const d9_status joined = join(cli);
+    const d9_status joined = d9_cli_join(cli);
     if (joined != D9_OK) return joined;
     if (chosen->find_lr) return find_learning_rate(cli, chosen);
     if (chosen->html && chosen->events)

@@ -24,6 +24,13 @@ D9_MUST_USE d9_status d9_signal_guard_check(d9_context *context);
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
+/* Runs argv (NULL-terminated), the launcher of several processes, with its output in the file `log`. A signal in
+ * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward; the call then returns the status of that
+ * signal once the program has stopped. Otherwise returns the program's exit status, 2 to 6, with its error line, or
+ * D9_DEVICE if it has another status, was killed or cannot be run. */
+D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
+                                        const volatile sig_atomic_t *interrupt);
+
 enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
  * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
