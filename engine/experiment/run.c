@@ -175,6 +175,7 @@ static d9_status launch(const run *self, const d9_run_options *options, bool res
     words[count] = NULL;
     D9_TRY(d9_process_launch(self->context, words, path_in(self, "ranks.log", path), options->interrupt));
     D9_TRY(read_result(self, state, &damaged));
+    if (state->kind == D9_RUN_DONE) remove_file(self, "ranks.log"); /* launchers may name hosts in it */
     if (state->kind != D9_RUN_DONE)
         D9_TRY(d9_fail(self->context, D9_DEVICE, "%s: the processes of the run ended without a result", path));
 done:

@@ -118,7 +118,8 @@ TEST(three_processes_add_and_agree) {
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(length > 0);
     self[length] = 0;
-    if (access(D9_BINARY_DIR "/dawn9-mpi.so", F_OK) != 0 || system("command -v mpirun >/dev/null") != 0) skip();
+    if (access(D9_BINARY_DIR "/dawn9-mpi.so", F_OK) != 0 || system("command -v mpirun >/dev/null") != 0)
+        skip_for("mpi", "no dawn9-mpi.so or no mpirun");
     snprintf(command, sizeof command,
              "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader "
              "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0 "
