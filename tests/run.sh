@@ -63,6 +63,7 @@ lacks() { # REASON BUILD
     amx) held_to_avx2 "$2" || ! cpu_has amx_bf16 ;;
     sanitizers) ! has_sanitizers ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
+    mpi) built_with "$2" DAWN9_MPI:BOOL=OFF || ! has_command mpicc || ! has_command mpirun ;;
     numpy) ! has_numpy ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;

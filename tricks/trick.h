@@ -22,6 +22,7 @@ typedef struct d9_trick {
     size_t options_size;
     const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
     const char *conflicts[D9_MAX_CONFLICTS];
+    const char *one_process; /* why the trick cannot run with a batch dealt to several processes; NULL: it can */
     /* The hooks, in call order. Each edits its last argument; on_loss the node `loss` (may be D9_NONE). */
     d9_status (*on_model)(d9_context *context, const void *options, d9_graph *graph); /* the forward graph */
     d9_status (*on_loss)(d9_context *context, const void *options, d9_graph *graph, d9_node_id loss);

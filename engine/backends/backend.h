@@ -6,6 +6,7 @@
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 
+#include "parallel/parallel.h"
 #include "step/program.h"
 
 typedef struct d9_device d9_device; /* host/device.h, private to the backends */
@@ -29,6 +30,7 @@ typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* in th
 
 typedef struct d9_backend_options {
     int threads;              /* 0: default */
+    d9_parallel *parallel;    /* the processes over which gradients are added; NULL: one process */
     bool fuse;                /* false: use only rules of one node */
     d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */

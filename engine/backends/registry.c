@@ -17,7 +17,7 @@ typedef struct backend_row {
 } backend_row;
 
 static const d9_installed_module cuda = {"backend cuda", "dawn9-cuda.so", "d9_backend_module",
-                                         "the CUDA toolkit and cuDNN 9"};
+                                         "build with the CUDA toolkit and cuDNN 9, or choose another of the backends"};
 
 static const backend_row rows[] = {
     {"cuda", NULL, &cuda},

@@ -261,6 +261,30 @@ done:
     return status;
 }
 
+/* Adds a sum over the processes for each run of groups that are updated until the same step. The gradient of a frozen
+ * group is left alone: it was summed in its last step. */
+static d9_status add_all_reduces(d9_context *context, d9_program *program) {
+    d9_status status = D9_OK;
+    const d9_group *group = program->groups.group;
+    for (int first = 0, end; first < program->groups.count; first = end) {
+        const int64_t until = d9_group_until(program, &group[first]);
+        for (end = first + 1; end < program->groups.count; end++)
+            if (d9_group_until(program, &group[end]) != until) break;
+        d9_node node = {.op = D9_OP_ALL_REDUCE,
+                        .input_count = 1,
+                        .output_count = 1,
+                        .when.until = until < program->steps ? until : 0};
+        const d9_shape all = {1, {group[end - 1].end - group[first].begin}};
+        if (all.d[0] == 0) continue;
+        snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);
+        D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, node.role, group[first].begin, all, &node.inputs[0]));
+        node.outputs[0] = node.inputs[0];
+        D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
+    }
+done:
+    return status;
+}
+
 static d9_status add_clip(d9_context *context, d9_program *program) {
     d9_status status;
     d9_node node = {
@@ -277,6 +301,7 @@ done:
 d9_status d9_build_updates(const d9_building *b) {
     d9_program *program = b->program;
     d9_status status = D9_OK;
+    if (d9_extent_ranks(&program->extent) > 1) D9_TRY(add_all_reduces(b->context, program));
     if (program->groups.clip > 0) D9_TRY(add_clip(b->context, program));
     for (int g = 0; g < program->groups.count; g++)
         if (program->groups.group[g].end > program->groups.group[g].begin)

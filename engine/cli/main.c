@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
@@ -144,6 +145,21 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     (void)put; /* nothing can be done about a failure */
 }
 
+/* Should this process print why it ends? Of several, rank 0 does. Another one does if it fails alone: if no signal ends
+ * it while it waits for rank 0 to fail for the same reason. */
+static bool prints_reason(const d9_parallel *parallel) {
+    const struct timespec first = {.tv_sec = 2};
+    return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);
+}
+
+/* Prints the error line and leaves the other processes of the run, if there are any. */
+static void end(d9_cli *cli, d9_status status) {
+    const char *message = cli->context.message;
+    if (status != D9_OK && prints_reason(&cli->parallel))
+        print_error(cli->context.system, "", *message ? message : "failed without a message");
+    d9_parallel_close(&cli->context, &cli->parallel, status);
+}
+
 /* Prints warnings to standard error; drops other messages, unless a command replaces this sink. */
 static void on_log(void *user, d9_log_level level, const char *line) {
     if (level == D9_LOG_WARNING) print_error(user, "warning: ", line);
@@ -163,8 +179,7 @@ int main(int count, char **words) {
     cli.colour = cli.terminal && !(no_color && *no_color);
     d9_status status = run(&cli, count - 1, (const char *const *)words + 1);
     status = d9_cli_finish(&cli, status);
-    const char *message = cli.context.message;
-    if (status != D9_OK) print_error(cli.context.system, "", *message ? message : "failed without a message");
+    end(&cli, status);
     d9_arena_free(&cli.context, &cli.arena);
     return (int)status;
 }

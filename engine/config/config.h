@@ -59,7 +59,7 @@ typedef struct d9_config {
     } eval;
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon, plateau;
-        int64_t batch_size;
+        int64_t batch_size, norm_groups;
         int optimizer;     /* d9_optimizer */
         int class_weights; /* d9_class_weights_kind */
         int momentum_form; /* d9_momentum_form */

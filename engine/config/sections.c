@@ -124,7 +124,11 @@ static const d9_option eval_options[] = {
 static const d9_option train_options[] = {
     {"epochs", D9_OPTION_REAL, FIELD(train.epochs), "24", 1e-3, 1e6, NULL,
      "passes over the training images; may be fractional"},
-    {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL, "images per batch"},
+    {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL,
+     "images per batch, of all processes together"},
+    {"norm_groups", D9_OPTION_INT, FIELD(train.norm_groups), "0", 0, 1e6, NULL,
+     "groups of a batch over which batch norm computes statistics, unless a trick sets their size; 0: one, or with "
+     "several processes one for each"},
     {"weight_decay", D9_OPTION_REAL, FIELD(train.weight_decay), "5.0e-4", 0, 1e3, NULL,
      "weight decay, for a mean loss"},
     {"momentum", D9_OPTION_REAL, FIELD(train.momentum), "0.9", 0, 0.999999, NULL,

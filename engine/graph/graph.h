@@ -140,6 +140,7 @@ typedef struct d9_dropout_attributes {
     double p;           /* probability that an element becomes zero, 0 <= p < 1 */
     uint32_t stream;    /* random stream: d9_role_stream of the node's role */
     bool in_evaluation; /* also active in the evaluation graph */
+    int rank, ranks;    /* this batch's sample n is sample n * ranks + rank of all processes'; both 0: one process */
 } d9_dropout_attributes;
 typedef struct d9_slice_attributes {
     int64_t offset;
@@ -147,6 +148,7 @@ typedef struct d9_slice_attributes {
 typedef struct d9_norm_attributes {
     double epsilon, momentum; /* momentum: weight of the new statistic */
     int64_t group_size;       /* images per ghost group; 0: the whole batch is one group */
+    int rank, ranks;          /* group g is group g * ranks + rank of all processes'; both 0: one process */
 } d9_norm_attributes;
 typedef struct d9_act_attributes {
     d9_activation activation;
@@ -189,6 +191,7 @@ typedef struct d9_augment_attributes {     /* for draw, augment, gather, tokens,
                                               order[step % steps_per_epoch * batch] on */
     int64_t samples;                       /* number of samples in the dataset; of a stream, tokens */
     d9_augment_rule rule;                  /* only in draw and augment */
+    int64_t first;                         /* stream: column n of the step is column first + n * (batch / count) */
 } d9_augment_attributes;
 
 typedef struct d9_node {

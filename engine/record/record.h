@@ -40,6 +40,7 @@ typedef struct d9_result {
     d9_epoch_row *epochs;
     int64_t epoch_count;
     double score, score_tta; /* in config->measure, of the model in the last epoch or in best_epoch */
+    int ranks;               /* processes that trained together */
     int64_t best_epoch;      /* epoch kept by `keep: best`; 0: another `keep` */
     int64_t epoch_to_target; /* first epoch whose score_tta reached the target; 0: none did */
     bool resumed;

@@ -97,7 +97,9 @@ static bool set_outcome(json_t *root, const d9_result *result) {
            set(root, "data_digest", json_string(result->data_digest)) &&
            (!*result->test_digest || set(root, "test_digest", json_string(result->test_digest))) &&
            set(root, "parameters", json_integer(result->parameters)) &&
-           set(root, "batch_size", json_integer(result->batch)) && set(root, "steps", json_integer(result->steps)) &&
+           set(root, "batch_size", json_integer(result->batch)) &&
+           (result->ranks <= 1 || set(root, "ranks", json_integer(result->ranks))) &&
+           set(root, "steps", json_integer(result->steps)) &&
            set(root, "train_images", json_integer(result->train_images)) &&
            set(root, "eval_images", json_integer(result->eval_images)) &&
            set(root, "views", json_integer(result->views)) &&

@@ -122,14 +122,19 @@ typedef struct d9_selection {
 
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
-    int64_t train_images, eval_images, height, width, channels, classes, batch;
+    int64_t train_images, eval_images, height, width, channels, classes, batch; /* batch: of all processes */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
     /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream.
      * train_images and eval_images then count windows of `width` tokens; the last window of each column is padded. */
     int64_t train_tokens, eval_tokens, eval_batch;
+    /* This process's number and how many there are; both 0: one process. Of a batch of `batch` samples, or columns of a
+     * stream, it holds batch / ranks: number rank, rank + ranks, rank + 2 ranks ... */
+    int rank, ranks;
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
+static inline int d9_extent_ranks(const d9_extent *extent) { return extent->ranks > 1 ? extent->ranks : 1; }
+static inline int64_t d9_extent_own_batch(const d9_extent *extent) { return extent->batch / d9_extent_ranks(extent); }
 /* Bytes of a sample: u8 pixels of an image, i32 tokens of a text. */
 int64_t d9_extent_sample_bytes(const d9_extent *extent);
 /* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`. The label of a

@@ -15,16 +15,23 @@ typedef struct selection {
 
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
-/* Writes the image indices of the batch that starts at `begin`; the last batch is filled up with the first image. */
+/* The place, in a batch of all processes, of image i of this one's. */
+static int64_t place_of(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
+
+/* Writes this process's image indices of the batch that starts at `begin`; the last batch is filled up with the first
+ * image. */
 static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
-    for (int64_t i = 0; i < session->program.extent.batch; i++)
-        order[i] = (int32_t)image_at(images, begin + i < images->count ? begin + i : 0);
+    const d9_extent *extent = &session->program.extent;
+    for (int64_t i = 0; i < d9_extent_own_batch(extent); i++) {
+        const int64_t place = begin + place_of(extent, i);
+        order[i] = (int32_t)image_at(images, place < images->count ? place : 0);
+    }
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
 /* Writes a view's crop offset and mirroring for each image of a batch. `reach`: padding of the evaluation, pixels. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
-    for (int64_t i = 0; i < session->program.extent.batch; i++) {
+    for (int64_t i = 0; i < d9_extent_own_batch(&session->program.extent); i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
         memset(draw, 0, D9_DRAW_SLOTS * sizeof *draw);
         draw[D9_DRAW_CROP_Y] = reach + view->dy;
@@ -35,7 +42,9 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
 }
 
 d9_status d9_session_check_interrupt(const d9_session *session, const char *where) {
-    const int number = session->interrupt ? *session->interrupt : 0;
+    int number = session->interrupt ? *session->interrupt : 0;
+    const d9_status status = d9_parallel_agree(session->context, session->parallel, &number);
+    if (status != D9_OK) return status;
     return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in %s", where) : D9_OK;
 }
 
@@ -50,18 +59,20 @@ static d9_status begin_output(d9_session *session, d9_value_id id, double *all, 
     const d9_extent *extent = &session->program.extent;
     const d9_value *value = &session->program.eval.values[id];
     const int64_t count = d9_shape_count(&value->shape);
-    *made = (output){.made = value, .width = count / extent->batch, .all = all};
+    *made = (output){.made = value, .width = count / d9_extent_own_batch(extent), .all = all};
     memset(all, 0, (size_t)(extent->eval_images * made->width) * sizeof *all);
     return D9_ALLOCATE(session->context, count, "outputs", &made->batch);
 }
 
+/* Adds the outputs of this process's images among the `count` of the batch. */
 static d9_status add_output(d9_session *session, const output *output, const selection *images, int64_t begin,
                             int64_t count, double weight) {
     const d9_status status = d9_session_read_value(session, output->made, output->batch);
     if (status != D9_OK) return status;
-    for (int64_t i = 0; i < count; i++) {
+    const d9_extent *extent = &session->program.extent;
+    for (int64_t i = 0; place_of(extent, i) < count; i++) {
         const double *made = output->batch + i * output->width;
-        double *all = output->all + image_at(images, begin + i) * output->width;
+        double *all = output->all + image_at(images, begin + place_of(extent, i)) * output->width;
         for (int64_t k = 0; k < output->width; k++) all[k] += weight * made[k];
     }
     return D9_OK;
@@ -85,8 +96,8 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
     int64_t step = 0; /* gives dropout, if it stays on in evaluation, another mask in every run */
-    D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
-    D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
+    D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent), "batch order", &order));
+    D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent) * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
     if (features) D9_TRY(begin_output(session, graph->features, features, &outputs[1]));
     for (int64_t begin = 0; begin < images->count; begin += extent->batch) {
@@ -101,6 +112,9 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
             report_progress(session, filled);
         }
     }
+    for (int o = 0; o < count; o++) /* a process has zeros where others have their images */
+        D9_TRY(d9_parallel_sum(session->context, session->parallel, outputs[o].all,
+                               extent->eval_images * outputs[o].width, true));
 done:
     d9_release(session->context, order);
     d9_release(session->context, draws);
@@ -289,6 +303,9 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
     D9_TRY(run_views(session, mean + count, mean, &evaluation->score));
     D9_TRY(find_score(session, mean, &evaluation->score_tta));
+    double scores[] = {evaluation->score, evaluation->score_tta};
+    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* decisions are equal */
+    evaluation->score = scores[0], evaluation->score_tta = scores[1];
     store_predictions(session, mean, evaluation);
 done:
     d9_release(session->context, mean);

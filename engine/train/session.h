@@ -38,6 +38,7 @@ typedef struct d9_session {
     const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */
+    d9_parallel *parallel;                  /* the processes of the run; NULL: one */
     uint32_t undefined;                     /* bit c: a warning has said that the score of label c is undefined */
 } d9_session;
 
@@ -51,7 +52,8 @@ typedef struct d9_session_options {
     double process_start;                   /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
     d9_observer observer;
-    d9_dataset *dataset; /* the session becomes its owner; NULL: loads that of the configuration */
+    d9_parallel *parallel; /* the processes that train together, of which this is one; NULL: one */
+    d9_dataset *dataset;   /* the session becomes its owner; NULL: loads that of the configuration */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
@@ -63,6 +65,9 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
 /* Builds and frees the program of a configuration, to report the errors that training would report about network and
  * data set (D9_USAGE). It reads no file, so the number of images of a folder or arrays is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
+/* Sets *found if the network has a batch norm over the whole batch, which several processes must divide
+ * (train.norm_groups). Otherwise as d9_config_try. */
+D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, bool *found);
 /* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
 /* Loads the dataset of a configuration. `known` and `words`: of the model that is to be evaluated; NULL: the samples
@@ -103,7 +108,8 @@ D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]
 /* Digest of the dataset. The first call computes it and reads all images. */
 const char *d9_session_data_digest(d9_session *session);
 
-/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". */
+/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". Of
+ * several processes each must call it as often, and all fail if one has a signal. */
 D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);
 
 #endif

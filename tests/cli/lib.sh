@@ -245,3 +245,34 @@ stop_within_epoch() {
     kill -s INT $child
     wait $child
 }
+
+# needs_mpi: skips the script where no run can have several processes, and sets Open MPI up for a loaded machine.
+needs_mpi() {
+    command -v mpirun >/dev/null 2>&1 || skips mpi "mpirun is not installed"
+    [ -e "$(dirname "$dawn9")/dawn9-mpi.so" ] || skips mpi "this build has no MPI"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI's
+}
+
+# processes N COMMAND...
+processes() {
+    _count=$1
+    shift
+    timeout 120 mpirun -np "$_count" --oversubscribe --bind-to none "$@"
+}
+
+# train_on N NAME CONFIG OPTION...: trains into the folder NAME on N processes.
+train_on() {
+    _count=$1 _name=$2 _config=$3
+    shift 3
+    set -- "$dawn9" train "$_config" --out "$_name" --quiet "$@"
+    [ "$_count" = 1 ] || set -- processes "$_count" "$@"
+    accepts "$@"
+}
+
+# same_state A B [MOST]: parameters, losses and predictions of two runs with keep: all differ by at most 1e-10.
+same_state() {
+    checks=$((checks + 1))
+    python3 "$source/tests/support/same_state.py" "$1" "$2" "${3-1e-10}" 2>"$err" || fail "$1 and $2: $(tail -n 1 "$err")"
+}

@@ -45,6 +45,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_NORM, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
     {.op = D9_OP_NORM, .n = 16, .h = 4, .w = 4, .c = 64, .group_size = 16},
     {.op = D9_OP_NORM, .n = 6, .h = 2, .w = 3, .c = 5, .group_size = 2},
+    {.op = D9_OP_NORM, .n = 12, .h = 2, .w = 3, .c = 5, .group_size = 3, .variant = 3},
     {.op = D9_OP_NORM_EVAL, .n = 7, .h = 3, .w = 5, .c = 27},
     {.op = D9_OP_NORM_EVAL, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
     {.op = D9_OP_NORM_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 3},
@@ -72,6 +73,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_DROPOUT, .n = 7, .h = 3, .w = 5, .c = 27, .parameter = 0.25},
     {.op = D9_OP_DROPOUT, .n = 65, .h = 2, .w = 4, .c = 64, .parameter = 0.5},
     {.op = D9_OP_DROPOUT, .n = 3, .h = 2, .w = 3, .c = 13, .parameter = 0.25},
+    {.op = D9_OP_DROPOUT, .n = 5, .h = 3, .w = 7, .c = 9, .parameter = 0.5, .variant = 3},
+    {.op = D9_OP_DROPOUT, .n = 3, .h = 16, .w = 16, .c = 16, .parameter = 0.5, .variant = 2},
     {.op = D9_OP_CONCAT, .n = 7, .h = 3, .w = 5, .c = 27, .o = 3},
     {.op = D9_OP_CONCAT, .n = 2, .h = 4, .w = 4, .c = 64, .o = 32},
     {.op = D9_OP_CONCAT, .n = 3, .h = 1, .w = 2, .c = 5, .o = 13},
@@ -130,6 +133,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; in step 4 each column has two left */
     {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
     {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
+    {.op = D9_OP_ALL_REDUCE, .n = 65},
     {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */
     PAIR(D9_OP_LOSS, .t = 5, .n = 7, .o = 10),     /* some tokens have no label */
     PAIR(D9_OP_LOSS, .t = 3, .n = 5, .o = 65, .parameter = 0.2),
@@ -143,6 +147,7 @@ static const op_spec specs[] = {
     THREE(D9_OP_LINEAR, .t = 5, .n = 7, .c = 13, .o = 48),
     PAIR(D9_OP_BIAS, .t = 5, .n = 7, .c = 27),
     {.op = D9_OP_DROPOUT, .t = 5, .n = 7, .c = 27, .parameter = 0.25},
+    {.op = D9_OP_DROPOUT, .t = 5, .n = 7, .c = 27, .parameter = 0.25, .variant = 2},
 };
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
@@ -266,14 +271,17 @@ static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
+/* variant: the number of processes, of which this is the second; 0: one. So is dropout's. */
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
-    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
+    d9_shape running = per_group;
+    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size, s->variant ? 1 : 0, s->variant};
+    if (s->variant && s->op == D9_OP_NORM) running.d[0] *= s->variant;
     node->inputs[0] = activation(c, "x", samples(s, s->c));
     node->inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
     node->inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
-    node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, per_group, -1, 1);
-    node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, per_group, 0.5, 2);
+    node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, running, -1, 1);
+    node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, running, 0.5, 2);
     node->input_count = 5;
     node->outputs[0] = result(c, "y", samples(s, s->c));
     if (s->op == D9_OP_NORM_EVAL) return;
@@ -284,7 +292,7 @@ static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
 
 static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
-    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
+    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size, 0, 0};
     node->inputs[0] = activation(c, "dy", samples(s, s->c));
     node->inputs[1] = activation(c, "x", samples(s, s->c));
     node->inputs[2] = master(c, "mean", per_group, -1, 1);
@@ -340,7 +348,8 @@ static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
 
 static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
-    node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false};
+    node->as.dropout =
+        (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0, s->variant};
     node->inputs[0] = activation(c, "x", samples(s, s->c));
     node->outputs[0] = result(c, "y", samples(s, s->c));
 }
@@ -456,6 +465,11 @@ static void build_clip(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[0] = node->outputs[0] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
 }
 
+/* One process: nothing is added. */
+static void build_all_reduce(op_case *c, const op_spec *s, d9_node *node) {
+    node->inputs[0] = node->outputs[0] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
+}
+
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
 static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
@@ -506,7 +520,8 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
                                                 {[D9_AUGMENT_CROP] = {(float)s->pad},
                                                  [D9_AUGMENT_MIRROR] = {(float)s->variant},
                                                  [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
-                                                 [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}}};
+                                                 [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}},
+                                               0};
     if (s->op == D9_OP_DRAW) {
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
@@ -582,6 +597,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_TOKENS] = build_batch,
         [D9_OP_STREAM] = build_stream,
         [D9_OP_CLIP] = build_clip,
+        [D9_OP_ALL_REDUCE] = build_all_reduce,
         [D9_OP_EMBED] = build_embed,
         [D9_OP_EMBED_BACKWARD] = build_embed,
         [D9_OP_RECUR] = build_recur,

@@ -219,8 +219,16 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
     array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
     assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
     memset(running->data + 2 * gc, 0xff, 16);
-    const d9_kernel_norm_state state = {scale->data, scale->data + c_count, running->data, running->data + gc,
-                                        mean->data,  inv_std->data,         1e-2,          0.1};
+    const d9_kernel_norm_state state = {scale->data,
+                                        scale->data + c_count,
+                                        running->data,
+                                        running->data + gc,
+                                        mean->data,
+                                        inv_std->data,
+                                        1e-2,
+                                        0.1,
+                                        0,
+                                        0};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     d9_cpu_norm_forward(&s->cpu, n, in(x), &state, &none, f->scratch, out(y));
     double means = 0, sizes = 0;
@@ -484,7 +492,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm
     array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
           *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
     float *v = vectors->data;
-    const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
+    const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     array *y = empty(f, 3, count, s->store), *sum = empty(f, 4, count, s->store);
     d9_cpu_norm_forward(&s->cpu, &n, in(x), &state, &none, f->scratch, out(y));
@@ -526,7 +534,7 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
     for (int i = 0; i < 3; i++)
         at[i] = (char *)empty(f, first + i, count + shift, store)->data + shift * d9_kernel_store_bytes(store);
     for (int64_t i = 0; i < 8 * gc; i++) v[i] = 1 + (float)(i % 7) / 8;
-    const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1};
+    const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue epilogue = {.act = act, .addend = in(&f->a[1]), .last = {at[1], store}};
     d9_cpu_norm_forward(cpu, n, in(&f->a[0]), &state, &epilogue, f->scratch, (d9_kernel_out){at[0], store});
     const d9_cpu_prologue slope = {.act = act, .reference = {at[0], store}};

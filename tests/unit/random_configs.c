@@ -102,6 +102,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"data", "length", "150"},            /* the samples are images */
         {"data", "vocabulary", "30000"},      /* likewise */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
+        {"train", "norm_groups", "0"},        /* must divide the batch */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
     };

@@ -46,8 +46,7 @@ RULE(mean_pool_backward, d9_cpu_mean_pool_backward,
 /* ---- dropout, concatenation, slices ---- */
 
 static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
-    const d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
+    const d9_dropout dropout = d9_site_dropout(site, step);
     (void)context;
     d9_cpu_dropout(d9_cpu_of(site), in(site, 0), &dropout, count(site), out(site));
     return D9_OK;

@@ -1,7 +1,15 @@
-/* The clipping of gradients, updates of whole parameter groups or of one weight, and averages and copies of whole
- * buffers after the updates. */
+/* The sum of gradients over the processes, their clipping, updates of whole parameter groups or of one weight, and
+ * averages and copies of whole buffers after the updates. */
 #include "graph/onnx.h"
 #include "graph/op.h"
+
+const d9_op_info d9_op_ALL_REDUCE = {
+    .doc = "gradient -> gradient: the sum over all processes, in the order of their ranks",
+    .inputs = 1,
+    .outputs = 1,
+    .in_place = 1,
+    D9_PRESET_OUTPUTS,
+};
 
 const d9_op_info d9_op_CLIP = {
     .doc = "gradient -> gradient: scaled so that the norm of its mean over the losses is at most `most`",
