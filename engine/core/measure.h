@@ -24,15 +24,16 @@ typedef struct d9_measure {
     const char *brief_points;         /* " points", or "" */
     bool higher_is_better;
     bool by_class;           /* each sample has one class, so results can be broken down by class */
+    bool by_label;           /* each label has a score, and the score of the network is their mean */
     bool bent_axis;          /* plots may be logarithmic in 100 - score */
     double minimum, maximum; /* legal scores */
     const char *fault;       /* describes a record with a score outside of them */
     double target;           /* of a configuration that sets none */
     double effect;           /* reports estimate the seeds that are needed to see such a difference */
     int digits;              /* decimals that people read */
-    /* Computes the score; NAN if it is undefined. Sets bit c of *undefined for each label c that is left out because
-     * the score is undefined for it, and clears the others. Errors: out of memory. */
-    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, uint32_t *undefined);
+    /* Computes the score; NAN if it is undefined. by_label: (classes), if the measure has it, gets the score of each
+     * label; NAN if that is undefined, and left out of the mean. NULL: not wanted. Errors: out of memory. */
+    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, double *by_label);
 } d9_measure;
 
 const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */
