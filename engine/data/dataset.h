@@ -65,7 +65,7 @@ typedef struct d9_dataset_options {
     const char *name; /* one of D9_DATASET_NAMES */
     const char *path; /* folder of the data; NULL: the one that d9_dataset_folder finds */
     bool several;     /* samples may have several classes; only of `labelled` */
-    /* labelled (data/table.h); NULL: the default, of group and split no column */
+    /* labelled (data/labels.h); NULL: the default, of group and split no column */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */

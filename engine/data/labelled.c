@@ -1,4 +1,4 @@
-/* Pictures of any size in a folder and its subfolders, and a CSV that names those to use with their labels (table.h).
+/* Pictures of any size in a folder and its subfolders, and a CSV that names those to use with their labels (labels.h).
  *
  * A row's file is a path below the folder, or only a file's name, if no other file there has it. */
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "core/system.h"
 #include "data/classes.h"
 #include "data/image.h"
-#include "data/table.h"
+#include "data/labels.h"
 
 enum { SIDE_MAX = 4096, DEPTH_MOST = 16 };
 static const size_t table_most_bytes = (size_t)256 << 20;
@@ -88,12 +88,12 @@ typedef struct reading {
     const d9_dataset_options *options;
     const char *folder;
     d9_faults faults, left_out; /* left_out: rows without a picture, with options->skip_damaged */
-    d9_table table;
+    d9_label_table table;
     pictures pictures;
     d9_class_files files[D9_PARTS];
 } reading;
 
-static d9_status add_row(reading *self, const d9_table_row *row) {
+static d9_status add_row(reading *self, const d9_label_row *row) {
     const picture *second;
     picture *found = picture_of(&self->pictures, row->file, &second);
     d9_class_files *list = &self->files[row->part];
@@ -124,7 +124,7 @@ static d9_status read_table(reading *self) {
     D9_TRY(d9_file_read_limited(self->context, path, table_most_bytes, &bytes, &size));
     D9_TRY(D9_ARENA_ALLOCATE(self->context, self->arena, size + 1, &text));
     memcpy(text, bytes, size);
-    D9_TRY(d9_table_read(&self->faults, self->options, text, size, &self->table));
+    D9_TRY(d9_labels_read(&self->faults, self->options, text, size, &self->table));
 done:
     d9_release(self->context, bytes);
     return status;
@@ -155,7 +155,7 @@ static d9_status check_parts(const reading *self) {
 
 /* ---- the dataset ---- */
 
-static d9_status name_classes(d9_context *context, const d9_table *table, d9_dataset *dataset) {
+static d9_status name_classes(d9_context *context, const d9_label_table *table, d9_dataset *dataset) {
     d9_status status;
     char **names;
     D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, table->classes, &names));

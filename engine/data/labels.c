@@ -1,5 +1,5 @@
-/* Reads a CSV of labels; see table.h. */
-#include "data/table.h"
+/* Reads a CSV of labels; see labels.h. */
+#include "data/labels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct reading {
     const d9_dataset_options *options;
     const char *separator; /* between the labels of a cell; NULL: a cell is one label */
     d9_csv csv;
-    d9_table *table;
+    d9_label_table *table;
 } reading;
 
 static const char *cell(const reading *self, int64_t row, int column) {
@@ -72,7 +72,7 @@ done:
 static d9_status find_classes(const reading *self, const labels *labels) {
     d9_status status = D9_OK;
     const d9_provenance *known = self->options->known;
-    d9_table *table = self->table;
+    d9_label_table *table = self->table;
     const int64_t count = labels->begin[self->csv.rows];
     if (known && known->class_names) {
         table->classes = known->classes;
@@ -104,7 +104,7 @@ static d9_status check_classes(const reading *self) {
 }
 
 static int64_t class_of(const reading *self, const char *name) {
-    const d9_table *table = self->table;
+    const d9_label_table *table = self->table;
     const bool sorted = !self->options->known || !self->options->known->class_names;
     for (int64_t c = 0; c < table->classes && !sorted; c++)
         if (!strcmp(name, table->class_names[c])) return c;
@@ -187,7 +187,7 @@ static bool same_group(const grouped *a, const grouped *b) {
  */
 static void divide_groups(const reading *self, const grouped *groups, int *parts) {
     const double *shares = self->options->shares;
-    d9_table *table = self->table;
+    d9_label_table *table = self->table;
     for (int64_t i = 0; i < table->count; i++) table->groups += i == 0 || !same_group(&groups[i - 1], &groups[i]);
     const int64_t trained = (int64_t)floor((double)table->groups * shares[0] + 1e-9),
                   validated = (int64_t)floor((double)table->groups * shares[1] + 1e-9);
@@ -205,7 +205,7 @@ static d9_status check_groups(const reading *self, const grouped *groups, const 
     d9_status status = D9_OK;
     int64_t first = 0;
     for (int64_t i = 1; i < self->table->count; i++) {
-        const d9_table_row *rows = self->table->rows;
+        const d9_label_row *rows = self->table->rows;
         if (!same_group(&groups[i - 1], &groups[i])) first = i;
         const int64_t a = groups[first].row, b = groups[i].row;
         if (parts[a] != parts[b])
@@ -229,13 +229,13 @@ static int part_of(const char *word) {
 
 static d9_status find_parts(const reading *self) {
     d9_status status;
-    d9_table *table = self->table;
+    d9_label_table *table = self->table;
     grouped *groups = NULL;
     int *parts;
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, table->count, &parts));
     if (self->options->group_column) D9_TRY(sort_groups(self, &groups));
     for (int64_t i = 0; i < table->count; i++) {
-        const d9_table_row *row = &table->rows[i];
+        const d9_label_row *row = &table->rows[i];
         const char *class = self->options->several ? "" : table->class_names[row->label];
         parts[i] = self->options->split_column ? part_of(cell(self, row->row, SPLIT_COLUMN))
                    : !d9_is_test_draw(d9_name_draw(self->options->seed, D9_DRAW_NAME_TEST, class, row->file))
@@ -269,7 +269,7 @@ static d9_status check_row(const reading *self, int64_t row, bool *fine) {
 
 static d9_status read_rows(const reading *self, const labels *labels) {
     d9_status status;
-    d9_table *table = self->table;
+    d9_label_table *table = self->table;
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, self->csv.rows, &table->rows));
     for (int64_t i = 0; i < self->csv.rows; i++) {
         bool fine;
@@ -277,15 +277,15 @@ static d9_status read_rows(const reading *self, const labels *labels) {
         D9_TRY(check_row(self, i, &fine));
         if (fine) D9_TRY(read_label(self, labels, i, &label, &fine));
         if (fine)
-            table->rows[table->count++] = (d9_table_row){
+            table->rows[table->count++] = (d9_label_row){
                 .file = cell(self, i, FILE_COLUMN), .line = self->csv.lines[i], .row = i, .label = label};
     }
 done:
     return status;
 }
 
-d9_status d9_table_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
-                        d9_table *table) {
+d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
+                         d9_label_table *table) {
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
@@ -293,7 +293,7 @@ d9_status d9_table_read(d9_faults *faults, const d9_dataset_options *options, ch
                                          [LABEL_COLUMN] = options->label_column,
                                          [GROUP_COLUMN] = options->group_column,
                                          [SPLIT_COLUMN] = options->split_column};
-    *table = (d9_table){0};
+    *table = (d9_label_table){0};
     self.separator = options->several ? options->separator : NULL;
     D9_TRY(d9_csv_read(faults, text, size, wanted, COLUMNS, &self.csv));
     if (self.csv.rows == 0 && faults->count == 0) D9_TRY(d9_fail(faults->context, D9_DATA, "%s: no row", faults->file));
