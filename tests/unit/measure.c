@@ -49,6 +49,26 @@ TEST(test_area_under_the_curve) {
     assert_true(isnan(score_of("auc", &all, by_label)) && isnan(by_label[0]) && isnan(by_label[3]));
 }
 
+/* Areas that another program computed: lines of a count and an area, and of pairs of label and logit. */
+TEST(areas_of_another_program) {
+    enum { MOST = 256 };
+    const char *path = getenv("DAWN9_AREAS");
+    double logits[MOST], area;
+    int32_t labels[MOST];
+    int count, cases = 0;
+    if (!path) skip();
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (; fscanf(file, "%d %lf", &count, &area) == 2; cases++) {
+        assert_true(count <= MOST);
+        for (int i = 0; i < count; i++) assert_int_equal(fscanf(file, "%d %lf", &labels[i], &logits[i]), 2);
+        const d9_evaluated all = {.logits = logits, .labels = labels, .samples = count, .classes = 1};
+        if (!(fabs(score_of("auc", &all, NULL) - area) <= 1e-12)) fail_msg("case %d: not %.17g", cases, area);
+    }
+    fclose(file);
+    print_message("compared %d areas\n", cases);
+}
+
 /* Uniform logits have a perplexity of the number of classes, whatever their size. Label -1 does not count. */
 TEST(test_perplexity) {
     double logits[3 * 5];
