@@ -100,6 +100,7 @@ install_tools() {
     [ $extent != long ] || has_command clang-tidy || missing="$missing clang-tidy"
     [ $extent != long ] || has_command cppcheck || missing="$missing cppcheck"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
+    [ $extent != long ] || /usr/bin/python3 -c 'import sklearn' 2>/dev/null || missing="$missing python3-sklearn"
     [ $extent != long ] || has_command npm || missing="$missing npm"
     has_numpy || missing="$missing python3-numpy"
     has_command groff || missing="$missing groff-base"

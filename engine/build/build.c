@@ -182,6 +182,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
         D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
+    forward->nodes[d9_edit_next(forward, D9_OP_LOSS, 0)].as.loss.loss = (d9_loss)config->train.loss;
     D9_TRY(apply_tricks(context, config, options, any, program, forward));
     D9_TRY(place_in_batch(context, config, extent, forward));
     D9_TRY(d9_graph_infer(context, forward));

@@ -329,6 +329,8 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     D9_TRY(read_texts(&reader, "dawn9.classes", 1, &made->classes, &made->class_names));
     D9_TRY(read_samples(&reader));
     D9_TRY(read_data(context, path, file, &made->data));
+    made->data.classes = made->classes;
+    made->data.class_names = made->class_names;
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
     D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
     *description = made;

@@ -48,6 +48,10 @@ typedef struct d9_result {
     const d9_timeline *timeline;
     d9_arena arena;                 /* owns what the pointers refer to, except `config` and the timeline's segments */
     const char *const *class_names; /* (classes) */
+    /* (classes): score_tta of each label and number of evaluated images that have it; NULL: of another measure, or
+     * unknown, because the run was resumed behind its best epoch */
+    const double *by_label;
+    const int64_t *label_images;
     int64_t classes, channels;
     double mean[4], std[4]; /* of the training images, in 0..255 */
 } d9_result;

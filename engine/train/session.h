@@ -39,8 +39,13 @@ typedef struct d9_session {
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */
     d9_parallel *parallel;                  /* the processes of the run; NULL: one */
-    uint32_t undefined;                     /* bit c: a warning has said that the score of label c is undefined */
+    bool warned_undefined;                  /* a warning has named the labels whose score is undefined */
 } d9_session;
+
+/* May an image have several labels? */
+static inline bool d9_session_several(const d9_session *session) {
+    return d9_loss_several(session->config->train.loss) != 0;
+}
 
 /* Ends the segment that began at `mark`. */
 D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);

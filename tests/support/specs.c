@@ -11,6 +11,7 @@ typedef struct op_spec {
     int64_t group_size;
     int variant;      /* of the op: activation, update or mirror rule, ... */
     double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
+    d9_loss loss;
 } op_spec;
 
 /* Forward and backward operations of the same sizes. */
@@ -89,6 +90,8 @@ static const op_spec specs[] = {
     PAIR(D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2),
     PAIR(D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 1),
     PAIR(D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 2),
+    PAIR(D9_OP_LOSS, .n = 33, .o = 3, .loss = D9_LOSS_SIGMOID),
+    PAIR(D9_OP_LOSS, .n = 7, .o = 6, .loss = D9_LOSS_SIGMOID, .variant = 1),
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
@@ -382,14 +385,15 @@ static d9_value_id add_logits(op_case *c, const op_spec *s) {
 }
 /* Tokens can have no label, which is -1. */
 static d9_value_id add_labels(op_case *c, const op_spec *s) {
-    const d9_value_id labels =
-        op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, (double)(s->o - 1));
+    const double largest = d9_loss_several((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
+    const d9_value_id labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, largest);
     for (int64_t i = 2; s->t && i < rows_of(s); i += 5) c->content[labels][i] = -1;
     return labels;
 }
 
 /* variant 1: mixed targets; 2: also class weights. */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.loss.loss = s->loss;
     node->as.loss.smoothing = s->parameter;
     node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
     node->as.loss.weights = D9_NONE;
@@ -616,6 +620,16 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
     op_node(c, &node);
 }
 
+/* Of a sample with any of `classes` labels, in share w, and those of its mixing partner. */
+static double sigmoid_loss(const double *z, int64_t classes, int64_t own, int64_t other, double w) {
+    double sum = 0;
+    for (int64_t k = 0; k < classes; k++) {
+        const double yes = -log(1 / (1 + exp(-z[k]))), no = -log(1 / (1 + exp(z[k])));
+        sum += w * (own >> k & 1 ? yes : no) + (1 - w) * (other >> k & 1 ? yes : no);
+    }
+    return sum / (double)classes;
+}
+
 double op_loss_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     const double *labels = c->content[node->inputs[1]];
@@ -628,6 +642,7 @@ double op_loss_by_hand(const op_case *c, int64_t i) {
     if (labels[i] < 0) return 0;
     const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
     const double w = node->as.loss.share.constant;
+    if (node->as.loss.loss == D9_LOSS_SIGMOID) return sigmoid_loss(z, classes, own, other, w);
     const double loss = (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
     return node->as.loss.weights == D9_NONE ? loss : (w * class_weights[own] + (1 - w) * class_weights[other]) * loss;
 }

@@ -117,9 +117,9 @@ LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), i
 static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
                               const int32_t *labels) {
     for (int64_t n = 0; n < shape->samples; n++)
-        if (labels[n] < -1 || labels[n] >= shape->classes)
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", site->nodes[0]->role,
-                           labels[n], (long long)n, (long long)shape->classes);
+        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label(shape->loss, labels[n], shape->classes)))
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes",
+                           site->nodes[0]->role, labels[n], (long long)n, (long long)shape->classes);
     return D9_OK;
 }
 
