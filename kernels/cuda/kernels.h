@@ -298,7 +298,8 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
 /* metrics (4): adds summed loss, labelled samples and correct predictions. The fourth number is the first step, counted
  * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
-                    const int32_t *labels, const int64_t *step, double *metrics);
+                    const int32_t *labels, const int64_t *step, void *scratch, double *metrics);
+int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape); /* may be 0; aligned to 16 bytes */
 
 /* ---- the loss scale and non-finite gradients ----
  *

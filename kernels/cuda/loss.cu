@@ -1,4 +1,5 @@
-/* The loss and its gradient, one warp for each sample, and the metrics, in one block; in double, as on the CPU. */
+/* The loss and its gradient, one warp for each sample, and the metrics, whose sums are in one block; in double, as on
+ * the CPU. */
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
@@ -86,16 +87,34 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-/* Launched with one block. */
+/* predicted (samples): first_largest of each sample, by a warp. Lane l has the classes l, l + 32, ... */
+__global__ void __launch_bounds__(D9_BLOCK) predict_kernel(d9_kernel_loss s, const float *logits, int32_t *predicted) {
+    const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
+    for (int64_t n = d9_thread() / D9_WARP; n < D9_END(s.samples); n += d9_threads() / D9_WARP) {
+        const float *row = logits + n * s.classes;
+        int best = lane;
+        for (int k = lane; k < s.classes; k += D9_WARP) best = row[k] > row[best] ? k : best;
+        float largest = row[best];
+        for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) {
+            const float value = __shfl_xor_sync(0xffffffffu, largest, offset);
+            const int other = __shfl_xor_sync(0xffffffffu, best, offset);
+            if (value > largest || (value == largest && other < best)) largest = value, best = other;
+        }
+        if (lane == 0) predicted[n] = best;
+    }
+}
+
+/* Launched with one block. predicted: NULL, or of predict_kernel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
-                   double *metrics) {
+                   const int32_t *predicted, double *metrics) {
     const int several = d9_loss_several(s.loss);
     double sum = 0, correct = 0, counted = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
         sum += static_cast<double>(loss[n]);
         counted += labels[n] >= 0 ? 1 : 0;
-        correct += several == 0 && first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
+        const int64_t best = predicted ? predicted[n] : first_largest(logits + n * s.classes, s.classes);
+        correct += several == 0 && best == labels[n] ? 1 : 0;
     }
     sum = d9_block_sum(sum);
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
@@ -127,8 +146,19 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
                      weights, logits, labels, factor, dlogits);
 }
 
+/* Up to so many classes a thread of the one block reads all logits of a sample. */
+enum { FEW_CLASSES = 1024 };
+
+int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape) {
+    return shape->classes > FEW_CLASSES ? shape->samples * static_cast<int64_t>(sizeof(int32_t)) : 0;
+}
+
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
-                    const int32_t *labels, const int64_t *step, double *metrics) {
+                    const int32_t *labels, const int64_t *step, void *scratch, double *metrics) {
+    int32_t *predicted = shape->classes > FEW_CLASSES ? static_cast<int32_t *>(scratch) : NULL;
     if (shape->samples <= 0) return 0;
-    return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, metrics);
+    if (predicted)
+        D9_CUDA_TRY(D9_LAUNCH(predict_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits,
+                              predicted));
+    return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
 }

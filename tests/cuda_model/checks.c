@@ -80,7 +80,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_last_backward(NULL, in, 3, 0, out),
         d9_cuda_loss_forward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL, out),
-        d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
+        d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
         d9_cuda_orthogonal_update(NULL, &orthogonal, in, NULL, NULL, NULL),
         d9_cuda_clip_gradient(NULL, &clip, 0, NULL, NULL),

@@ -55,9 +55,10 @@ void d9_cuda_check_linear_backward_data(d9_check *check) { check_pass(check, BAC
 void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, BACKWARD_WEIGHT); }
 
 /* Samples, classes, smoothing, row of losses.def (0: cross-entropy) and share of each case. */
-static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
-                                        {65, 27, 0.1, 0, 1}, {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
-                                        {300, 10, 0.2, 0, 1}};
+static const d9_kernel_loss
+    losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
+                {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
+                {300, 10, 0.2, 0, 1}, {9, 1100, 0.1, 0, 1}}; /* more classes than a thread reads for the metrics */
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch { /* a case of the loss, on both sides */
@@ -157,13 +158,15 @@ void d9_cuda_check_metrics(d9_check *check) {
         batch b = open_batch(&losses[i], D9_KERNEL_F32);
         double expected[4] = {1, 2, 1, 0}, got[4] = {1, 2, 1, 0};
         const d9_cpu cpu = d9_plain_cpu();
+        d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_metrics_scratch_bytes(&b.shape) / 4, 0);
         make_ties(&b, &losses[i]);
         run_loss(&b, &losses[i], NULL, b.loss, NULL);
         b.labels[0] = 1;
         for (int64_t step = 4; step < 7; step++) {
             d9_cpu_metrics(&losses[i], b.loss, b.labels, d9_cpu_correct(&cpu, &losses[i], b.logits, b.labels), step,
                            expected);
-            d9_check_launch(check, "metrics", d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, got));
+            d9_check_launch(check, "metrics",
+                            d9_cuda_metrics(NULL, &b.shape, b.loss, b.logits, b.labels, &step, scratch.data, got));
             for (int k = 0; k < 4; k++) {
                 const double error = fabs(got[k] - expected[k]);
                 check->compared++;

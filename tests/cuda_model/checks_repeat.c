@@ -43,7 +43,7 @@ static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const resul
         d9_cuda_norm_backward(NULL, norm, gradient, &prologue, in, mean, inv_std, scale, scratch, &gradients),
         d9_cuda_linear_forward(NULL, &linear, in, gradient, d9_array_out(&r->array[6])),
         d9_cuda_linear_backward_weight(NULL, &linear, gradient, in, d9_array_out(&r->array[7])),
-        d9_cuda_metrics(NULL, &loss, x, dy, labels, &step, metrics)};
+        d9_cuda_metrics(NULL, &loss, x, dy, labels, &step, NULL, metrics)};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) d9_check_launch(check, "repeated", errors[i]);
 }
 

@@ -159,12 +159,18 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
                                                data(site, 1), guard ? &guard->scale : NULL, out(site)));
 }
 
+static d9_status prepare_metrics(d9_context *context, d9_site *site) {
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
+    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_metrics_scratch_bytes(&shape));
+}
+
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 1));
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_metrics(d9_cuda_stream_of(site), &shape, data(site, 0), data(site, 1), data(site, 2),
-                                         d9_cuda_of(site)->step, d9_site_data(site, output(site, 0))));
+                                         d9_cuda_of(site)->step, d9_cuda_of(site)->scratch,
+                                         d9_site_data(site, output(site, 0))));
 }
 
 /* ---- convolutions, by the convolver ---- */
@@ -302,7 +308,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", any, d9_cuda_run_last_backward),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
-    D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
+    D9_PREPARED_RULE(D9_OP_METRICS, "metrics", metrics_match, prepare_metrics, run_metrics),
     D9_PREPARED_RULE(D9_OP_CLIP, "clip", f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
     D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", f32, d9_cuda_prepare_orthogonal_update,
