@@ -1,14 +1,15 @@
 #!/bin/sh
 # Measures a training step on texts in turn with PyTorch, so that other programs affect both equally: the GRU on IMDB
 # (64 reviews of 150 tokens) and the language model on WikiText-2 (20 columns of 35 words), in f32 and, if the processor
-# has instructions for it, in bf16.
+# has instructions for it, in bf16. Then the peak memory of a short training of the language model with an evaluation.
 #
 # usage: experiments/text.sh OUT IMDB WIKITEXT2 [ROUNDS]   a folder for the records, the folders of the data; 5 rounds
 #
-# OUT gets one JSON file per measurement and text.tsv. Needs build/ and Debian's python3-torch and libopenblas0-openmp.
+# OUT gets one JSON file per measurement and text.tsv. Needs build/ and Debian's python3-torch, libopenblas0-openmp
+# and time.
 # Environment: THREADS (nproc), NETWORKS (imdb language), TINY (1: one step each, to try the script).
 set -eu
-[ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 out=$1 imdb=$2 wikitext=$3 rounds=${4-5}
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
@@ -33,4 +34,14 @@ while [ "$round" -le "$rounds" ]; do
     done
     round=$((round + 1))
 done
+case " ${NETWORKS-language} " in
+*" language "*)
+    for precision in $precisions; do
+        /usr/bin/time -f '{"peak_kilobytes": %M}' -o "$out/language-$precision-memory.json" \
+            "$dawn9" train configs/wikitext2-lstm.yaml --data "$wikitext" --no-check --backend cpu --threads "$threads" \
+            --precision "$precision" --set train.epochs=0.002 --out "$out/run" --quiet
+        rm -r "$out/run"
+    done
+    ;;
+esac
 exec python3 experiments/text.py "$out"
