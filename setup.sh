@@ -38,6 +38,8 @@ missing_optional() {
     has_header dnnl.h || echo libdnnl-dev
     has_command gnuplot || echo gnuplot-nox
     has_library libwebp || echo libwebp-dev
+    has_command mpicc || echo libopenmpi-dev
+    has_command mpirun || echo openmpi-bin
 }
 
 # One list, space separated, so that a message is one line.
@@ -63,7 +65,7 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 if [ -n "$optional" ]; then
-    echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP)" >&2
+    echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP; libopenmpi-dev, openmpi-bin: training by several processes)" >&2
 fi
 
 # A new build leaves out the tests, which take longer to compile than the program; tests/run.sh adds them.

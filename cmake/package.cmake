@@ -46,6 +46,12 @@ set(CPACK_DEBIAN_DAWN9_PACKAGE_NAME dawn9)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_DAWN9_PACKAGE_RECOMMENDS "gnuplot-nox, curl, unzip") # the plots of a report; data fetch
 set(of_cuda "")
+if(TARGET dawn9-mpi) # a package of its own, because Open MPI has many dependencies
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME dawn9-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "dawn9 (= ${PROJECT_VERSION}), openmpi-bin")
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "training of one network by several dawn9 processes, over MPI")
+endif()
 if(TARGET dawn9-cuda)
   set(of_cuda -cuda${CUDA_MAJOR})
   list(APPEND CPACK_COMPONENTS_ALL cuda)

@@ -158,9 +158,9 @@ typedef struct dawn9_evaluation {
     int views;               /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Computes the score on the test images of the model's configuration, which are loaded; on all images of a folder or
- * of arrays (data.path) that the model was not trained on. Returns DAWN9_DATA if their
- * size or classes are not those of the model. */
+/* Loads the test images of the model's configuration and computes the score on them. A folder or arrays (data.path)
+ * without a test set of their own are evaluated as a whole if the model was trained on none of the images. Returns
+ * DAWN9_DATA if their size or classes are not those of the model. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):

@@ -35,6 +35,7 @@ typedef struct d9_kernel_norm_state {  /* all f32 */
     float *running_mean, *running_var; /* (G, C): moved by `momentum` in training */
     float *mean, *inv_std;             /* (G, C): written in training */
     double epsilon, momentum;
+    int64_t channels, skipped; /* C; elements of other processes' rows between two rows of running_* */
 } d9_kernel_norm_state;
 
 /* Outputs of a norm's backward pass. A NULL pointer, or dx with NULL data, is not computed. */
@@ -43,7 +44,7 @@ typedef struct d9_kernel_norm_gradients {
     float *dscale, *dbias;
 } d9_kernel_norm_gradients;
 
-/* Stages fused behind a normalisation, in this order. Each stage reads its input rounded to the storage type, as if it
+/* Stages fused after a normalisation, in this order. Each stage reads its input rounded to the storage type, as if it
  * had been stored, so fused and unfused results are equal bit for bit. */
 typedef struct d9_kernel_epilogue {
     d9_kernel_act act;

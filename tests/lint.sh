@@ -22,22 +22,23 @@ engine/models              models graph core
 tricks                     tricks step graph core
 engine/config              config models tricks data/dataset.h step graph core
 engine/data                data core kernels/formulas
-engine/backends            backends/backend.h step graph core
-engine/backends/host       backends/backend.h backends/host step graph core kernels
-engine/backends/reference  backends/backend.h backends/host backends/reference step graph core kernels
-engine/backends/cpu        backends/backend.h backends/host backends/cpu step graph core kernels
-engine/backends/onednn     backends/backend.h backends/host backends/cpu backends/onednn step graph core kernels
-engine/backends/cuda       backends/backend.h backends/host backends/cuda step graph core kernels
+engine/parallel            parallel core
+engine/backends            backends/backend.h parallel/parallel.h step graph core
+engine/backends/host       backends/backend.h parallel/parallel.h backends/host step graph core kernels
+engine/backends/reference  backends/backend.h parallel/parallel.h backends/host backends/reference step graph core kernels
+engine/backends/cpu        backends/backend.h parallel/parallel.h backends/host backends/cpu step graph core kernels
+engine/backends/onednn     backends/backend.h parallel/parallel.h backends/host backends/cpu backends/onednn step graph core kernels
+engine/backends/cuda       backends/backend.h parallel/parallel.h backends/host backends/cuda step graph core kernels
 engine/record              record backends/backend.h config step graph core commit.h kernels/formulas
 engine/build               build config tricks models step graph core
-engine/train               train build backends/backend.h data record config step graph core kernels/formulas
+engine/train               train build backends/backend.h parallel/parallel.h data record config step graph core kernels/formulas
 engine/exchange            exchange train build data record config step graph core
 engine/verify              verify exchange train build backends/backend.h data record config step graph core kernels/formulas
 engine/experiment          experiment exchange train backends/backend.h data record config step graph core
 engine/report              report templates.h data record config step graph core
 engine/api                 api exchange train data record config step graph core
 engine/dawn9.h             none
-engine/cli                 cli report experiment verify exchange train build tricks models backends/backend.h data record config step graph core completions.h
+engine/cli                 cli report experiment verify exchange train build tricks models backends/backend.h parallel/parallel.h data record config step graph core completions.h
 kernels                    kernels
 kernels/formulas           kernels/formulas
 kernels/cpu                kernels
@@ -47,6 +48,7 @@ kernels/cuda               kernels
 # A library is known in one place. PATTERN of the header, then the folders that may include it.
 libraries='
 ^(oneapi/)?dnnl   engine/backends/onednn/
+^mpi              engine/parallel/mpi/
 ^(cuda|cudnn|cublas|curand|nvrtc|nvml)   engine/backends/cuda/ kernels/cuda/
 ^stb[/_]          engine/data/
 ^png              engine/data/

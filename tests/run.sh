@@ -63,6 +63,7 @@ lacks() { # REASON BUILD
     amx) held_to_avx2 "$2" || ! cpu_has amx_bf16 ;;
     sanitizers) ! has_sanitizers ;;
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
+    mpi) built_with "$2" DAWN9_MPI:BOOL=OFF || ! has_command mpicc || ! has_command mpirun ;;
     numpy) ! has_numpy ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
@@ -99,6 +100,7 @@ install_tools() {
     [ $extent != long ] || has_command clang-tidy || missing="$missing clang-tidy"
     [ $extent != long ] || has_command cppcheck || missing="$missing cppcheck"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
+    [ $extent != long ] || /usr/bin/python3 -c 'import sklearn' 2>/dev/null || missing="$missing python3-sklearn"
     [ $extent != long ] || has_command npm || missing="$missing npm"
     has_numpy || missing="$missing python3-numpy"
     has_command groff || missing="$missing groff-base"

@@ -17,7 +17,7 @@ plant passes 'exit 0'
 plant silent 'exit 77'
 plant unknown 'echo skipped: moonlight: it is day; exit 77'
 plant formless 'echo skipped for want of cifar10; exit 77'
-for reason in cifar10 onednn bf16 amx sanitizers x86-64 valgrind analysers; do plant "$reason" "echo skipped: $reason: planted; exit 77"; done
+for reason in cifar10 onednn bf16 amx sanitizers x86-64 valgrind analysers mpi; do plant "$reason" "echo skipped: $reason: planted; exit 77"; done
 # As a cmocka program writes it: its own tests skipped, each named again at the end.
 name() { echo "echo '[  SKIPPED ] $1';"; }
 plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skipped: moonlight: x; $(name third) $(name first)"
@@ -55,6 +55,7 @@ if [ "$(uname -m)" = x86_64 ]; then there x86-64; else lacking x86-64; fi
 if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then there sanitizers; else lacking sanitizers; fi
 if command -v valgrind >/dev/null; then there valgrind; else lacking valgrind; fi
 if command -v clang >/dev/null && command -v clang-tidy >/dev/null && command -v cppcheck >/dev/null; then there analysers; else lacking analysers; fi
+if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then there mpi; else lacking mpi; fi
 onednn=$("$dawn9" devices | grep '^onednn')
 case $onednn in *absent*) ;; *) there onednn ;; esac
 cpu=$("$dawn9" devices | grep '^cpu')

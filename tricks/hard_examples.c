@@ -43,5 +43,6 @@ const d9_trick d9_trick_hard_examples = {
     .options = options,
     .options_size = sizeof(hard_examples),
     .conflicts = {"mixup"},
+    .one_process = "it ranks all images of a step",
     .on_selection = on_selection,
 };

@@ -29,5 +29,6 @@ const d9_trick d9_trick_mixup = {
     .effect = "PreAct ResNet-18: 4.2% error instead of 5.6% on CIFAR-10 after 200 epochs, alpha 1 (arXiv 1710.09412)",
     .options = options,
     .options_size = sizeof(mixup),
+    .one_process = "an image and its partner are in different processes",
     .on_augment = on_augment,
 };

@@ -6,6 +6,7 @@
 #ifndef D9_BACKENDS_BACKEND_H
 #define D9_BACKENDS_BACKEND_H
 
+#include "parallel/parallel.h"
 #include "step/program.h"
 
 typedef struct d9_device d9_device; /* host/device.h, private to the backends */
@@ -29,6 +30,7 @@ typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune; /* in th
 
 typedef struct d9_backend_options {
     int threads;              /* 0: default */
+    d9_parallel *parallel;    /* the processes over which gradients are added; NULL: one process */
     bool fuse;                /* false: use only rules of one node */
     d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
@@ -111,7 +113,7 @@ D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, con
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
 const char *d9_backend_name_at(int index); /* best first; NULL past the end */
 /* True if the backend of d9_backend_name_at(index) is installed; opening it shows whether it runs here. */
-bool d9_backend_is_built(d9_context *context, int index);
+bool d9_backend_is_installed(d9_context *context, int index);
 
 /* Precision named `wanted`; "auto": info->preferred_precision. D9_USAGE: unknown; D9_DEVICE: not supported. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,

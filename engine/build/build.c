@@ -79,7 +79,7 @@ done:
 /* Applies the enabled tricks and those of `options`. `any`: a trick that fails with D9_USAGE is left out instead. */
 static d9_status apply_tricks(d9_context *context, const d9_config *config, const d9_program_options *options, bool any,
                               d9_program *program, d9_graph *forward) {
-    d9_status status;
+    d9_status status = D9_OK;
     d9_graph before;
     d9_graph_init(&before);
     for (int t = 0; t < D9_TRICK_COUNT + options->trick_count; t++) {
@@ -98,7 +98,6 @@ static d9_status apply_tricks(d9_context *context, const d9_config *config, cons
         }
         d9_graph_free(context, &before);
     }
-    D9_TRY(d9_graph_infer(context, forward));
 done:
     d9_graph_free(context, &before);
     return status;
@@ -138,6 +137,32 @@ static d9_status check_augmentation(d9_context *context, const d9_program *progr
     return D9_OK;
 }
 
+/* Tells the operations that depend on the place of a sample in the batch which samples this process has, and divides
+ * batch norms without a group size into train.norm_groups. */
+static d9_status place_in_batch(d9_context *context, const d9_config *config, const d9_extent *extent,
+                                d9_graph *graph) {
+    const int64_t ranks = d9_extent_ranks(extent),
+                  groups = config->train.norm_groups > 0 ? config->train.norm_groups : 1;
+    for (d9_node_id n = 0; n < graph->node_count; n++) {
+        d9_node *node = &graph->nodes[n];
+        if (node->op == D9_OP_DROPOUT) {
+            node->as.dropout.rank = extent->rank;
+            node->as.dropout.ranks = extent->ranks;
+        }
+        if (node->op != D9_OP_NORM) continue;
+        node->as.norm.rank = extent->rank;
+        node->as.norm.ranks = extent->ranks;
+        if (node->as.norm.group_size > 0) continue;
+        if (extent->batch % groups != 0 || groups % ranks != 0)
+            return d9_fail(context, D9_USAGE,
+                           "train.norm_groups %lld: must divide train.batch_size %lld and be a multiple of the %lld "
+                           "process%s",
+                           (long long)groups, (long long)extent->batch, (long long)ranks, ranks == 1 ? "" : "es");
+        if (groups > 1) node->as.norm.group_size = extent->batch / groups;
+    }
+    return D9_OK;
+}
+
 /* Builds the forward graph for the sizes of `extent`, and applies the tricks to it and to the settings of `program`. */
 static d9_status build_forward(d9_context *context, const d9_config *config, const d9_extent *extent,
                                const d9_program_options *options, bool any, d9_program *program, d9_graph *forward) {
@@ -147,16 +172,20 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
     program->tail.evaluate = D9_BUFFER_STATE;
     D9_TRY(check_samples(context, config, extent));
     D9_TRY(make_groups(context, config, &program->arena, &program->groups));
-    const d9_shape shape = {4, {extent->batch, extent->height, extent->width, extent->channels}};
+    const int64_t batch = d9_extent_own_batch(extent);
+    const d9_shape shape = {4, {batch, extent->height, extent->width, extent->channels}};
     d9_value_id image, logits;
     if (extent->vocabulary)
-        D9_TRY(d9_graph_tokens(context, forward, extent->width, extent->batch, extent->vocabulary,
-                               extent->train_tokens > 0, &image));
+        D9_TRY(d9_graph_tokens(context, forward, extent->width, batch, extent->vocabulary, extent->train_tokens > 0,
+                               &image));
     else
         D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
+    forward->nodes[d9_edit_next(forward, D9_OP_LOSS, 0)].as.loss.loss = (d9_loss)config->train.loss;
     D9_TRY(apply_tricks(context, config, options, any, program, forward));
+    D9_TRY(place_in_batch(context, config, extent, forward));
+    D9_TRY(d9_graph_infer(context, forward));
     D9_TRY(check_augmentation(context, program));
 done:
     return status;
@@ -166,7 +195,7 @@ done:
  * each has its own statistics. */
 static d9_status set_batch_size(const d9_building *b, int64_t images, d9_graph *list) {
     d9_status status;
-    const int64_t usual = b->program->extent.batch;
+    const int64_t usual = d9_extent_own_batch(&b->program->extent);
     list->values[list->image].shape.d[list->vocabulary ? 1 : 0] = images;
     list->values[list->labels].shape.d[0] = images * (list->stream ? list->values[list->image].shape.d[0] : 1);
     for (int v = 0; v < list->value_count; v++)
@@ -238,7 +267,7 @@ static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
     for (int g = 0, count = groups->count; g < count; g++) {
-        d9_group own = groups->group[2 * g]; /* each inserted group moves the others back by one */
+        d9_group own = groups->group[2 * g]; /* each insertion shifts the later groups by one */
         const d9_group *of = &groups->group[2 * g];
         const int length = snprintf(own.selects.role, sizeof own.selects.role, "proxy.%s",
                                     of->selects.role[0] ? of->selects.role : "*");
@@ -254,6 +283,22 @@ done:
 
 /* ---- the whole program ---- */
 
+/* Checks that the samples of a batch can be dealt to the processes. */
+static d9_status check_ranks(d9_context *context, const d9_config *config, const d9_extent *extent,
+                             const d9_program_options *options) {
+    const int ranks = d9_extent_ranks(extent);
+    if (extent->batch % ranks != 0)
+        return d9_fail(context, D9_USAGE, "train.batch_size %lld: must be a multiple of the %d processes",
+                       (long long)extent->batch, ranks);
+    for (int t = 0; ranks > 1 && t < D9_TRICK_COUNT + options->trick_count; t++) {
+        const d9_trick *trick = t < D9_TRICK_COUNT ? d9_trick_at(t) : options->tricks[t - D9_TRICK_COUNT];
+        if ((t >= D9_TRICK_COUNT || config->trick_on[t]) && trick->one_process)
+            return d9_fail(context, D9_USAGE, "tricks.%s runs in one process, not in %d: %s", trick->name, ranks,
+                           trick->one_process);
+    }
+    return D9_OK;
+}
+
 static d9_status mark_features(d9_context *context, d9_graph *graph) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (classifier == D9_NONE)
@@ -268,6 +313,9 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
     d9_graph columns; /* a stream's network, for the columns of evaluation */
     d9_graph_init(&columns);
     if (forward->stream) D9_TRY(d9_build_network(b, program->extent.eval_batch, 1, &columns));
+    for (d9_node_id n = 0; n < columns.node_count; n++) /* every process evaluates all columns */
+        if (columns.nodes[n].op == D9_OP_DROPOUT)
+            columns.nodes[n].as.dropout.rank = columns.nodes[n].as.dropout.ranks = 0;
     D9_TRY(d9_evaluation_make(b->context, forward->stream ? &columns : forward, program->tail.evaluate,
                               forward->stream && !b->options->logits, &program->eval));
     D9_TRY(d9_precision_apply(b->context, &program->eval, program->precision));
@@ -277,6 +325,16 @@ static d9_status finish_eval(const d9_building *b, const d9_graph *forward) {
 done:
     d9_graph_free(b->context, &columns);
     return status;
+}
+
+/* Adds to the message of a failed build how many images each of several processes has. */
+static d9_status add_share(d9_context *context, const d9_extent *extent) {
+    char why[sizeof context->message];
+    if (d9_extent_ranks(extent) == 1) return D9_USAGE;
+    snprintf(why, sizeof why, "%s", context->message);
+    d9_context_clear(context);
+    return d9_fail(context, D9_USAGE, "%s (each of %d processes has %lld images of a batch)", why, extent->ranks,
+                   (long long)d9_extent_own_batch(extent));
 }
 
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
@@ -294,9 +352,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
+    /* Velocity sums gradients of summed losses (in form page, of means); the last step of an epoch has fewer losses. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
-        config->train.momentum_form !=
-            D9_MOMENTUM_PAGE) /* their velocity sums losses, of which the last step has fewer */
+        config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,
                        "train.momentum %g: must be 0 on a stream of words, or train.momentum_form page, or "
                        "train.optimizer adam or adamw",
@@ -312,21 +370,24 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (extent->batch > extent->train_images && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
                        (long long)extent->batch, (long long)extent->train_images));
+    D9_TRY(check_ranks(context, config, extent, options));
     program->steps_per_epoch =
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
-    D9_TRY(build_forward(context, config, extent, options, false, program, &forward));
+    status = build_forward(context, config, extent, options, false, program, &forward);
+    if (status == D9_USAGE) status = add_share(context, extent);
+    D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
-        D9_TRY(d9_build_network(&b, d9_program_selected(program, extent->batch), 1, &network));
+        D9_TRY(d9_build_network(&b, d9_program_selected(program, d9_extent_own_batch(extent)), 1, &network));
     } else {
         D9_TRY(d9_graph_copy(context, &forward, &network));
     }
     D9_TRY(d9_graph_copy(context, &network, &program->train));
-    D9_TRY(d9_build_gradients(&b, 0, extent->batch, &program->train));
+    D9_TRY(d9_build_gradients(&b, 0, d9_extent_own_batch(extent), &program->train));
     D9_TRY(d9_layout_state(context, program));
     if (!options->eval_only) D9_TRY(d9_build_find_phases(&b));
     const d9_node_id updates = program->train.node_count;

@@ -90,7 +90,7 @@ static d9_augment_rule rule_of(const d9_program *program, bool training, const d
 static d9_status add_order(d9_context *context, const d9_program *program, d9_graph *graph, batch_kind kind,
                            int64_t drawn, d9_value_id *order) {
     const bool training = kind != EVALUATED;
-    const d9_shape all = {1, {(training ? program->steps_per_epoch : 1) * program->extent.batch}};
+    const d9_shape all = {1, {(training ? program->steps_per_epoch : 1) * d9_extent_own_batch(&program->extent)}};
     if (kind != SELECTED)
         return d9_build_stored(context, graph, "order", training ? D9_BUFFER_ORDER : D9_BUFFER_EVAL_ORDER, D9_I32, all,
                                0, order);
@@ -135,16 +135,18 @@ done:
 static d9_status add_stream_node(d9_context *context, const d9_program *program, d9_graph *graph, bool training) {
     d9_status status;
     const d9_extent *e = &program->extent;
-    const int64_t count = training ? e->train_tokens : e->eval_tokens, columns = d9_graph_samples(graph);
+    const int64_t count = training ? e->train_tokens : e->eval_tokens, columns = d9_graph_samples(graph),
+                  all = training ? e->batch : columns; /* every process evaluates all columns */
     d9_node node = {.op = D9_OP_STREAM,
                     .role = "tokens",
                     .input_count = 1,
                     .output_count = 2,
                     .outputs = {graph->image, graph->labels},
-                    .as.augment = {.batch = columns,
+                    .as.augment = {.batch = all,
                                    .count = columns,
-                                   .steps_per_epoch = d9_stream_windows(count, columns, e->width),
-                                   .samples = count}};
+                                   .steps_per_epoch = d9_stream_windows(count, all, e->width),
+                                   .samples = count,
+                                   .first = training ? e->rank : 0}};
     D9_TRY(d9_build_stored(context, graph, "stream", training ? D9_BUFFER_IMAGES : D9_BUFFER_EVAL_IMAGES, D9_I32,
                            (d9_shape){1, {count}}, 0, &node.inputs[0]));
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));
@@ -179,7 +181,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
     const d9_extent *e = &program->extent;
     const d9_shape *made = &graph->values[graph->image].shape;
     const int64_t samples = training ? e->train_images : e->eval_images;
-    d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : e->batch, /* 0: start at order[0] */
+    d9_augment_attributes augment = {.batch = kind == SELECTED ? 0 : d9_extent_own_batch(e), /* 0: start at order[0] */
                                      .count = d9_graph_samples(graph),
                                      .steps_per_epoch = training ? program->steps_per_epoch : 1,
                                      .samples = samples};
@@ -209,8 +211,13 @@ static d9_status add_metrics(d9_context *context, d9_graph *graph) {
     d9_status status;
     d9_value_id metrics;
     D9_TRY(d9_build_stored(context, graph, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, &metrics));
-    const d9_node node = {D9_OP_METRICS, "metrics",        {graph->loss, graph->logits, graph->labels, metrics}, 4,
-                          {metrics},     .output_count = 1};
+    const d9_node node = {D9_OP_METRICS,
+                          "metrics",
+                          {graph->loss, graph->logits, graph->labels, metrics},
+                          4,
+                          {metrics},
+                          .output_count = 1,
+                          .as.loss.loss = graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.loss};
     D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
 done:
     return status;
@@ -218,7 +225,7 @@ done:
 
 d9_status d9_build_evaluation_batch(const d9_building *b, d9_graph *graph) {
     d9_status status;
-    D9_TRY(add_batch_nodes(b->context, b->program, graph, EVALUATED, b->program->extent.batch));
+    D9_TRY(add_batch_nodes(b->context, b->program, graph, EVALUATED, d9_extent_own_batch(&b->program->extent)));
     if (graph->loss != D9_NONE) D9_TRY(add_metrics(b->context, graph));
     D9_TRY(carry_states(b->context, graph));
 done:

@@ -79,7 +79,7 @@ void d9_build_mark_frozen(const d9_program *program, int64_t from, d9_graph *lis
 static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_node_id updates, d9_phase *phase) {
     d9_status status;
     const d9_program *program = b->program;
-    const int64_t drawn = program->extent.batch * phase->batches;
+    const int64_t drawn = d9_extent_own_batch(&program->extent) * phase->batches;
     const d9_phase_change *resize = setting_at(program, phase->from).resize;
     D9_TRY(phase->batches > 1 || resize
                ? d9_build_network(b, d9_program_selected(program, drawn), resize ? resize->scale : 1, &phase->list)

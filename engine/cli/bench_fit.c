@@ -33,7 +33,7 @@ static d9_status describe_device(d9_cli *cli, const d9_config *config, const d9_
                                  d9_device_info *info) {
     d9_status status;
     d9_device *device;
-    const d9_backend_options options = {.threads = d9_threads_limit(&cli->context, config->threads),
+    const d9_backend_options options = {.threads = d9_threads_limit(&cli->context, config->threads, 1),
                                         .fuse = config->backend_options.fuse,
                                         .cpu_level = config->backend_options.cpu_level};
     D9_TRY(d9_backend_find(&cli->context, config->backend, backend));

@@ -7,6 +7,7 @@
 #define D9_CLI_CLI_H
 
 #include "config/config.h"
+#include "parallel/parallel.h"
 #include <jansson.h>
 #include <signal.h>
 
@@ -19,6 +20,7 @@ typedef struct d9_cli {
     volatile sig_atomic_t *unsaved_steps;   /* written by the trainer, see d9_train_options */
     bool terminal;                          /* standard output is a terminal with cursor control (not TERM=dumb) */
     bool colour;                            /* terminal, and NO_COLOR is unset or empty */
+    d9_parallel parallel;                   /* the processes of a training run; others than rank 0 print nothing */
     int output_error;                       /* errno of a failure to format or write standard output; 0: none */
 } d9_cli;
 
@@ -140,6 +142,8 @@ D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const ch
                                          d9_config **config);
 
 /* ---- the process ---- */
+/* Joins the processes that a launcher started with this one, if it did. Only rank 0 then prints warnings. */
+D9_MUST_USE d9_status d9_cli_join(d9_cli *cli);
 /* Start of this process on CLOCK_MONOTONIC, in seconds; the current time if unknown. */
 double d9_this_process_start(d9_context *context);
 int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */

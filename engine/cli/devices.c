@@ -38,7 +38,7 @@ static json_t *device_json(const char *name, const d9_device_info *info) {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const devices_options *chosen = options;
-    const int threads = d9_threads_limit(&cli->context, chosen->threads.value);
+    const int threads = d9_threads_limit(&cli->context, chosen->threads.value, 1);
     json_t *rows = json_array();
     const char *name;
     for (int i = 0; (name = d9_backend_name_at(i)); i++) {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupt_signal;
@@ -125,7 +126,7 @@ static d9_status print_version(d9_cli *cli) {
     const char *name;
     d9_cli_print(cli, "dawn9 %s (commit %s, %s)\nbackends", d9_build_version(), d9_build_commit(), d9_build_compiler());
     for (int i = 0; (name = d9_backend_name_at(i)); i++)
-        if (d9_backend_is_built(&cli->context, i)) d9_cli_print(cli, " %s", name);
+        if (d9_backend_is_installed(&cli->context, i)) d9_cli_print(cli, " %s", name);
     d9_cli_print(cli, "\n");
     return D9_OK;
 }
@@ -142,6 +143,21 @@ static void print_error(const d9_system *system, const char *kind, const char *l
     int length = snprintf(text, sizeof text, "dawn9: %s%s\n", kind, line);
     ssize_t put = system->write(system->user, STDERR_FILENO, text, (size_t)length);
     (void)put; /* nothing can be done about a failure */
+}
+
+/* Should this process print why it ends? Of several, rank 0 does. Another one does if it fails alone: if no signal ends
+ * it while it waits for rank 0 to fail for the same reason. */
+static bool prints_reason(const d9_parallel *parallel) {
+    const struct timespec first = {.tv_sec = 2};
+    return parallel->rank == 0 || (!parallel->together && nanosleep(&first, NULL) == 0);
+}
+
+/* Prints the error line and leaves the other processes of the run, if there are any. */
+static void end(d9_cli *cli, d9_status status) {
+    const char *message = cli->context.message;
+    if (status != D9_OK && prints_reason(&cli->parallel))
+        print_error(cli->context.system, "", *message ? message : "failed without a message");
+    d9_parallel_close(&cli->context, &cli->parallel, status);
 }
 
 /* Prints warnings to standard error; drops other messages, unless a command replaces this sink. */
@@ -163,8 +179,7 @@ int main(int count, char **words) {
     cli.colour = cli.terminal && !(no_color && *no_color);
     d9_status status = run(&cli, count - 1, (const char *const *)words + 1);
     status = d9_cli_finish(&cli, status);
-    const char *message = cli.context.message;
-    if (status != D9_OK) print_error(cli.context.system, "", *message ? message : "failed without a message");
+    end(&cli, status);
     d9_arena_free(&cli.context, &cli.arena);
     return (int)status;
 }

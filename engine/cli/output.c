@@ -11,6 +11,7 @@
 
 static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
     const d9_system *system = cli->context.system;
+    if (cli->parallel.rank > 0) return;
     while (size > 0 && cli->output_error == 0) {
         ssize_t put = system->write(system->user, STDOUT_FILENO, bytes, size);
         if (put < 0 && errno == EINTR) continue;
@@ -21,6 +22,12 @@ static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
             size -= (size_t)put;
         }
     }
+}
+
+d9_status d9_cli_join(d9_cli *cli) {
+    const d9_status status = d9_parallel_open(&cli->context, &cli->parallel);
+    if (cli->parallel.rank > 0) cli->context.log = NULL;
+    return status;
 }
 
 d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {

@@ -14,6 +14,14 @@ const d9_flag d9_runs_flags[] = {
     {"workers", D9_FLAG_INTEGER, offsetof(d9_runs_options, workers), "N", .minimum = 1, .maximum = 1024,
      .doc = "runs trained at a time, each in its own process; they share the cores"},
     {"devices", D9_FLAG_TEXT, offsetof(d9_runs_options, devices), "LIST", .doc = "one worker per GPU, like 0,1"},
+    {"ranks", D9_FLAG_INTEGER, offsetof(d9_runs_options, ranks), "N", .minimum = 1, .maximum = 65536,
+     .doc = "train each run by N processes, which share its batches; in a Slurm job they are a job step"},
+    {"launcher", D9_FLAG_TEXT, offsetof(d9_runs_options, launcher), "COMMAND",
+     .doc =
+         "with --ranks: start the processes by this command, before their number; default \"srun --mpi=pmix --ntasks\" "
+         "in a Slurm job, otherwise \"mpirun --bind-to none -np\""},
+    {"run", D9_FLAG_INTEGER, offsetof(d9_runs_options, run), "INDEX", .minimum = 0, .maximum = 100000000, .doc = NULL},
+    {"resume-run", D9_FLAG_SWITCH, offsetof(d9_runs_options, resume_run), .doc = NULL},
     {"shard", D9_FLAG_TEXT, offsetof(d9_runs_options, shard), "I/N", .doc = "train only every Nth run, from the Ith"},
     {"status", D9_FLAG_SWITCH, offsetof(d9_runs_options, status),
      .doc = "show finished, running and failed runs, of all shards; train nothing"},
@@ -123,9 +131,12 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
     if (options->devices) D9_TRY(split_devices(cli, options->devices, &runs->work));
     const bool slurm = options->slurm, tasks = slurm || options->commands;
     const char *alone =
-        options->sbatch.count && !slurm                 ? "--sbatch: only with --slurm"
-        : options->tasks.given && !slurm                ? "--tasks: only with --slurm"
-        : options->requeue && !slurm                    ? "--requeue: only with --slurm"
+        options->sbatch.count && !slurm              ? "--sbatch: only with --slurm"
+        : options->tasks.given && !slurm             ? "--tasks: only with --slurm"
+        : options->requeue && !slurm                 ? "--requeue: only with --slurm"
+        : options->launcher && !options->ranks.given ? "--launcher: only with --ranks"
+        : options->ranks.given && (options->workers.given || options->devices)
+            ? "--ranks: not with --workers or --devices; --slurm trains several runs at a time"
         : options->time && (!options->dry_run || tasks) ? "--time: only with --dry-run, without --slurm or --commands"
         : options->pack.given && !tasks && !options->shard ? "--pack: only with --slurm, --commands or --shard"
         : tasks && options->shard                          ? "--shard: the tasks are shards already"
@@ -187,6 +198,8 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     d9_runs runs;
     bool worker = false;
     D9_TRY(open_runs(cli, experiment, options, &runs));
+    if (options->run.given) return d9_runs_train_one(&runs);
+    D9_TRY(d9_runs_prepare_ranks(&runs));
     D9_TRY(d9_runs_check_tasks(&runs));
     if (options->status) return d9_runs_show_status(&runs);
     const bool tasks = options->slurm || options->commands; /* they check their own GPUs */

@@ -8,10 +8,10 @@
 
 typedef struct d9_runs_options {
     d9_cli_edits edits;
-    d9_flag_integer seeds, workers, pack, tasks;
-    const char *out, *shard, *devices;
+    d9_flag_integer seeds, workers, pack, tasks, ranks, run;
+    const char *out, *shard, *devices, *launcher;
     d9_flag_list sbatch;
-    bool status, slurm, requeue, commands, retry, dry_run, time, quiet, json;
+    bool status, slurm, requeue, commands, retry, dry_run, time, quiet, json, resume_run;
 } d9_runs_options;
 extern const d9_flag d9_runs_flags[];
 
@@ -50,6 +50,12 @@ typedef struct d9_runs {
  * failed. Fails if its state cannot be read. */
 D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                       int64_t index, bool *left);
+
+/* runs_ranks.c: sets the words that start the processes of a run, for --ranks. D9_USAGE if an arm has a batch norm over
+ * the whole batch, which several processes cannot compute. */
+D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
+/* Trains run --run as one of its processes. */
+D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);
 
 /* runs_devices.c: D9_USAGE if an arm's backend uses no GPU, D9_DEVICE if a worker's GPU cannot be opened. Does nothing
  * without --devices. */

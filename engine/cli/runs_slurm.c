@@ -186,7 +186,7 @@ static d9_status make_words(const d9_runs *runs, const char *tasks, const char *
     d9_arena *arena = &runs->cli->arena;
     char **words = NULL;
     int count = 0;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, runs->options->sbatch.count + 9, &words));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, runs->options->sbatch.count + 10, &words));
     words[count++] = "sbatch";
     words[count++] = "--parsable";
     D9_TRY(d9_arena_format(context, arena, &words[count++], "--job-name=%s", runs->experiment->title));
@@ -195,6 +195,9 @@ static d9_status make_words(const d9_runs *runs, const char *tasks, const char *
                                (long long)runs->options->tasks.value));
     else
         D9_TRY(d9_arena_format(context, arena, &words[count++], "--array=%s", tasks));
+    if (runs->options->ranks.given)
+        D9_TRY(
+            d9_arena_format(context, arena, &words[count++], "--ntasks=%lld", (long long)runs->options->ranks.value));
     if (runs->options->requeue) {
         words[count++] = "--requeue";
         words[count++] = "--signal=B:USR1@120";

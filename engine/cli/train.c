@@ -253,6 +253,49 @@ done:
     return status;
 }
 
+/* The number of groups into which batch norms divide the batch, if no key says so: as in the run that is resumed, or
+ * one for each process. 0: the network has no norm over the whole batch, or there is one process. */
+static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, const char *folder, int64_t *groups) {
+    d9_status status = D9_OK;
+    char *path;
+    d9_config *recorded = NULL;
+    bool whole;
+    *groups = 0;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/config.yaml", folder));
+    if (resume && d9_file_exists(&cli->context, path)) {
+        if (d9_config_load(&cli->context, path, NULL, &recorded) == D9_OK) *groups = recorded->train.norm_groups;
+        d9_context_clear(&cli->context); /* a damaged record is reported when it is opened */
+    } else if (cli->parallel.ranks > 1) {
+        D9_TRY(d9_config_find_whole_norm(&cli->context, config, &whole));
+        if (whole) *groups = cli->parallel.ranks;
+    }
+done:
+    d9_config_free(&cli->context, recorded);
+    return status;
+}
+
+/* Loads the configuration again with train.norm_groups, if that is not set and one process would compute another
+ * function than several. */
+static d9_status divide_norms(d9_cli *cli, const train_options *options, const int64_t *seed, const char *folder,
+                              d9_config **config) {
+    d9_status status = D9_OK;
+    d9_cli_edits edits = options->edits;
+    int64_t groups = 0;
+    char *set;
+    if ((*config)->train.norm_groups > 0) goto done;
+    if (cli->parallel.rank == 0) D9_TRY(find_groups(cli, options->resume, *config, folder, &groups));
+    D9_TRY(d9_parallel_broadcast(&cli->context, &cli->parallel, &groups, sizeof groups));
+    if (groups == 0) goto done;
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &set, "train.norm_groups=%lld", (long long)groups));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, edits.set.count + 1, &edits.set.items));
+    memcpy(edits.set.items, options->edits.set.items, (size_t)edits.set.count * sizeof *edits.set.items);
+    edits.set.items[edits.set.count++] = set;
+    d9_config_free(&cli->context, *config);
+    D9_TRY(d9_cli_config(cli, options->config, &edits, seed, config));
+done:
+    return status;
+}
+
 /* D9_USAGE if the record would overwrite the configuration or the initial weights, which later seeds and --resume read
  * again. With --resume both may be files of the record. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
@@ -354,6 +397,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
         .process_start = cli->process_start,
         .interrupt = cli->interrupt,
         .unsaved_steps = cli->unsaved_steps,
+        .parallel = &cli->parallel,
         .observer = make_observer(cli, options, config, page, &progress),
     };
     progress.peak_rate = *peak_rate;
@@ -414,6 +458,7 @@ static d9_status train_single(d9_cli *cli, const train_options *options) {
     double peak_rate = 0;
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
     D9_TRY(choose_out(cli, options, config, &folder));
+    D9_TRY(divide_norms(cli, options, NULL, folder, &config));
     D9_TRY(check_inputs(cli, options, config, folder));
     D9_TRY(find_finished(cli, options, config, folder, &object));
     const bool before = object != NULL;
@@ -467,6 +512,7 @@ static d9_status load_seed(d9_cli *cli, const train_options *options, int64_t se
     d9_status status;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%s/seed%lld", many->out, (long long)seed));
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, &seed, config));
+    D9_TRY(divide_norms(cli, options, &seed, *folder, config));
 done:
     return status;
 }
@@ -593,6 +639,8 @@ done:
 
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
+    const d9_status joined = d9_cli_join(cli);
+    if (joined != D9_OK) return joined;
     if (chosen->find_lr) return find_learning_rate(cli, chosen);
     if (chosen->html && chosen->events)
         return d9_fail(&cli->context, D9_USAGE, "--html: cannot be combined with --events");

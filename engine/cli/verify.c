@@ -93,7 +93,7 @@ static d9_status run(d9_cli *cli, const void *options) {
         .backend = chosen->backend ? chosen->backend : "auto",
         .precision = chosen->precision ? chosen->precision : "f32",
         .data = chosen->data,
-        .threads = d9_threads_limit(&cli->context, chosen->threads.value),
+        .threads = d9_threads_limit(&cli->context, chosen->threads.value, 1),
     };
     d9_status status = d9_verify(&cli->context, &verify, on_row, &tally);
     if (chosen->json) {

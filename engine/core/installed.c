@@ -112,8 +112,7 @@ bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const cha
 d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol) {
     char path[D9_INSTALLED_BYTES];
     if (!d9_installed_find(context, D9_INSTALLED_MODULES, module->file, path))
-        return d9_fail(context, D9_DEVICE, "%s: %s is not installed: build with %s, or choose another of the backends",
-                       module->what, module->file, module->package);
+        return d9_fail(context, D9_DEVICE, "%s: %s is not installed: %s", module->what, module->file, module->advice);
     void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!opened) return d9_fail(context, D9_DEVICE, "%s: %s", module->what, dlerror());
     *symbol = dlsym(opened, module->symbol);

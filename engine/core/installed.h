@@ -34,10 +34,10 @@ D9_MUST_USE d9_status d9_path_beside(d9_context *context, d9_arena *arena, const
                                      char **joined);
 
 typedef struct d9_installed_module {
-    const char *what;    /* start of error messages: "backend cuda" */
-    const char *file;    /* "dawn9-cuda.so" */
-    const char *symbol;  /* name of the function that it exports */
-    const char *package; /* package that must be installed to build it */
+    const char *what;   /* start of error messages: "backend cuda" */
+    const char *file;   /* "dawn9-cuda.so" */
+    const char *symbol; /* name of the function that it exports */
+    const char *advice; /* end of the error message if it is missing: "build with ..., or ..." */
 } d9_installed_module;
 
 /* Loads a module and returns the address of the function it exports. The module stays loaded until the process ends.

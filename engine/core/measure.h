@@ -24,15 +24,16 @@ typedef struct d9_measure {
     const char *brief_points;         /* " points", or "" */
     bool higher_is_better;
     bool by_class;           /* each sample has one class, so results can be broken down by class */
-    bool bent_axis;          /* plots may use a logarithmic axis of 100 - score */
+    bool by_label;           /* each label has a score, and the score of the network is their mean */
+    bool log_axis;           /* plots may use a logarithmic axis of 100 - score */
     double minimum, maximum; /* legal scores */
     const char *fault;       /* message about a record whose score is not legal */
     double target;           /* default of the configuration key `target` */
     double effect;           /* difference of scores; reports estimate how many seeds it takes to show it */
     int digits;              /* decimals that people read */
-    /* Computes the score; NAN if it is undefined. Sets bit c of *undefined for each label c that is left out because
-     * the score is undefined for it, and clears the others. Errors: out of memory. */
-    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, uint32_t *undefined);
+    /* Computes the score; NAN if it is undefined. by_label: (classes), if the measure has it, gets the score of each
+     * label; NAN if that is undefined, and left out of the mean. NULL: not wanted. Errors: out of memory. */
+    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, double *by_label);
 } d9_measure;
 
 const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */

@@ -110,6 +110,66 @@ d9_status d9_signal_guard_check(d9_context *context) {
     return signal > 0 ? d9_fail(context, (d9_status)(128 + signal), "interrupted") : D9_OK;
 }
 
+/* ---- launchers ---- */
+
+/* Becomes the program; the kernel ends it with this process. Calls only functions that are safe after fork. */
+static void become_launcher(const char *const *argv, pid_t parent, int output) {
+    const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() == parent && dup2(input, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0 &&
+        dup2(output, STDERR_FILENO) >= 0)
+        execvp(argv[0], (char *const *)argv);
+    _exit(NOT_FOUND);
+}
+
+/* Waits for the program; the first signal in *interrupt is passed on once. Returns its wait status. */
+static int pass_on_and_wait(pid_t child, const volatile sig_atomic_t *interrupt) {
+    const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS / 5};
+    bool passed = false;
+    int state = 0;
+    for (;;) {
+        const pid_t ended = waitpid(child, &state, WNOHANG);
+        if (ended == child || (ended < 0 && errno != EINTR)) return state;
+        if (interrupt && *interrupt && !passed) passed = kill(child, SIGUSR1) == 0;
+        nanosleep(&poll, NULL);
+    }
+}
+
+/* Fails with the last line of the log that begins "dawn9: ", or with a message that names the log. */
+static d9_status fail_as(d9_context *context, d9_status status, const char *log) {
+    static const char mark[] = "dawn9: ";
+    d9_context quiet = *context;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    const char *line = NULL;
+    if (d9_file_read(&quiet, log, &bytes, &size) == D9_OK)
+        for (const char *at = (const char *)bytes; at && *at; at = strchr(at, '\n'), at += at ? 1 : 0)
+            if (strncmp(at, mark, strlen(mark)) == 0 && strncmp(at, "dawn9: warning", 14) != 0)
+                line = at + strlen(mark);
+    if (line)
+        status = d9_fail(context, status, "%.*s", (int)strcspn(line, "\n"), line);
+    else
+        status = d9_fail(context, status, "the processes of the run ended with status %d: %s", (int)status, log);
+    d9_release(context, bytes);
+    return status;
+}
+
+d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
+                            const volatile sig_atomic_t *interrupt) {
+    const d9_system *system = context->system;
+    const int output = system->open(system->user, log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (output < 0) return d9_fail(context, D9_OUTPUT, "%s: cannot be written: %s", log, strerror(errno));
+    const pid_t parent = getpid(), child = fork();
+    if (child == 0) become_launcher(argv, parent, output);
+    system->close(system->user, output);
+    if (child < 0) return d9_fail(context, D9_DEVICE, "%s cannot be run: %s", argv[0], strerror(errno));
+    const int state = pass_on_and_wait(child, interrupt);
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
+    if (interrupt && *interrupt) return d9_fail(context, (d9_status)(128 + *interrupt), "interrupted");
+    const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 0;
+    return fail_as(context, code >= D9_USAGE && code <= D9_OUTPUT ? (d9_status)code : D9_DEVICE, log);
+}
+
 /* ---- processors ---- */
 
 int d9_processors(bool *allowed) {
@@ -120,8 +180,11 @@ int d9_processors(bool *allowed) {
     return known ? CPU_COUNT_S(sizeof mask, mask) : D9_PROCESSORS_MAX;
 }
 
-int d9_threads_limit(d9_context *context, int64_t wanted) {
+int d9_threads_limit(d9_context *context, int64_t wanted, int sharers) {
     const int processors = d9_processors(NULL);
+    if (wanted <= processors && wanted * sharers > processors)
+        d9_log(context, D9_LOG_WARNING, "threads: %lld in each of %d processes are too many for their %d processor%s",
+               (long long)wanted, sharers, processors, processors == 1 ? "" : "s");
     if (wanted <= processors) return (int)wanted;
     d9_log(context, D9_LOG_WARNING,
            "threads: %lld are too many for the %d processor%s that this process may use: using %d", (long long)wanted,

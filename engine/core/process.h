@@ -24,12 +24,20 @@ D9_MUST_USE d9_status d9_signal_guard_check(d9_context *context);
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                                      const char *folder);
 
+/* Runs argv (NULL-terminated), the launcher of several processes, with its output in the file `log`. A signal in
+ * *interrupt (may be NULL) is passed on as SIGUSR1, which launchers forward; the call then returns the status of that
+ * signal once the program has stopped. Otherwise returns the program's exit status, 2 to 6, with its error line, or
+ * D9_DEVICE if it has another status, was killed or cannot be run. */
+D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log,
+                                        const volatile sig_atomic_t *interrupt);
+
 enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
  * (D9_PROCESSORS_MAX) receives the mask, unless it is NULL. */
 int d9_processors(bool *allowed);
-/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. */
-int d9_threads_limit(d9_context *context, int64_t wanted);
+/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. 0 stays 0. Also warns if `sharers`
+ * processes with as many threads have more than the processors. */
+int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
 /* Sets *given to the number of threads, at most `wanted`, of the calling thread's OpenMP regions: OMP_THREAD_LIMIT and
  * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, with which the number would change from region to
  * region. D9_DEVICE if the system refuses the threads, because OpenMP would then end the process, or if their

@@ -44,4 +44,18 @@ D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, cons
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
                                       d9_class_files files[2]);
 
+extern const d9_file_kind d9_image_files; /* PNG, JPEG and WebP files, resized to the dataset's square */
+
+/* Fails unless `folder`, which holds `content`, is there: D9_USAGE if it was not given, otherwise D9_DATA. */
+D9_MUST_USE d9_status d9_class_files_check_folder(d9_context *context, const d9_dataset_options *options,
+                                                  const char *folder, const char *content);
+/* Shuffles a list by the seed. */
+D9_MUST_USE d9_status d9_class_files_shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list);
+/* Decodes the lists of training, test and, if `parts` is 3, validation files into the splits of `dataset`, which has
+ * its classes and sample size, in the order of the lists. Damaged files are left out of the lists if
+ * options->skip_damaged is set; otherwise D9_DATA, with the first of them as warnings. */
+D9_MUST_USE d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                            const d9_file_kind *kind, d9_class_files *lists, int parts,
+                                            d9_dataset *dataset);
+
 #endif

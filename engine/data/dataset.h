@@ -1,9 +1,9 @@
 /* Datasets in memory, and where they are loaded from.
  *
  * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
- * arrays, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews of IMDB, and a folder of class
- * folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2. A sample is an image, u8 (H,
- * W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
+ * arrays, a table of labels for such files, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews
+ * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
+ * A sample is an image, u8 (H, W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
 
@@ -14,7 +14,7 @@
 typedef struct d9_split {
     int64_t count;
     uint8_t *images;    /* samples (count, height, width, channels), of d9_sample_bytes each */
-    int32_t *labels;    /* (count), each in [0, classes) */
+    int32_t *labels;    /* (count), each in [0, classes), or bits (several) */
     const char **names; /* (count), paths of a folder's files; NULL: the samples have no names */
 } d9_split;
 
@@ -26,9 +26,11 @@ enum {
 };
 typedef struct d9_provenance {
     int rule;
-    uint64_t test;             /* digest of the test images, whatever their order */
-    int64_t validation;        /* data.validation; 0: no image was set aside, or not by name */
-    uint64_t validation_limit; /* the highest draw of a validation image */
+    int64_t classes;                /* of the model whose `known` this is */
+    const char *const *class_names; /* (classes); NULL: unknown */
+    uint64_t test;                  /* digest of the test images, whatever their order */
+    int64_t validation;             /* data.validation; 0: no image was set aside, or not by name */
+    uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
 } d9_provenance;
@@ -38,13 +40,14 @@ typedef struct d9_dataset {
     const char *name;                         /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts */
+    bool several; /* a sample may have several classes: bit c of its label is set if it has class c */
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
                     step */
     d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
-    d9_split train, test, valid; /* valid: of a stream only */
+    d9_split train, test, valid; /* valid: of a stream, or what a table of labels names as such */
     bool drawn;                  /* the test part was drawn from the user's own images */
     bool unseen;                 /* the model of options->known was trained on none of the images */
     d9_provenance provenance;    /* `rule` only, unless the images are the user's own */
@@ -52,7 +55,7 @@ typedef struct d9_dataset {
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
-#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|imdb|text|wikitext2|corpus|synthetic"
+#define D9_DATASET_NAMES   "cifar10|cifar100|folder|labelled|arrays|imdb|text|wikitext2|corpus|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
 /* Normalisation of a pixel: (byte - mean) / standard deviation of the dataset's channel; byte / 255; or with mean and
@@ -62,8 +65,12 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 enum { D9_LENGTH_DEFAULT = 150, D9_VOCABULARY_DEFAULT = 30000 };
 
 typedef struct d9_dataset_options {
-    const char *name;   /* one of D9_DATASET_NAMES */
-    const char *path;   /* folder of the data; NULL: the one that d9_dataset_folder finds */
+    const char *name; /* one of D9_DATASET_NAMES */
+    const char *path; /* folder of the data; NULL: the one that d9_dataset_folder finds */
+    bool several;     /* samples may have several classes; only of `labelled` */
+    /* labelled (data/labels.h); NULL: the default, of group and split no column */
+    const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
+    double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
                            must have it */

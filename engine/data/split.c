@@ -108,8 +108,9 @@ static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options 
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &sorted));
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &marked));
     for (int64_t i = 0; i < train->count; i++)
-        draws[i] = sorted[i] = d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION,
-                                            dataset->class_names[train->labels[i]], train->names[i]);
+        draws[i] = sorted[i] =
+            d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION,
+                         dataset->several ? "" : dataset->class_names[train->labels[i]], train->names[i]);
     qsort(sorted, (size_t)train->count, sizeof *sorted, compare_numbers);
     own->validation = options->validation;
     own->validation_limit =
@@ -177,7 +178,9 @@ static void warn_twice(d9_context *context, const d9_dataset *dataset, const ide
         if (a->digest != b->digest || (!parts && a->label == b->label)) continue;
         if (a->name && found++ < NAMED_MOST)
             d9_log(context, D9_LOG_WARNING, "%s and %s %s, %s", a->name, b->name, same,
-                   parts ? "one to train on, one to test" : "in two classes");
+                   parts              ? "one to train on, one to test"
+                   : dataset->several ? "with other labels"
+                                      : "in two classes");
         else
             unnamed++;
     }
@@ -200,10 +203,11 @@ static void count_trained(const identity *all, int64_t count, const d9_provenanc
 static d9_status join_parts(d9_context *context, d9_dataset *dataset) {
     d9_status status;
     d9_split whole = {0};
-    const d9_split *parts[] = {&dataset->train, &dataset->test};
+    const d9_split *parts[] = {&dataset->train, &dataset->test, &dataset->valid};
+    const int64_t all = parts[0]->count + parts[1]->count + parts[2]->count;
     int64_t count = 0;
-    D9_TRY(allocate_part(context, dataset, parts[0]->count + parts[1]->count, parts[0]->names != NULL, &whole));
-    for (int p = 0; p < 2; p++)
+    D9_TRY(allocate_part(context, dataset, all, parts[0]->names != NULL, &whole));
+    for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < parts[p]->count; i++) move_image(dataset, parts[p], i, &whole, count++);
     dataset->test = whole;
 done:

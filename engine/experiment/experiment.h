@@ -124,8 +124,15 @@ typedef struct d9_run_options { /* depends on the machine, not on the experiment
     volatile sig_atomic_t
         *unsaved_steps; /* as in d9_train_options; -1 if workers train, whose steps are unknown here */
     d9_observer observer;
+    /* Words (NULL-terminated) that start the processes of a run, without "--run INDEX"; NULL: this process trains. */
+    const char *const *launch;
+    d9_parallel *parallel; /* in such a process: all of them; NULL otherwise */
 } d9_run_options;
 
+/* Trains the run in one of the processes that d9_run_train launched, which holds the lock. `resume`: continues from the
+ * checkpoint. */
+D9_MUST_USE d9_status d9_run_train_launched(d9_context *context, const d9_experiment *experiment, const char *out,
+                                            int64_t index, bool resume, const d9_run_options *options);
 /* Trains the run unless it is done, has failed, or another process trains it (D9_RUN_RUNNING). D9_USAGE, D9_DEVICE and
  * D9_NONFINITE while training are recorded as the run's failure; other failures, interrupts and the folder of another
  * run are returned. `trained`: this call trained it or tried to. */

@@ -3,6 +3,7 @@
  * A run is done if its result.json exists (written last, by rename) with the right configuration and seed. The folder's
  * `lock` is held during training. The kernel frees the lock of a killed process, and the next process continues from
  * the checkpoint or starts again. */
+#include "core/process.h"
 #include "core/system.h"
 #include "exchange/model.h"
 #include "experiment/experiment.h"
@@ -18,7 +19,7 @@ typedef struct run {
     d9_context *context;
     const d9_experiment *experiment;
     const d9_arm *arm;
-    int64_t seed;
+    int64_t seed, index;
     char folder[D9_RUN_FOLDER_BYTES];
 } run;
 
@@ -43,7 +44,8 @@ static d9_status find_run(d9_context *context, const d9_experiment *experiment, 
     *self = (run){.context = context,
                   .experiment = experiment,
                   .arm = d9_experiment_arm(experiment, index),
-                  .seed = d9_experiment_seed(experiment, index)};
+                  .seed = d9_experiment_seed(experiment, index),
+                  .index = index};
     return d9_experiment_folder(context, experiment, out, index, self->folder);
 }
 
@@ -155,7 +157,33 @@ static d9_config run_config(const run *self) {
     return config;
 }
 
+/* Trains in processes of their own, and takes the scores from the record that they write. */
+static d9_status launch(const run *self, const d9_run_options *options, bool resume, d9_run_state *state) {
+    enum { WORDS = 1024 };
+    d9_status status;
+    char path[PATH_BYTES], index[24];
+    const char *words[WORDS + 4];
+    int count = 0;
+    bool damaged;
+    while (options->launch[count] && count < WORDS) words[count] = options->launch[count], count++;
+    if (options->launch[count])
+        return d9_fail(self->context, D9_USAGE, "--ranks: a command of more than %d words cannot be launched", WORDS);
+    snprintf(index, sizeof index, "%lld", (long long)self->index);
+    words[count++] = "--run";
+    words[count++] = index;
+    if (resume) words[count++] = "--resume-run";
+    words[count] = NULL;
+    D9_TRY(d9_process_launch(self->context, words, path_in(self, "ranks.log", path), options->interrupt));
+    D9_TRY(read_result(self, state, &damaged));
+    if (state->kind == D9_RUN_DONE) remove_file(self, "ranks.log"); /* launchers may name hosts in it */
+    if (state->kind != D9_RUN_DONE)
+        D9_TRY(d9_fail(self->context, D9_DEVICE, "%s: the processes of the run ended without a result", path));
+done:
+    return status;
+}
+
 static d9_status train(const run *self, const d9_run_options *options, bool resume, d9_run_state *state) {
+    if (options->launch) return launch(self, options, resume, state);
     d9_config config = run_config(self);
     d9_result result;
     if (options->threads)
@@ -175,6 +203,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
                                      .process_start = options->process_start,
                                      .interrupt = options->interrupt,
                                      .unsaved_steps = options->unsaved_steps,
+                                     .parallel = options->parallel,
                                      .observer = options->observer};
     d9_status status = d9_train(self->context, &wanted, &result);
     if (status != D9_OK) return status;
@@ -207,7 +236,7 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* True if config.yaml is the beginning of the file that this run writes. */
+/* Sets *beginning: config.yaml is the beginning of the file that this run writes. */
 static d9_status is_beginning(const run *self, const char *path, const d9_config *config, bool *beginning) {
     uint8_t *held = NULL;
     size_t size = 0;
@@ -263,6 +292,14 @@ static d9_status train_locked(const run *self, const d9_run_options *options, d9
     if (status != D9_OK) status = take_failure(self, status, state);
 done:
     return status;
+}
+
+d9_status d9_run_train_launched(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
+                                bool resume, const d9_run_options *options) {
+    run self;
+    d9_run_state state;
+    const d9_status status = find_run(context, experiment, out, index, &self);
+    return status == D9_OK ? train(&self, options, resume, &state) : status;
 }
 
 d9_status d9_run_train(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,

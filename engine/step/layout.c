@@ -4,8 +4,9 @@
 
 #include <stdlib.h>
 
-/* Places a value with elements of `size` bytes at *cursor (in elements), a gradient where its parameter is. */
-static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor) {
+/* Places a value with elements of `size` bytes at *cursor (in elements), with room for `ranks` such values; a gradient
+ * is placed where its parameter is. */
+static void place(d9_graph *graph, d9_value_id id, int ranks, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];
     int64_t elements_per_line = 64 / size;
     value->offset = *cursor * size;
@@ -13,7 +14,7 @@ static void place(d9_graph *graph, d9_value_id id, int64_t size, int64_t *cursor
         d9_value_id gradient = d9_gradient_of(graph, id);
         if (gradient != D9_NONE) graph->values[gradient].offset = value->offset;
     }
-    *cursor += (d9_shape_count(&value->shape) + elements_per_line - 1) / elements_per_line * elements_per_line;
+    *cursor += (ranks * d9_shape_count(&value->shape) + elements_per_line - 1) / elements_per_line * elements_per_line;
 }
 
 d9_status d9_layout_state(d9_context *context, d9_program *program) {
@@ -27,7 +28,7 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
             if (d9_gradient_of(graph, v) == D9_NONE)
                 return d9_fail(context, D9_USAGE, "%s is trainable but the loss does not depend on it",
                                graph->values[v].name);
-            place(graph, v, size, &cursor);
+            place(graph, v, 1, size, &cursor);
             program->trainable_count += d9_shape_count(&graph->values[v].shape);
         }
         program->groups.group[g].end = cursor;
@@ -39,11 +40,11 @@ d9_status d9_layout_state(d9_context *context, d9_program *program) {
             return d9_fail(context, D9_USAGE, "no parameter group selects %s", graph->values[v].name);
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER && !graph->values[v].trainable) {
-            place(graph, v, size, &cursor);
+            place(graph, v, 1, size, &cursor);
             program->frozen_count += d9_shape_count(&graph->values[v].shape);
         }
     for (int v = 0; v < graph->value_count; v++)
-        if (graph->values[v].kind == D9_VALUE_STATISTIC) place(graph, v, size, &cursor);
+        if (graph->values[v].kind == D9_VALUE_STATISTIC) place(graph, v, 1, size, &cursor);
     program->state_elements = cursor;
     return D9_OK;
 }
@@ -59,12 +60,12 @@ void d9_layout_copy(const d9_graph *from, d9_graph *to) {
     }
 }
 
-/* Places the states that a list carries from step to step; returns their bytes. */
-static int64_t place_carried(d9_graph *list, int64_t size) {
+/* Places the states that a list carries from step to step, with room for those of all processes; returns the bytes. */
+static int64_t place_carried(d9_graph *list, int ranks, int64_t size) {
     int64_t cursor = 0;
     for (int v = 0; v < list->value_count; v++)
         if (list->values[v].buffer == D9_BUFFER_CARRY || list->values[v].buffer == D9_BUFFER_EVAL_CARRY)
-            place(list, v, size, &cursor);
+            place(list, v, ranks, size, &cursor);
     return cursor * size;
 }
 
@@ -77,7 +78,8 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     d9_status status;
     const d9_extent *e = &program->extent;
     int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
-    const int64_t sample = d9_extent_sample_bytes(e), token = (int64_t)d9_type_bytes(D9_I32);
+    const int64_t batch = d9_extent_own_batch(e), sample = d9_extent_sample_bytes(e),
+                  token = (int64_t)d9_type_bytes(D9_I32);
     int64_t *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
@@ -95,18 +97,19 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
         bytes[D9_BUFFER_ACCUMULATORS + i] = program->accumulators.accumulator[i].layout == D9_ACCUMULATOR_OF_STATE
                                                 ? bytes[D9_BUFFER_STATE]
                                                 : bytes[D9_BUFFER_GRADIENT];
-    bytes[D9_BUFFER_CARRY] = place_carried(&program->train, size);
-    bytes[D9_BUFFER_EVAL_CARRY] = place_carried(&program->eval, size);
-    for (int p = 0; p < program->phase_count; p++) (void)place_carried(&program->phase[p].list, size);
+    bytes[D9_BUFFER_CARRY] = place_carried(&program->train, d9_extent_ranks(e), size);
+    bytes[D9_BUFFER_EVAL_CARRY] = place_carried(&program->eval, 1, size);
+    for (int p = 0; p < program->phase_count; p++)
+        (void)place_carried(&program->phase[p].list, d9_extent_ranks(e), size);
     bytes[D9_BUFFER_IMAGES] = e->train_tokens ? e->train_tokens * token : e->train_images * sample;
     bytes[D9_BUFFER_LABELS] = e->train_tokens ? 0 : e->train_images * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_tokens ? e->eval_tokens * token : e->eval_images * sample;
-    bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * e->batch * (int64_t)sizeof(int32_t);
-    bytes[D9_BUFFER_EVAL_DRAWS] = e->batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
-    bytes[D9_BUFFER_EVAL_ORDER] = e->batch * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * batch * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_EVAL_DRAWS] = batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
+    bytes[D9_BUFFER_EVAL_ORDER] = batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_TABLE] = e->channels * 256 * size;
     bytes[D9_BUFFER_METRICS] = 4 * (int64_t)sizeof(double);
-    bytes[D9_BUFFER_LOGITS] = e->train_tokens ? 0 : e->batch * e->classes * size;
+    bytes[D9_BUFFER_LOGITS] = e->train_tokens ? 0 : batch * e->classes * size;
     if (e->train_tokens && options->logits) bytes[D9_BUFFER_LOGITS] = e->eval_batch * e->width * e->classes * size;
     bytes[D9_BUFFER_GUARD] = program->precision->compute == D9_F16 ? 64 : 0;
 done:

@@ -21,6 +21,7 @@
 #include "core/text.h"
 #include "record/safetensors.h"
 #include "train/checkpoint.h"
+#include "train/together.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -174,6 +175,9 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     D9_TRY(add_tensors(session, progress->epoch_count, &all));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_read(session, (d9_buffer)b, all.buffers[b]));
+    D9_TRY(d9_together_metrics(session, (double *)(void *)all.buffers[D9_BUFFER_METRICS]));
+    D9_TRY(d9_together_collect_carry(session, all.buffers[D9_BUFFER_CARRY]));
+    if (!path) goto done;
     for (int64_t e = 0; e < progress->epoch_count; e++)
         for (int c = 0; c < D9_EPOCH_COLUMNS; c++) all.columns[c][e] = *d9_epoch_cell(&progress->epochs[e], c);
     for (d9_segment_kind kind = 0; kind < D9_SEGMENT_COUNT; kind++) D9_TRY(add_segments(session, &all, kind));
@@ -342,7 +346,7 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
     snapshot all = {0};
     uint8_t *bytes = NULL;
     size_t size;
-    D9_TRY(d9_file_read_limited(session->context, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
+    D9_TRY(d9_together_read(session, path, D9_TENSORS_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_safetensors_decode(session->context, path, bytes, size, &file));
     D9_TRY(check_format(session, path, file));
     if (!d9_safetensors_is_sealed(bytes, size))
@@ -355,6 +359,8 @@ d9_status d9_checkpoint_read(d9_session *session, const char *path, int64_t capa
                        (long long)progress->epoch_count, (long long)capacity));
     D9_TRY(add_tensors(session, progress->epoch_count, &all));
     D9_TRY(copy_tensors(session, path, file, &all));
+    if (d9_parallel_rank(session->parallel) > 0) memset(all.buffers[D9_BUFFER_METRICS], 0, 4 * sizeof(double));
+    D9_TRY(d9_together_deal_carry(session, all.buffers[D9_BUFFER_CARRY]));
     for (int b = 0; b < D9_BUFFER_COUNT; b++)
         if (all.buffers[b]) D9_TRY(d9_session_write(session, (d9_buffer)b, all.buffers[b]));
     for (int64_t e = 0; e < progress->epoch_count; e++) {

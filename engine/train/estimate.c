@@ -51,7 +51,7 @@ static double list_operations(const d9_program *program, const d9_graph *list, i
         counted = when;
         sum += each * (double)count;
     }
-    return sum;
+    return sum * d9_extent_ranks(&program->extent);
 }
 
 double d9_train_operations(const d9_program *program, int64_t steps_done) {
@@ -62,7 +62,7 @@ double d9_train_operations(const d9_program *program, int64_t steps_done) {
 
 double d9_evaluation_operations(const d9_program *program) {
     return (double)program->extent.eval_images / (double)program->extent.batch * d9_views_per_image(&program->views) *
-           operations(&program->eval, 1);
+           operations(&program->eval, 1) * d9_extent_ranks(&program->extent);
 }
 
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done) {
@@ -79,7 +79,8 @@ double d9_operations_left(const d9_program *program, const d9_config *config, in
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double step_seconds) {
     const int64_t step = steps_done > 0 ? d9_program_step_before(program, steps_done) : 0;
     const int64_t batches = d9_program_batches(program, step);
-    const double timed = operations(d9_program_list(program, step), batches) / (double)batches;
+    const double timed =
+        operations(d9_program_list(program, step), batches) / (double)batches * d9_extent_ranks(&program->extent);
     return step_seconds / timed * d9_operations_left(program, config, steps_done);
 }
 

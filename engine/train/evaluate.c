@@ -15,16 +15,23 @@ typedef struct selection {
 
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
-/* Writes the image indices of the batch that starts at `begin`; the last batch is filled up with the first image. */
+/* The place, in a batch of all processes, of image i of this one's. */
+static int64_t place_of(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
+
+/* Writes this process's image indices of the batch that starts at `begin`; the last batch is filled up with the first
+ * image. */
 static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
-    for (int64_t i = 0; i < session->program.extent.batch; i++)
-        order[i] = (int32_t)image_at(images, begin + i < images->count ? begin + i : 0);
+    const d9_extent *extent = &session->program.extent;
+    for (int64_t i = 0; i < d9_extent_own_batch(extent); i++) {
+        const int64_t place = begin + place_of(extent, i);
+        order[i] = (int32_t)image_at(images, place < images->count ? place : 0);
+    }
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
 }
 
 /* Writes a view's crop offset and mirroring for each image of a batch. `reach`: padding of the evaluation, pixels. */
 static d9_status write_view(d9_session *session, const d9_view *view, int reach, int32_t *draws) {
-    for (int64_t i = 0; i < session->program.extent.batch; i++) {
+    for (int64_t i = 0; i < d9_extent_own_batch(&session->program.extent); i++) {
         int32_t *draw = draws + i * D9_DRAW_SLOTS;
         memset(draw, 0, D9_DRAW_SLOTS * sizeof *draw);
         draw[D9_DRAW_CROP_Y] = reach + view->dy;
@@ -35,7 +42,9 @@ static d9_status write_view(d9_session *session, const d9_view *view, int reach,
 }
 
 d9_status d9_session_check_interrupt(const d9_session *session, const char *where) {
-    const int number = session->interrupt ? *session->interrupt : 0;
+    int number = session->interrupt ? *session->interrupt : 0;
+    const d9_status status = d9_parallel_agree(session->context, session->parallel, &number);
+    if (status != D9_OK) return status;
     return number ? d9_fail(session->context, (d9_status)(128 + number), "interrupted in %s", where) : D9_OK;
 }
 
@@ -50,18 +59,20 @@ static d9_status begin_output(d9_session *session, d9_value_id id, double *all, 
     const d9_extent *extent = &session->program.extent;
     const d9_value *value = &session->program.eval.values[id];
     const int64_t count = d9_shape_count(&value->shape);
-    *made = (output){.made = value, .width = count / extent->batch, .all = all};
+    *made = (output){.made = value, .width = count / d9_extent_own_batch(extent), .all = all};
     memset(all, 0, (size_t)(extent->eval_images * made->width) * sizeof *all);
     return D9_ALLOCATE(session->context, count, "outputs", &made->batch);
 }
 
+/* Adds the outputs of this process's images among the `count` of the batch. */
 static d9_status add_output(d9_session *session, const output *output, const selection *images, int64_t begin,
                             int64_t count, double weight) {
     const d9_status status = d9_session_read_value(session, output->made, output->batch);
     if (status != D9_OK) return status;
-    for (int64_t i = 0; i < count; i++) {
+    const d9_extent *extent = &session->program.extent;
+    for (int64_t i = 0; place_of(extent, i) < count; i++) {
         const double *made = output->batch + i * output->width;
-        double *all = output->all + image_at(images, begin + i) * output->width;
+        double *all = output->all + image_at(images, begin + place_of(extent, i)) * output->width;
         for (int64_t k = 0; k < output->width; k++) all[k] += weight * made[k];
     }
     return D9_OK;
@@ -85,8 +96,8 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
     int64_t step = 0; /* gives dropout, if it stays on in evaluation, another mask in every run */
-    D9_TRY(D9_ALLOCATE(session->context, extent->batch, "batch order", &order));
-    D9_TRY(D9_ALLOCATE(session->context, extent->batch * D9_DRAW_SLOTS, "draws", &draws));
+    D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent), "batch order", &order));
+    D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent) * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
     if (features) D9_TRY(begin_output(session, graph->features, features, &outputs[1]));
     for (int64_t begin = 0; begin < images->count; begin += extent->batch) {
@@ -101,6 +112,9 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
             report_progress(session, filled);
         }
     }
+    for (int o = 0; o < count; o++) /* a process has zeros where others have their images */
+        D9_TRY(d9_parallel_sum(session->context, session->parallel, outputs[o].all,
+                               extent->eval_images * outputs[o].width, true));
 done:
     d9_release(session->context, order);
     d9_release(session->context, draws);
@@ -117,22 +131,23 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
 }
 
 /* Warns, once, of the labels that are left out of the score. */
-static void warn_undefined(d9_session *session, uint32_t undefined) {
+static void warn_undefined(d9_session *session, const double *by_label) {
     const d9_dataset *dataset = session->dataset;
     d9_text names;
+    if (!by_label || session->warned_undefined) return;
     d9_text_init(session->context, &names);
-    for (int32_t c = 0; c < dataset->classes && c < 32; c++)
-        if (undefined >> c & 1) d9_text_add(&names, "%s%s", names.size ? ", " : "", dataset->class_names[c]);
-    if (undefined & ~session->undefined)
+    for (int32_t c = 0; c < dataset->classes; c++)
+        if (isnan(by_label[c])) d9_text_add(&names, "%s%s", names.size ? ", " : "", dataset->class_names[c]);
+    if (names.size)
         d9_log(session->context, D9_LOG_WARNING, "%s is undefined for labels that all or no samples have: %s",
                session->program.measure->word, d9_text_get(&names));
+    session->warned_undefined = names.size > 0;
     d9_text_free(&names);
-    session->undefined |= undefined;
 }
 
-/* Computes the score in the program's measure. Fails with D9_NONFINITE if a logit is not finite, and with D9_DATA if
- * the score is undefined. */
-static d9_status find_score(d9_session *session, const double *logits, double *score) {
+/* Computes the score in the program's measure, and unless NULL that of each label. Fails with D9_NONFINITE if a logit
+ * is not finite, and with D9_DATA if the score is undefined. */
+static d9_status find_score(d9_session *session, const double *logits, double *score, double *by_label) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_measure *measure = session->program.measure;
@@ -140,32 +155,43 @@ static d9_status find_score(d9_session *session, const double *logits, double *s
                               .labels = session->dataset->test.labels,
                               .samples = extent->eval_images,
                               .classes = extent->classes};
-    uint32_t undefined;
     for (int64_t i = 0; i < extent->eval_images * extent->classes; i++)
         if (!isfinite(logits[i]))
             return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
                            (long long)(i / extent->classes));
-    D9_TRY(measure->compute(session->context, &all, score, &undefined));
+    D9_TRY(measure->compute(session->context, &all, score, by_label));
     if (isnan(*score)) D9_TRY(d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", measure->word));
-    warn_undefined(session, undefined);
+    warn_undefined(session, by_label);
 done:
     return status;
 }
 
-/* The largest softmax probability. */
-static double confidence(const double *row, int64_t classes) {
+/* The largest softmax probability; of several labels the probability of the least sure answer, yes or no. */
+static double confidence(const d9_session *session, const double *row) {
+    const int64_t classes = session->program.extent.classes;
     const int32_t best = d9_argmax(row, classes);
-    double sum = 0;
-    for (int64_t c = 0; c < classes; c++) sum += exp(row[c] - row[best]);
-    return 1 / sum;
+    double sum = 0, least = INFINITY;
+    for (int64_t c = 0; c < classes; c++) {
+        sum += exp(row[c] - row[best]);
+        least = fmin(least, fabs(row[c]));
+    }
+    return 1 / (d9_session_several(session) ? 1 + exp(-least) : sum);
+}
+
+/* The class with the largest logit; of several labels the bits of those with a probability above 1/2. */
+static int32_t prediction(const d9_session *session, const double *row) {
+    int32_t bits = 0;
+    if (!d9_session_several(session)) return d9_argmax(row, session->program.extent.classes);
+    for (int64_t c = 0; c < session->program.extent.classes; c++) bits |= (int32_t)((uint32_t)(row[c] > 0) << c);
+    return bits;
 }
 
 static void store_predictions(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->eval_images; i++) {
         const double *row = logits + i * extent->classes;
-        evaluation->top1[i] = d9_argmax(row, extent->classes);
-        evaluation->confidence[i] = (float)confidence(row, extent->classes);
+        evaluation->top1[i] = prediction(session, row);
+        evaluation->confidence[i] = (float)confidence(session, row);
     }
 }
 
@@ -192,7 +218,7 @@ static d9_status select_unsure(d9_session *session, const double *view_logits, d
     ranked *all = NULL;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "images by confidence", &all));
     for (int64_t i = 0; i < extent->eval_images; i++)
-        all[i] = (ranked){confidence(view_logits + i * classes, classes), (int32_t)i};
+        all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
     qsort(all, (size_t)extent->eval_images, sizeof *all, by_confidence);
     const int64_t alone = (int64_t)ceil(session->program.views.alone * (double)extent->eval_images);
     *images = (selection){list, extent->eval_images - alone};
@@ -213,7 +239,7 @@ static d9_status run_view(d9_session *session, const d9_view *view, const select
     d9_views single = {.count = 1, .view = {*view}};
     single.view[0].weight = 1;
     D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(find_score(session, logits, plain_score));
+    if (is_plain(view) && !images->list) D9_TRY(find_score(session, logits, plain_score, NULL));
 done:
     return status;
 }
@@ -240,7 +266,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
     }
     if (isnan(*plain_score)) {
         D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
-        D9_TRY(find_score(session, view_logits, plain_score));
+        D9_TRY(find_score(session, view_logits, plain_score, NULL));
     }
 done:
     d9_release(session->context, list);
@@ -253,7 +279,6 @@ static d9_status evaluate_stream(d9_session *session, double *score) {
     const d9_extent *extent = &session->program.extent;
     const int64_t steps = d9_stream_windows(extent->eval_tokens, extent->eval_batch, extent->width);
     double kept[4], metrics[4] = {0};
-    uint32_t undefined;
     D9_TRY(d9_session_read(session, D9_BUFFER_METRICS, kept));
     D9_TRY(d9_session_write(session, D9_BUFFER_METRICS, metrics));
     D9_TRY(d9_session_zero(session, D9_BUFFER_EVAL_CARRY));
@@ -267,7 +292,7 @@ static d9_status evaluate_stream(d9_session *session, double *score) {
     if (!isfinite(metrics[0]))
         D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));
     const d9_evaluated all = {.loss = metrics[0], .counted = metrics[1]};
-    D9_TRY(session->program.measure->compute(session->context, &all, score, &undefined));
+    D9_TRY(session->program.measure->compute(session->context, &all, score, NULL));
 done:
     return status;
 }
@@ -288,7 +313,12 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
     D9_TRY(run_views(session, mean + count, mean, &evaluation->score));
-    D9_TRY(find_score(session, mean, &evaluation->score_tta));
+    if (session->program.measure->by_label)
+        D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
+    D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
+    double scores[] = {evaluation->score, evaluation->score_tta};
+    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* decisions are equal */
+    evaluation->score = scores[0], evaluation->score_tta = scores[1];
     store_predictions(session, mean, evaluation);
 done:
     d9_release(session->context, mean);
@@ -299,5 +329,6 @@ done:
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation) {
     d9_release(context, evaluation->top1);
     d9_release(context, evaluation->confidence);
+    d9_release(context, evaluation->by_label);
     memset(evaluation, 0, sizeof *evaluation);
 }

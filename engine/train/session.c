@@ -17,9 +17,20 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 }
 
 static d9_dataset_options dataset_options(const d9_config *config) {
+    const double *shares = config->data.shares.values;
+    const bool three = config->data.shares.count == 3;
     const int most = d9_processors(NULL); /* opening the device warns if `threads` exceeds it */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
+                                .several = d9_loss_several(config->train.loss) != 0,
+                                .table = config->data.table,
+                                .file_column = config->data.file_column,
+                                .label_column = config->data.label_column,
+                                .group_column = config->data.group_column,
+                                .split_column = config->data.split_column,
+                                .separator = config->data.separator,
+                                .no_label = config->data.no_label,
+                                .shares = {three ? shares[0] : -1, three ? shares[1] : 0, three ? shares[2] : 0},
                                 .validation = config->data.validation,
                                 .image_size = config->data.image_size,
                                 .length = config->data.length,
@@ -49,13 +60,15 @@ d9_status d9_config_dataset(d9_context *context, const d9_config *config, const 
 static d9_status open_device(d9_session *session, const d9_session_options *options) {
     d9_status status;
     const d9_config *config = options->config;
-    d9_backend_options wanted = {.threads = d9_threads_limit(session->context, config->threads),
-                                 .fuse = config->backend_options.fuse,
-                                 .tune = (d9_tune)config->backend_options.tune,
-                                 .cpu_level = config->backend_options.cpu_level,
-                                 .loss_scale = config->backend_options.loss_scale,
-                                 .loss_scale_every = config->backend_options.loss_scale_every,
-                                 .force_plan = options->plan};
+    d9_backend_options wanted = {
+        .threads = d9_threads_limit(session->context, config->threads, d9_parallel_sharers(options->parallel)),
+        .fuse = config->backend_options.fuse,
+        .tune = (d9_tune)config->backend_options.tune,
+        .cpu_level = config->backend_options.cpu_level,
+        .loss_scale = config->backend_options.loss_scale,
+        .loss_scale_every = config->backend_options.loss_scale_every,
+        .force_plan = options->plan,
+        .parallel = options->parallel};
     D9_TRY(d9_backend_find(session->context, config->backend, &session->backend));
     D9_TRY(session->backend->open(session->context, &wanted, &session->device));
     session->backend->describe(session->device, &session->info);
@@ -63,7 +76,7 @@ done:
     return status;
 }
 
-static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
+static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset, const d9_parallel *parallel) {
     d9_extent extent = {.train_images = dataset->train.count,
                         .eval_images = dataset->test.count,
                         .height = dataset->height,
@@ -72,6 +85,8 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset) {
                         .classes = dataset->classes,
                         .vocabulary = dataset->vocabulary.count,
                         .batch = config->train.batch_size,
+                        .rank = d9_parallel_rank(parallel),
+                        .ranks = d9_parallel_ranks(parallel),
                         .epochs = config->train.epochs};
     if (dataset->stream) {
         extent.train_tokens = dataset->train.count;
@@ -106,12 +121,12 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
             promised.test.count = config->eval.streams * (promised.width + 1);
         }
     }
-    *extent = extent_of(config, &promised);
+    *extent = extent_of(config, &promised, NULL);
 done:
     return status;
 }
 
-d9_status d9_config_try(d9_context *context, const d9_config *config) {
+d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, bool *found) {
     d9_status status;
     d9_extent extent;
     bool counted;
@@ -122,16 +137,26 @@ d9_status d9_config_try(d9_context *context, const d9_config *config) {
     D9_TRY(d9_program_build(context, config, &extent, precision ? precision : d9_precision_find("f32"), &options,
                             &program));
     if (counted) D9_TRY(check_steps(context, config, &program));
+    *found = false;
+    for (d9_node_id n = 0; n < program.train.node_count; n++) {
+        const d9_node *node = &program.train.nodes[n];
+        *found = *found || (node->op == D9_OP_NORM && node->as.norm.group_size == 0);
+    }
 done:
     d9_program_free(context, &program);
     return status;
+}
+
+d9_status d9_config_try(d9_context *context, const d9_config *config) {
+    bool unused;
+    return d9_config_find_whole_norm(context, config, &unused);
 }
 
 static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {
     d9_status status;
     d9_context *context = session->context;
     const d9_precision *precision;
-    d9_extent extent = extent_of(options->config, session->dataset);
+    d9_extent extent = extent_of(options->config, session->dataset, options->parallel);
     d9_program_options wanted = options->program;
     double *weights = NULL;
     if (options->config->train.class_weights == D9_CLASS_WEIGHTS_BALANCED) {
@@ -178,6 +203,7 @@ d9_status d9_session_open(d9_context *context, const d9_session_options *options
     session->config = options->config;
     session->seed = options->seed;
     session->interrupt = options->interrupt;
+    session->parallel = options->parallel;
     session->observer = options->observer;
     session->mark = options->process_start > 0 ? options->process_start : d9_clock_now();
     d9_timeline_init(context, &session->timeline, session->mark);
@@ -334,11 +360,15 @@ d9_status d9_session_scale_rates(d9_session *session, double factor) {
     return backend->tables ? backend->tables(session->context, session->device, program) : D9_OK;
 }
 
+/* Writes this process's share of the epoch: images rank, rank + ranks, ... of it, and so of each batch. */
 static d9_status write_order(d9_session *session, int64_t epoch, int64_t count) {
     d9_status status;
+    const d9_extent *extent = &session->program.extent;
+    const int64_t own = session->program.buffer_bytes[D9_BUFFER_ORDER] / (int64_t)sizeof(int32_t);
     int32_t *order = NULL;
     D9_TRY(D9_ALLOCATE(session->context, count, "epoch order", &order));
     D9_TRY(d9_epoch_order(session->context, session->seed, epoch, count, order));
+    for (int64_t i = 0; i < own; i++) order[i] = order[i * d9_extent_ranks(extent) + extent->rank];
     D9_TRY(d9_session_write(session, D9_BUFFER_ORDER, order));
 done:
     d9_release(session->context, order);
@@ -350,7 +380,7 @@ d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order) {
     const int64_t count = session->program.buffer_bytes[order] / (int64_t)sizeof(int32_t);
     int32_t *indices = NULL;
     D9_TRY(D9_ALLOCATE(session->context, count, "order", &indices));
-    for (int64_t i = 0; i < count; i++) indices[i] = (int32_t)(i % session->program.extent.batch);
+    for (int64_t i = 0; i < count; i++) indices[i] = (int32_t)(i % d9_extent_own_batch(&session->program.extent));
     D9_TRY(d9_session_write(session, order, indices));
 done:
     d9_release(session->context, indices);
@@ -361,7 +391,7 @@ d9_status d9_session_begin_epoch(d9_session *session, int64_t step) {
     d9_status status;
     const d9_program *program = &session->program;
     const int64_t epoch = step / program->steps_per_epoch, count = program->extent.train_images;
-    if (session->backend->order)
+    if (session->backend->order && d9_extent_ranks(&program->extent) == 1)
         D9_TRY(session->backend->order(session->context, session->device, session->seed, epoch, count));
     else
         D9_TRY(write_order(session, epoch, count));

@@ -38,8 +38,14 @@ typedef struct d9_session {
     const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */
-    uint32_t undefined;                     /* bit c: a warning has said that the score of label c is undefined */
+    d9_parallel *parallel;                  /* the processes of the run; NULL: one */
+    bool warned_undefined;                  /* a warning has named the labels whose score is undefined */
 } d9_session;
+
+/* May an image have several labels? */
+static inline bool d9_session_several(const d9_session *session) {
+    return d9_loss_several(session->config->train.loss) != 0;
+}
 
 /* Ends the segment that began at `mark`. */
 D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);
@@ -51,7 +57,8 @@ typedef struct d9_session_options {
     double process_start;                   /* CLOCK_MONOTONIC seconds; 0: now */
     const volatile sig_atomic_t *interrupt; /* as in d9_train_options */
     d9_observer observer;
-    d9_dataset *dataset; /* the session becomes its owner; NULL: loads that of the configuration */
+    d9_parallel *parallel; /* the processes that train together, of which this is one; NULL: one */
+    d9_dataset *dataset;   /* the session becomes its owner; NULL: loads that of the configuration */
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
@@ -63,6 +70,9 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
 /* Builds and frees the program of a configuration, to report the errors that training would report about network and
  * data set (D9_USAGE). It reads no file, so the number of images of a folder or arrays is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
+/* Sets *found if the network has a batch norm over the whole batch, which several processes must divide
+ * (train.norm_groups). Otherwise as d9_config_try. */
+D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, bool *found);
 /* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
 /* Loads the dataset of a configuration. `known` and `words`: of the model that is to be evaluated; NULL: the samples
@@ -76,8 +86,8 @@ void d9_session_close(d9_session *session);
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
 /* Initialises STATE; metrics, gradients and update states become zero, accumulators of STATE a copy of it. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS, and after
- * resuming. */
+/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS and CARRY,
+ * and after resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);
@@ -103,7 +113,8 @@ D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]
 /* Digest of the dataset. The first call computes it and reads all images. */
 const char *d9_session_data_digest(d9_session *session);
 
-/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". */
+/* Fails with the status of an arrived signal; D9_OK: none. `where` is the work in the message: "an evaluation". Of
+ * several processes each must call it as often, and all fail if one has a signal. */
 D9_MUST_USE d9_status d9_session_check_interrupt(const d9_session *session, const char *where);
 
 #endif

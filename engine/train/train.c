@@ -5,6 +5,7 @@
 #include "train/tensorboard_run.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/together.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -12,17 +13,21 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct run { /* a run in progress */
-    const d9_train_options *options;
+typedef struct run {                 /* a run in progress */
+    const d9_train_options *options; /* of rank 0; other processes have no output and no callbacks */
+    d9_parallel *parallel;
+    bool writes;  /* rank 0 has a record on disk */
+    bool resumes; /* a checkpoint is to be read */
     d9_record_mode mode;
     d9_session session;
     d9_record record;
     d9_tensorboard_run tensorboard;
     d9_result *result;
-    double rate_factor;   /* of train.plateau so far */
-    int64_t step;         /* the next step */
-    int64_t saved_step;   /* step of the last checkpoint; 0: none */
-    double saved_seconds; /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
+    double rate_factor;    /* of train.plateau so far */
+    int64_t step;          /* the next step */
+    int64_t gathered_step; /* step at which every process last had the running statistics of all; -1: never */
+    int64_t saved_step;    /* step of the last checkpoint; 0: none */
+    double saved_seconds;  /* when a checkpoint was last tried, else when training began; CLOCK_MONOTONIC */
     d9_evaluation latest;
     bool evaluated;                       /* `latest` is set */
     bool unreported;                      /* the epoch of the last row is trained, but not evaluated and recorded */
@@ -132,6 +137,7 @@ static d9_status describe_run(d9_context *context, run *self) {
     snprintf(result->precision, sizeof result->precision, "%s", program->precision->name);
     result->device = session->info;
     result->batch = program->extent.batch;
+    result->ranks = d9_extent_ranks(&program->extent);
     result->steps = program->steps;
     result->train_images = program->extent.train_images;
     result->eval_images = program->extent.eval_images;
@@ -147,8 +153,12 @@ done:
     return status;
 }
 
-static bool has_checkpoint(d9_context *context, const run *self) {
-    return self->options->resume && self->checkpoint[0] && d9_file_exists(context, self->checkpoint);
+/* Sets `resumes` of every process if rank 0 has a checkpoint to read. */
+static d9_status find_checkpoint(d9_context *context, run *self) {
+    int found = self->options->resume && self->checkpoint[0] && d9_file_exists(context, self->checkpoint);
+    const d9_status status = d9_parallel_agree(context, self->parallel, &found);
+    self->resumes = found != 0;
+    return status;
 }
 
 static bool keeps_best(const run *self) { return self->options->config->keep == D9_KEEP_BEST; }
@@ -182,7 +192,7 @@ static d9_status read_kept(d9_context *context, run *self) {
     d9_status status = D9_OK;
     d9_safetensors *file = NULL;
     char path[600];
-    if (!keeps_best(self) || best_row(self->result) < 0) goto done;
+    if (!self->options->out || !keeps_best(self) || best_row(self->result) < 0) goto done;
     snprintf(path, sizeof path, "%s/predictions.safetensors", self->options->out);
     if (d9_file_exists(context, path)) D9_TRY(d9_safetensors_read(context, path, &file));
     const char *hash = file ? d9_safetensors_metadata(file, "params_sha256") : NULL;
@@ -213,7 +223,7 @@ static d9_status resume(d9_context *context, run *self) {
     d9_status status;
     const d9_program *program = &self->session.program;
     d9_progress_state progress = {.epochs = self->result->epochs};
-    if (!has_checkpoint(context, self)) return D9_OK;
+    if (!self->resumes) return D9_OK;
     D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, epochs_in(program), &progress));
     compare_threads(context, self, progress.threads);
     self->step = self->saved_step = progress.step;
@@ -234,7 +244,7 @@ done:
 static d9_status start_from(run *self) {
     d9_status status = D9_OK;
     const char *path = self->options->config->train.from;
-    if (!path || has_checkpoint(self->session.context, self)) return D9_OK;
+    if (!path || self->resumes) return D9_OK;
     if (!self->options->start_model || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0)
         D9_TRY(d9_fail(self->session.context, D9_USAGE,
                        "train.from: %s only identifies the weights of a recorded run; give their file", path));
@@ -256,11 +266,14 @@ static d9_status open_run(d9_context *context, run *self) {
                                  .plan = (const char *)plan,
                                  .process_start = options->process_start,
                                  .interrupt = options->interrupt,
+                                 .parallel = self->parallel,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_warn(context, self->session.dataset));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
+    D9_TRY(d9_together_check(&self->session));
+    D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
     D9_TRY(lock_folder(context, self));
@@ -318,6 +331,13 @@ static d9_status evaluate(run *self, d9_segment_kind kind, int64_t epoch) {
     return status == D9_OK ? lap : status;
 }
 
+/* Gives every process the state of all, once at a step. */
+static d9_status gather_state(run *self) {
+    if (self->gathered_step == self->step) return D9_OK;
+    self->gathered_step = self->step;
+    return d9_together_gather_state(&self->session);
+}
+
 /* Adds the row of the epoch whose training has just ended. */
 static d9_status add_row(run *self, int64_t epoch) {
     d9_status status;
@@ -327,11 +347,12 @@ static d9_status add_row(run *self, int64_t epoch) {
     double metrics[4];
     D9_TRY(session->backend->sync(session->context, session->device));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
-    D9_TRY(read_metrics(session, metrics));
+    D9_TRY(d9_together_metrics(session, metrics));
     D9_TRY(check_finite(self, metrics));
+    D9_TRY(gather_state(self));
     d9_epoch_row row = {.epoch = epoch,
                         .train_loss = metrics[0] / metrics[1],
-                        .train_accuracy = 100 * metrics[2] / metrics[1],
+                        .train_accuracy = d9_session_several(session) ? NAN : 100 * metrics[2] / metrics[1],
                         .score = NAN,
                         .score_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
@@ -370,12 +391,33 @@ static d9_status write_predictions(run *self) {
                               : D9_OK;
 }
 
+/* Copies the scores of the labels from the latest evaluation, if the measure has them. */
+static d9_status keep_labels(run *self) {
+    d9_status status = D9_OK;
+    const d9_dataset *data = self->session.dataset;
+    d9_result *result = self->result;
+    double *scores;
+    int64_t *images;
+    if (!self->latest.by_label) return D9_OK;
+    D9_TRY(D9_ARENA_ALLOCATE(self->session.context, &result->arena, data->classes, &scores));
+    D9_TRY(D9_ARENA_ALLOCATE(self->session.context, &result->arena, data->classes, &images));
+    for (int64_t c = 0; c < data->classes; c++) {
+        scores[c] = self->latest.by_label[c];
+        for (int64_t i = 0; i < data->test.count; i++) images[c] += data->test.labels[i] >> c & 1;
+    }
+    result->by_label = scores;
+    result->label_images = images;
+done:
+    return status;
+}
+
 /* Keeps the model of the epoch that was just evaluated, and what the record says of it. */
 static d9_status keep_epoch(run *self) {
     d9_status status;
     D9_TRY(d9_session_params_sha256(&self->session, self->result->params_sha256));
     D9_TRY(write_model(self));
     D9_TRY(write_predictions(self));
+    D9_TRY(keep_labels(self));
     D9_TRY(call_kept(self));
 done:
     return status;
@@ -415,8 +457,9 @@ static d9_status checkpoint(run *self, int64_t epoch) {
     d9_status status = D9_OK;
     const d9_progress_state progress = {
         .step = self->step, .epochs = self->result->epochs, .epoch_count = self->result->epoch_count};
-    if (!self->options->out) goto done;
-    D9_TRY(d9_checkpoint_write(&self->session, self->checkpoint, &progress));
+    if (!self->writes) goto done;
+    D9_TRY(gather_state(self));
+    D9_TRY(d9_checkpoint_write(&self->session, self->options->out ? self->checkpoint : NULL, &progress));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_SAVE, epoch));
     self->saved_step = self->step;
     self->saved_seconds = self->session.mark;
@@ -432,9 +475,10 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
     const d9_train_options *options = self->options;
     d9_context *context = self->session.context;
     const double seconds = options->checkpoint_seconds > 0 ? options->checkpoint_seconds : SECONDS;
-    const bool due = options->checkpoint_every ? epoch % options->checkpoint_every == 0
-                                               : self->session.mark - self->saved_seconds >= seconds;
-    d9_status status = due ? checkpoint(self, epoch) : D9_OK;
+    int due = options->checkpoint_every ? epoch % options->checkpoint_every == 0
+                                        : self->session.mark - self->saved_seconds >= seconds;
+    d9_status status = d9_parallel_agree(context, self->parallel, &due);
+    if (status == D9_OK && due) status = checkpoint(self, epoch);
     if (status != D9_OUTPUT) return status;
     d9_log(context, D9_LOG_WARNING, "%s; the run continues without this checkpoint", context->message);
     d9_context_clear(context);
@@ -444,10 +488,20 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* The status with which the run stops before its next step; D9_OK if it continues. */
+/* The status with which the run stops before its next step; D9_OK if it continues. Several processes agree on it,
+ * before each step where they wait for it to end anyway, otherwise before each epoch and every 50 steps. */
 static d9_status stop_reason(const run *self) {
+    enum { STEPS = 50 };
     const d9_train_options *options = self->options;
-    if (options->interrupt && *options->interrupt) return (d9_status)(128 + *options->interrupt);
+    const d9_session *session = &self->session;
+    int signal = options->interrupt ? *options->interrupt : 0;
+    if (d9_parallel_ranks(self->parallel) > 1) {
+        const int64_t in_epoch = self->step % session->program.steps_per_epoch;
+        if (session->info.asynchronous && in_epoch % STEPS != 0) return D9_OK;
+        const d9_status status = d9_parallel_agree(session->context, self->parallel, &signal);
+        if (status != D9_OK) return status;
+    }
+    if (signal) return (d9_status)(128 + signal);
     if (options->stop_after_steps && self->step >= options->stop_after_steps) return D9_SIGINT;
     return D9_OK;
 }
@@ -460,9 +514,10 @@ static d9_status stop(run *self, d9_status why) {
     d9_context_clear(session->context);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
     D9_TRY(checkpoint(self, 0));
+    if (self->parallel) self->parallel->together = true;
     status = d9_fail(session->context, why, "interrupted %s step %lld of %lld%s", last ? "after" : "before",
                      (long long)self->step + !last, (long long)session->program.steps,
-                     self->options->out ? ": a checkpoint was written; --resume continues" : "");
+                     self->writes ? ": a checkpoint was written; --resume continues" : "");
 done:
     return status;
 }
@@ -523,16 +578,19 @@ static d9_status write_record(d9_context *context, run *self) {
     if (config->keep == D9_KEEP_MODEL || config->keep == D9_KEEP_ALL) D9_TRY(write_model(self));
     if (config->keep == D9_KEEP_ALL) D9_TRY(checkpoint(self, 0));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, 0));
+    if (!self->options->out) goto done;
     D9_TRY(d9_record_result(&self->record, self->result));
     if (config->keep != D9_KEEP_ALL) context->system->remove(context->system->user, self->checkpoint);
 done:
     return status;
 }
 
-/* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one. */
+/* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one; of several
+ * processes only rank 0 knows of the failure, and the last checkpoint stays. */
 static d9_status write_or_save(d9_context *context, run *self) {
     const d9_status status = write_record(context, self);
-    const d9_status saved = status != D9_OK && self->saved_step < self->step ? checkpoint(self, 0) : D9_OK;
+    const bool saves = status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
+    const d9_status saved = saves ? checkpoint(self, 0) : D9_OK;
     return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
@@ -564,6 +622,7 @@ static d9_status describe_model(run *self) {
         D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->score = self->latest.score;
     result->score_tta = self->latest.score_tta;
+    D9_TRY(keep_labels(self));
     D9_TRY(d9_session_params_sha256(&self->session, result->params_sha256));
 done:
     return status;
@@ -583,7 +642,7 @@ static d9_status finish(d9_context *context, run *self) {
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
                  (unsigned long long)session->dataset->provenance.test);
     result->timeline = &session->timeline;
-    if (self->options->out) D9_TRY(write_or_save(context, self));
+    if (self->writes) D9_TRY(write_or_save(context, self));
     if (!keeps_best(self)) D9_TRY(call_kept(self));
 done:
     return status;
@@ -600,9 +659,27 @@ static d9_status keep_timeline(d9_context *context, run *self) {
     return D9_OK;
 }
 
-d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result) {
+/* Other processes than rank 0 write and report nothing. */
+static d9_train_options silent(const d9_train_options *options) {
+    d9_train_options own = *options;
+    own.out = own.save_plan = own.tensorboard = NULL;
+    own.observer = (d9_observer){0};
+    own.ready = NULL;
+    own.kept = NULL;
+    return own;
+}
+
+d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result *result) {
     d9_status status;
-    run self = {.options = options, .result = result, .rate_factor = 1, .lock = -1};
+    const d9_train_options options_of_rank = d9_parallel_rank(given->parallel) > 0 ? silent(given) : *given,
+                           *options = &options_of_rank;
+    run self = {.options = options,
+                .parallel = given->parallel,
+                .writes = given->out != NULL,
+                .result = result,
+                .rate_factor = 1,
+                .gathered_step = -1,
+                .lock = -1};
     self.mode = options->overwrite ? D9_RECORD_OVERWRITE : options->resume ? D9_RECORD_RESUME : D9_RECORD_NEW;
     memset(result, 0, sizeof *result);
     count_unsaved(&self);

@@ -43,14 +43,15 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     const int32_t label = l->labels[n], partner = l->labels[l->shape.samples - 1 - n];
     sample of = {.z = l->logits + n * l->shape.classes, .label = label, .other = partner < 0 ? label : partner};
     cpu->loops->largest(of.z, l->shape.classes, &of.largest);
-    of.at_label = (double)of.z[of.label];
-    of.at_other = (double)of.z[of.other];
+    of.at_label = (double)of.z[d9_loss_class(l->shape.loss, of.label)];
+    of.at_other = (double)of.z[d9_loss_class(l->shape.loss, of.other)];
     return of;
 }
 
-/* True if the first largest logit is that of the label. Nothing exceeds a NaN in the first place. */
-static bool is_first_largest(const float *z, float largest, int32_t label) {
+/* True if the first largest logit is that of the only label. A NaN at index 0 is the largest: nothing exceeds it. */
+static bool is_first_largest(const d9_kernel_loss *s, const float *z, float largest, int32_t label) {
     int32_t k = 0;
+    if (d9_loss_several(s->loss)) return false;
     if (isnan(z[0])) return label == 0;
     if (label < 0 || z[label] != largest) return false;
     while (z[k] != largest) k++;
@@ -58,7 +59,7 @@ static bool is_first_largest(const float *z, float largest, int32_t label) {
 }
 
 static double target_of(const d9_kernel_loss *s, const sample *of, int64_t k) {
-    return d9_loss_target_double(k, of->label, of->other, s->share);
+    return d9_loss_target_double(s->loss, k, of->label, of->other, s->share);
 }
 
 /* Sets the sum of exp(z - max z) and the total of the loss's terms; many classes: writes the exponentials to e. */
@@ -109,7 +110,7 @@ int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *s, d9
 static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_t n) {
     const d9_kernel_loss *s = &l->shape;
     const sample of = sample_of(cpu, l, n);
-    const bool correct = is_first_largest(of.z, of.largest, of.label);
+    const bool correct = is_first_largest(s, of.z, of.largest, of.label);
     d9_loss_row_double row = {.at_target = d9_loss_at_target_double(of.at_label, of.at_other, s->share),
                               .classes = (double)s->classes,
                               .smoothing = s->smoothing};
@@ -149,7 +150,7 @@ int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *s, const float *
     for (int64_t n = 0; n < s->samples; n++) {
         float largest;
         cpu->loops->largest(logits + n * s->classes, s->classes, &largest);
-        correct += is_first_largest(logits + n * s->classes, largest, labels[n]);
+        correct += is_first_largest(s, logits + n * s->classes, largest, labels[n]);
     }
     return correct;
 }

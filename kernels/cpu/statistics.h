@@ -22,9 +22,12 @@ static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_sta
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);
     state->mean[at] = (float)mean;
     state->inv_std[at] = (float)inv_std;
-    state->running_mean[at] = (float)d9_norm_running_double((double)state->running_mean[at], mean, state->momentum);
-    state->running_var[at] = (float)d9_norm_running_double((double)state->running_var[at],
-                                                           d9_norm_unbiased_double(variance, n), state->momentum);
+    float *running_mean = state->running_mean + at, *running_var = state->running_var + at;
+    if (state->skipped) running_mean += at / state->channels * state->skipped;
+    if (state->skipped) running_var += at / state->channels * state->skipped;
+    *running_mean = (float)d9_norm_running_double((double)*running_mean, mean, state->momentum);
+    *running_var =
+        (float)d9_norm_running_double((double)*running_var, d9_norm_unbiased_double(variance, n), state->momentum);
     return (d9_cpu_statistics){mean, inv_std};
 }
 

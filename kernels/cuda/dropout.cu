@@ -5,6 +5,14 @@
 /* Applies dropout to t, elements [at, at + V): whole blocks of four (V 8 or 4), or one element of a block (V 1). */
 template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, d9_vector<V> *t) {
     constexpr int together = V < 4 ? V : 4;
+    if (dropout.ranks > 1) { /* a run may begin anywhere in a block of the whole batch */
+        for (int i = 0; i < V; i++) {
+            const int64_t place = d9_dropout_place(&dropout, at + i);
+            const bool kept = d9_dropout_words(&dropout, place / 4).v[place % 4] >= dropout.least;
+            t->v[i] = kept ? t->v[i] * dropout.scale : 0.0f;
+        }
+        return;
+    }
     D9_UNROLL(V)
     for (int first = 0; first < V; first += together) {
         const d9_philox words = d9_dropout_words(&dropout, (at + first) / 4);

@@ -1,4 +1,5 @@
-/* CUDA kernels: every operation of graph/ops.def except convolutions, as C launchers over device arrays.
+/* CUDA kernels of operations of graph/ops.def, as C launchers over device arrays. Of convolutions there is only one
+ * with few inputs, in closed form (moments, below).
  *
  * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32, and double in the
  * loss; most sums are f32 over short runs, then double. No result depends on scheduling: there are no floating-point
@@ -139,6 +140,7 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
 
 /* ---- pooling ---- */
+/* Maxima of windows; positions outside the image are ignored. */
 int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 /* Each dy goes to the first maximum of its window in row-major order; the rest of dx is zero. dx must not be x. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
@@ -270,7 +272,7 @@ typedef struct d9_cuda_recur_kept { /* of the forward pass, for the backward pas
     d9_cuda_recur_state first;
 } d9_cuda_recur_kept;
 
-/* True if a block's shared memory suffices on every device: 4096 units of one gate, 2048 of GRU, 1755 of LSTM. */
+/* True if a block's shared memory suffices on every device: 3072 units of one gate, 2048 of GRU, 1755 of LSTM. */
 bool d9_cuda_recur_fits(const d9_cuda_recur *shape);
 int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in gx, d9_kernel_in u,
                           const float *bias, const d9_cuda_recur_state *first, const d9_cuda_recur_result *out);
@@ -284,7 +286,7 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
 int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, int64_t count, d9_kernel_out dx);
 
 /* ---- the loss ---- */
-/* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of an image
+/* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of a sample
  * of each class; NULL: all weights are 1. */
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
@@ -293,8 +295,8 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                           const float *factor, d9_kernel_out dlogits);
-/* metrics (4): adds summed loss, images and correct predictions. The fourth number is the first step, counted from 1,
- * whose summed loss is not finite; 0: none yet. */
+/* metrics (4): adds summed loss, labelled samples and correct predictions. The fourth number is the first step, counted
+ * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics);
 

@@ -24,10 +24,11 @@ D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pai
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP) {
         sum += d9_exp_double(static_cast<double>(z[k]) - largest);
         total += d9_loss_term_double(s.loss, static_cast<double>(z[k]),
-                                     d9_loss_target_double(k, of.label, of.other, s.share));
+                                     d9_loss_target_double(s.loss, k, of.label, of.other, s.share));
     }
-    const double at_target =
-        d9_loss_at_target_double(static_cast<double>(z[of.label]), static_cast<double>(z[of.other]), s.share);
+    const double own = static_cast<double>(z[d9_loss_class(s.loss, of.label)]),
+                 partners = static_cast<double>(z[d9_loss_class(s.loss, of.other)]);
+    const double at_target = d9_loss_at_target_double(own, partners, s.share);
     const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), at_target, d9_warp_sum(total),
                                     static_cast<double>(s.classes), s.smoothing};
     return row;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const d9_loss_row_double row = row_of(s, z, of, lane);
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
-            const double target = d9_loss_target_double(k, of.label, of.other, s.share);
+            const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);
             const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), target, &row);
             d9_store_one<D9_ANY>(dlogits, n * s.classes + k, static_cast<float>(counted * slope));
         }
@@ -89,11 +90,12 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    double *metrics) {
+    const int several = d9_loss_several(s.loss);
     double sum = 0, correct = 0, counted = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
         sum += static_cast<double>(loss[n]);
         counted += labels[n] >= 0 ? 1 : 0;
-        correct += first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
+        correct += several == 0 && first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
     }
     sum = d9_block_sum(sum);
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */

@@ -222,10 +222,11 @@ D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at
     if (!writes) return inv_std;
     state.mean[at] = static_cast<float>(*mean);
     state.inv_std[at] = inv_std;
-    state.running_mean[at] =
-        static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_mean[at]), *mean, state.momentum));
-    state.running_var[at] =
-        static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_var[at]), fresh, state.momentum));
+    const int64_t row = state.skipped ? at + at / state.channels * state.skipped : at;
+    state.running_mean[row] =
+        static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_mean[row]), *mean, state.momentum));
+    state.running_var[row] =
+        static_cast<float>(d9_norm_running_double(static_cast<double>(state.running_var[row]), fresh, state.momentum));
     return inv_std;
 }
 

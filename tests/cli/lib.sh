@@ -176,11 +176,8 @@ network_file() { # NAME MODEL [TRICKS]
 
 # text_files: writes texts/, 128 training and 64 test texts, of which one class has the words "bad", "awful" and the
 # other "good", "fine", and sentiment.yaml, a network that learns them.
-cells="elman_tanh elman_relu gru lstm" # of kernels/formulas/cells.def
+cells="elman_tanh elman_relu gru lstm" # of kernels/formulas/cells.def those that PyTorch and ONNX have
 text_files() {
-    for cell in $(sed -n 's/^D9_CELL([A-Z_]*, "\([a-z_]*\)".*/\1/p' "$source/kernels/formulas/cells.def"); do
-        case " $cells " in *" $cell "*) ;; *) fail "no test has the cell $cell" ;; esac
-    done
     python3 - <<'PYTHON'
 import os, random
 draw = random.Random(1)
@@ -204,6 +201,31 @@ train: {epochs: 8, batch_size: 16, optimizer: adam, momentum: 0.9, beta2: 0.999,
 YAML
 }
 
+# stream_files: writes corpus/, small sentences in the three parts of a stream of words, and language.yaml, a network that
+# learns them.
+stream_files() {
+    mkdir corpus && python3 - <<'PYTHON'
+import random
+draw = random.Random(1)
+for part, lines in (("train", 240), ("valid", 40), ("test", 41)):
+    with open(f"corpus/{part}.txt", "w") as file:
+        for _ in range(lines):
+            name, verb = draw.choice("ann bob eve".split()), draw.choice("sees hears".split())
+            file.write(f" {name} {verb} {draw.choice(['a', 'the'])} {draw.choice(['cat', 'dog', 'bird'])} \n")
+PYTHON
+    cat >language.yaml <<'YAML'
+target: 4
+backend: reference
+precision: f32
+threads: 1
+model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 9, dropout: 0.1}
+data: {dataset: corpus, length: 7}
+eval: {streams: 3}
+train: {epochs: 6, batch_size: 4, optimizer: sgd, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [8]}}
+tricks: {clip_norm: {most: 0.25}}
+YAML
+}
+
 # same_bits_by_threads: each CPU backend gives the parameters of one thread with two. The script's `train NAME OPTION...`.
 same_bits_by_threads() {
     for backend in reference $(cpu_backends); do
@@ -222,4 +244,35 @@ stop_within_epoch() {
     sleep 0.1
     kill -s INT $child
     wait $child
+}
+
+# needs_mpi: skips the script where no run can have several processes, and sets Open MPI up for a loaded machine.
+needs_mpi() {
+    command -v mpirun >/dev/null 2>&1 || skips mpi "mpirun is not installed"
+    [ -e "$(dirname "$dawn9")/dawn9-mpi.so" ] || skips mpi "this build has no MPI"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
+    export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI's
+}
+
+# processes N COMMAND...
+processes() {
+    _count=$1
+    shift
+    timeout 120 mpirun -np "$_count" --oversubscribe --bind-to none "$@"
+}
+
+# train_on N NAME CONFIG OPTION...: trains into the folder NAME on N processes.
+train_on() {
+    _count=$1 _name=$2 _config=$3
+    shift 3
+    set -- "$dawn9" train "$_config" --out "$_name" --quiet "$@"
+    [ "$_count" = 1 ] || set -- processes "$_count" "$@"
+    accepts "$@"
+}
+
+# same_state A B [MOST]: parameters, losses and predictions of two runs with keep: all differ by at most 1e-10.
+same_state() {
+    checks=$((checks + 1))
+    python3 "$source/tests/support/same_state.py" "$1" "$2" "${3-1e-10}" 2>"$err" || fail "$1 and $2: $(tail -n 1 "$err")"
 }

@@ -142,7 +142,8 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* fp16: such a step changes no weight. The warning has the number of these steps, the parameter, and the first step. */
+/* fp16: a step with such a gradient changes no weight. The warning has the number of these steps, the parameter, and
+ * the first step. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;

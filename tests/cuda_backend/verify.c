@@ -1,5 +1,5 @@
-/* The CUDA backend on the CPU model of the kernels, compared with other results: another framework's in the trainer's
- * own step program (verify), the reference's rule by rule from the same inputs, and some epochs of training. */
+/* Compares the CUDA backend, on the CPU model of the kernels or on a GPU, with another framework's numbers (as the
+ * command verify does), rule by rule with the reference backend, and the reference's loss over a few epochs. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -72,13 +72,14 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
 }
 
 /* Texts: a network of two recurrent layers, and one whose states go on to the next step and whose gradients are
- * clipped. A whole step, rule by rule. */
+ * clipped, in f32 and fp16; a whole step, rule by rule, in every precision. */
 TEST(texts) {
-    static const char *const precisions[] = {"f32", "fp16"}, *const cases[] = {"text_gru_layers", "language_lstm_tied"};
+    static const char *const precisions[] = {"f32", "fp16", "bf16", "tf32"}, *const cases[] = {"text_gru_layers",
+                                                                                               "language_lstm_tied"};
     char folder[RUN_PATH_BYTES], name[64];
     run_folder_make(folder);
-    for (int p = 0; p < 2; p++) {
-        for (int c = 0; c < 2; c++) {
+    for (int p = 0; p < 4; p++) {
+        for (int c = 0; c < 2 && p < 2; c++) {
             snprintf(name, sizeof name, "%s.safetensors", cases[c]);
             run_check_verify("cuda", precisions[p], name, 1);
         }

@@ -45,13 +45,21 @@ static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int sh
 }
 
 static d9_kernel_norm_state cpu_state(const site *s) {
-    return (d9_kernel_norm_state){s->scale, s->bias, s->running[0], s->running[1], s->mean, s->inv_std, 1e-5, 0.1};
+    return (d9_kernel_norm_state){s->scale, s->bias, s->running[0], s->running[1], s->mean, s->inv_std, 1e-5, 0.1,
+                                  0,        0};
 }
 
 static d9_kernel_norm_state gpu_state(const site *s) {
-    return (d9_kernel_norm_state){
-        s->scale, s->bias, s->gpu_running[0].data, s->gpu_running[1].data, s->gpu_mean.data, s->gpu_inv_std.data,
-        1e-5,     0.1};
+    return (d9_kernel_norm_state){s->scale,
+                                  s->bias,
+                                  s->gpu_running[0].data,
+                                  s->gpu_running[1].data,
+                                  s->gpu_mean.data,
+                                  s->gpu_inv_std.data,
+                                  1e-5,
+                                  0.1,
+                                  0,
+                                  0};
 }
 
 /* norm(x) on the CPU, not rounded yet, in training or in evaluation. */

@@ -362,7 +362,7 @@ typedef struct bench {
     const char *backend, *precision;
 } bench;
 
-/* With the network of run_config: checks resuming, or seeds if `stops` is NULL. */
+/* With the narrow network of run_config: checks resuming, or seeds if `stops` is NULL. */
 static void check_narrow(bench *b, const int64_t *stops) {
     d9_config *config = run_config(&context, b->backend, b->precision, "");
     if (stops)

@@ -11,6 +11,7 @@ typedef struct op_spec {
     int64_t group_size;
     int variant;      /* of the op: activation, update or mirror rule, ... */
     double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
+    d9_loss loss;
 } op_spec;
 
 /* Forward and backward operations of the same sizes. */
@@ -21,8 +22,8 @@ typedef struct op_spec {
         .op = operation##_BACKWARD_WEIGHT, __VA_ARGS__                                                                 \
     }
 
-/* A recurrent layer of `c` units. kernel 1: states are given, and those after the last token returned; pad 1: without
- * the saved numbers, or without the gradients of the parameters. */
+/* A recurrent layer of `c` units. kernel 1: the states before the first token are inputs, those after the last token
+ * outputs; pad 1: the forward node has no output `saved`, the backward node none for parameters. */
 #define CELL(cell)                                                                                                     \
     PAIR(D9_OP_RECUR, .t = 1, .n = 1, .c = 1, .variant = cell),                                                        \
         PAIR(D9_OP_RECUR, .t = 1, .n = 7, .c = 7, .variant = cell, .kernel = 1),                                       \
@@ -45,6 +46,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_NORM, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
     {.op = D9_OP_NORM, .n = 16, .h = 4, .w = 4, .c = 64, .group_size = 16},
     {.op = D9_OP_NORM, .n = 6, .h = 2, .w = 3, .c = 5, .group_size = 2},
+    {.op = D9_OP_NORM, .n = 12, .h = 2, .w = 3, .c = 5, .group_size = 3, .variant = 3},
     {.op = D9_OP_NORM_EVAL, .n = 7, .h = 3, .w = 5, .c = 27},
     {.op = D9_OP_NORM_EVAL, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
     {.op = D9_OP_NORM_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 3},
@@ -72,6 +74,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_DROPOUT, .n = 7, .h = 3, .w = 5, .c = 27, .parameter = 0.25},
     {.op = D9_OP_DROPOUT, .n = 65, .h = 2, .w = 4, .c = 64, .parameter = 0.5},
     {.op = D9_OP_DROPOUT, .n = 3, .h = 2, .w = 3, .c = 13, .parameter = 0.25},
+    {.op = D9_OP_DROPOUT, .n = 5, .h = 3, .w = 7, .c = 9, .parameter = 0.5, .variant = 3},
+    {.op = D9_OP_DROPOUT, .n = 3, .h = 16, .w = 16, .c = 16, .parameter = 0.5, .variant = 2},
     {.op = D9_OP_CONCAT, .n = 7, .h = 3, .w = 5, .c = 27, .o = 3},
     {.op = D9_OP_CONCAT, .n = 2, .h = 4, .w = 4, .c = 64, .o = 32},
     {.op = D9_OP_CONCAT, .n = 3, .h = 1, .w = 2, .c = 5, .o = 13},
@@ -86,6 +90,8 @@ static const op_spec specs[] = {
     PAIR(D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2),
     PAIR(D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 1),
     PAIR(D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 2),
+    PAIR(D9_OP_LOSS, .n = 33, .o = 3, .loss = D9_LOSS_SIGMOID),
+    PAIR(D9_OP_LOSS, .n = 7, .o = 6, .loss = D9_LOSS_SIGMOID, .variant = 1),
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
@@ -127,23 +133,24 @@ static const op_spec specs[] = {
     PAIR(D9_OP_EMBED, .t = 5, .n = 7, .c = 16, .o = 11),
     PAIR(D9_OP_EMBED, .t = 9, .n = 65, .c = 27, .o = 99),
     {.op = D9_OP_EMBED_BACKWARD, .t = 5, .n = 7, .c = 16, .o = 11, .pad = 1}, /* added to a gradient */
-    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; the step has two or four tokens left */
+    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; in step 4 each column has two left */
     {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
     {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
+    {.op = D9_OP_ALL_REDUCE, .n = 65},
     {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */
     PAIR(D9_OP_LOSS, .t = 5, .n = 7, .o = 10),     /* some tokens have no label */
     PAIR(D9_OP_LOSS, .t = 3, .n = 5, .o = 65, .parameter = 0.2),
     {.op = D9_OP_METRICS, .t = 5, .n = 7, .o = 10},
-    CELL(D9_CELL_ELMAN_TANH),
-    CELL(D9_CELL_ELMAN_RELU),
-    CELL(D9_CELL_GRU),
-    CELL(D9_CELL_LSTM),
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) CELL(D9_CELL_##id),
+#include "kernels/formulas/cells.def"
+#undef D9_CELL
     PAIR(D9_OP_LAST, .t = 1, .n = 7, .c = 5),
     PAIR(D9_OP_LAST, .t = 5, .n = 7, .c = 16),
     THREE(D9_OP_LINEAR, .t = 1, .n = 7, .c = 5, .o = 3),
     THREE(D9_OP_LINEAR, .t = 5, .n = 7, .c = 13, .o = 48),
     PAIR(D9_OP_BIAS, .t = 5, .n = 7, .c = 27),
     {.op = D9_OP_DROPOUT, .t = 5, .n = 7, .c = 27, .parameter = 0.25},
+    {.op = D9_OP_DROPOUT, .t = 5, .n = 7, .c = 27, .parameter = 0.25, .variant = 2},
 };
 
 int op_spec_count(void) { return (int)(sizeof specs / sizeof *specs); }
@@ -267,14 +274,17 @@ static void build_last(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, forward ? "y" : "dx", forward ? matrix(s->n, s->c) : samples(s, s->c));
 }
 
+/* variant: the number of processes, of which this is the second; 0: one. So is dropout's. */
 static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
-    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
+    d9_shape running = per_group;
+    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size, s->variant ? 1 : 0, s->variant};
+    if (s->variant && s->op == D9_OP_NORM) running.d[0] *= s->variant;
     node->inputs[0] = activation(c, "x", samples(s, s->c));
     node->inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, c->master, vector(s->c), 0.5, 2);
     node->inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, c->master, vector(s->c), -1, 1);
-    node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, per_group, -1, 1);
-    node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, per_group, 0.5, 2);
+    node->inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, c->master, running, -1, 1);
+    node->inputs[4] = op_input(c, "running_var", D9_BUFFER_STATE, c->master, running, 0.5, 2);
     node->input_count = 5;
     node->outputs[0] = result(c, "y", samples(s, s->c));
     if (s->op == D9_OP_NORM_EVAL) return;
@@ -285,7 +295,7 @@ static void build_norm(op_case *c, const op_spec *s, d9_node *node) {
 
 static void build_norm_backward(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape per_group = matrix(s->group_size ? s->n / s->group_size : 1, s->c);
-    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size};
+    node->as.norm = (d9_norm_attributes){1e-5, 0.1, s->group_size, 0, 0};
     node->inputs[0] = activation(c, "dy", samples(s, s->c));
     node->inputs[1] = activation(c, "x", samples(s, s->c));
     node->inputs[2] = master(c, "mean", per_group, -1, 1);
@@ -341,7 +351,8 @@ static void build_channels(op_case *c, const op_spec *s, d9_node *node) {
 
 static void build_dropout(op_case *c, const op_spec *s, d9_node *node) {
     c->program.seed = 7;
-    node->as.dropout = (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false};
+    node->as.dropout =
+        (d9_dropout_attributes){s->parameter, d9_role_stream("dropout"), false, s->variant ? 1 : 0, s->variant};
     node->inputs[0] = activation(c, "x", samples(s, s->c));
     node->outputs[0] = result(c, "y", samples(s, s->c));
 }
@@ -374,14 +385,15 @@ static d9_value_id add_logits(op_case *c, const op_spec *s) {
 }
 /* Tokens can have no label, which is -1. */
 static d9_value_id add_labels(op_case *c, const op_spec *s) {
-    const d9_value_id labels =
-        op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, (double)(s->o - 1));
+    const double largest = d9_loss_several((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
+    const d9_value_id labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, largest);
     for (int64_t i = 2; s->t && i < rows_of(s); i += 5) c->content[labels][i] = -1;
     return labels;
 }
 
 /* variant 1: mixed targets; 2: also class weights. */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.loss.loss = s->loss;
     node->as.loss.smoothing = s->parameter;
     node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
     node->as.loss.weights = D9_NONE;
@@ -457,6 +469,11 @@ static void build_clip(op_case *c, const op_spec *s, d9_node *node) {
     node->inputs[0] = node->outputs[0] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
 }
 
+/* One process: nothing is added. */
+static void build_all_reduce(op_case *c, const op_spec *s, d9_node *node) {
+    node->inputs[0] = node->outputs[0] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
+}
+
 enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
 static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
@@ -507,7 +524,8 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
                                                 {[D9_AUGMENT_CROP] = {(float)s->pad},
                                                  [D9_AUGMENT_MIRROR] = {(float)s->variant},
                                                  [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
-                                                 [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}}};
+                                                 [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}},
+                                               0};
     if (s->op == D9_OP_DRAW) {
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
@@ -583,6 +601,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_TOKENS] = build_batch,
         [D9_OP_STREAM] = build_stream,
         [D9_OP_CLIP] = build_clip,
+        [D9_OP_ALL_REDUCE] = build_all_reduce,
         [D9_OP_EMBED] = build_embed,
         [D9_OP_EMBED_BACKWARD] = build_embed,
         [D9_OP_RECUR] = build_recur,
@@ -601,6 +620,16 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
     op_node(c, &node);
 }
 
+/* Of a sample with any of `classes` labels, in share w, and those of its mixing partner. */
+static double sigmoid_loss(const double *z, int64_t classes, int64_t own, int64_t other, double w) {
+    double sum = 0;
+    for (int64_t k = 0; k < classes; k++) {
+        const double yes = -log(1 / (1 + exp(-z[k]))), no = -log(1 / (1 + exp(z[k])));
+        sum += w * (own >> k & 1 ? yes : no) + (1 - w) * (other >> k & 1 ? yes : no);
+    }
+    return sum / (double)classes;
+}
+
 double op_loss_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     const double *labels = c->content[node->inputs[1]];
@@ -613,6 +642,7 @@ double op_loss_by_hand(const op_case *c, int64_t i) {
     if (labels[i] < 0) return 0;
     const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
     const double w = node->as.loss.share.constant;
+    if (node->as.loss.loss == D9_LOSS_SIGMOID) return sigmoid_loss(z, classes, own, other, w);
     const double loss = (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
     return node->as.loss.weights == D9_NONE ? loss : (w * class_weights[own] + (1 - w) * class_weights[other]) * loss;
 }

@@ -63,6 +63,8 @@ static void fill(fixture *f, const d9_kernel_loss *s) {
     for (int64_t i = 0; i < s->samples * count; i++) f->logits[i] = sizes[i / count % 3] * unit(i);
     for (int64_t n = 0; n < s->samples; n++)
         f->labels[n] = n == 3 ? -1 : (int32_t)(n == 1 ? 4 : n == 2 ? count - 1 : n * 7 % count);
+    for (int64_t n = 0; d9_loss_several(s->loss) && n < s->samples; n++)
+        f->labels[n] = n == 3 ? -1 : n == 1 ? 0 : (int32_t)((INT64_C(1) << count) - 1 - n);
     for (int64_t n = 1; n < 3 && n < s->samples; n++) f->logits[n * count + 4] = f->logits[(n + 1) * count - 1] = 100;
 }
 
@@ -78,20 +80,24 @@ static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
             largest = (double)z[k] > largest ? (double)z[k] : largest;
             best = z[k] > z[best] ? k : best;
         }
-        f->correct[n] = best == label;
+        f->correct[n] = !d9_loss_several(s->loss) && best == label;
         f->want_loss[n] = 0;
         memset(f->want + n * s->classes, 0, (size_t)s->classes * sizeof(double));
         if (label < 0) continue;
-        for (int64_t k = 0; k < s->classes; k++) sum += exp((double)z[k] - largest), total += (double)z[k];
-        const d9_loss_row_double row = {largest + log(sum),
-                                        d9_loss_at_target_double((double)z[label], (double)z[other], s->share), total,
+        for (int64_t k = 0; k < s->classes; k++) {
+            sum += exp((double)z[k] - largest);
+            total +=
+                d9_loss_term_double(s->loss, (double)z[k], d9_loss_target_double(s->loss, k, label, other, s->share));
+        }
+        const double own = (double)z[d9_loss_class(s->loss, label)], others = (double)z[d9_loss_class(s->loss, other)];
+        const d9_loss_row_double row = {largest + log(sum), d9_loss_at_target_double(own, others, s->share), total,
                                         (double)s->classes, s->smoothing};
         const double weight = weights ? d9_loss_at_target_double(weights[label], weights[other], s->share) : 1;
         f->want_loss[n] = weight * d9_loss_value_double(s->loss, &row);
         for (int64_t k = 0; k < s->classes; k++)
             f->want[n * s->classes + k] =
-                weight *
-                d9_loss_slope_double(s->loss, (double)z[k], d9_loss_target_double(k, label, other, s->share), &row);
+                weight * d9_loss_slope_double(s->loss, (double)z[k],
+                                              d9_loss_target_double(s->loss, k, label, other, s->share), &row);
     }
 }
 
@@ -103,8 +109,8 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
              (long long)i, cpu->loops->level, (long long)s->classes, s->smoothing, s->share, (double)got, want, limit);
 }
 
-/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has an error of half a unit of the difference,
- * that of the exponential and that of the sum; the loss that of the logarithm of the sum. */
+/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has the rounding errors of the difference, of the
+ * exponential and of the sum; the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
     const double uniform = 2 * s->smoothing / (double)s->classes; /* at least the weighted share of smoothing */
@@ -146,7 +152,7 @@ static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, con
     for (int i = 0; i < GUARDS; i++) assert_int_equal(got[count + i], 0xffff);
 }
 
-/* Runs all cases of one thread out of place, and of two and three threads in place. */
+/* Runs the kernel on one thread out of place, and on two and three threads in place. */
 static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops *loops, const double *weights) {
     const int64_t count = s->samples * s->classes, rows = s->samples;
     int64_t expected = 0;
@@ -198,6 +204,18 @@ TEST(the_loss_and_its_gradient) {
         }
 }
 
+/* All 31 labels of a sample, none of them, and others. */
+TEST(the_loss_of_several_labels) {
+    fixture *f = *state;
+    EACH_LEVEL(loops)
+    for (int64_t c = 10; c <= 31; c += 21) {
+        d9_kernel_loss s = {.samples = ROWS, .classes = c, .share = 1, .loss = D9_LOSS_SIGMOID};
+        run_threads(f, &s, loops, NULL);
+        s.share = 0.75;
+        run_threads(f, &s, loops, NULL);
+    }
+}
+
 /* One sample with NaN or an infinity at the label, beside it, in the first and in the last place. */
 TEST(nan_and_infinities) {
     fixture *f = *state;
@@ -230,7 +248,7 @@ TEST(nan_and_infinities) {
             }
 }
 
-/* The largest logits may all be -inf, or the first be NaN, which no logit exceeds. */
+/* A row's logits may all be -inf, or its first be NaN, which no logit exceeds. */
 TEST(predictions) {
     fixture *f = *state;
     EACH_LEVEL(loops)

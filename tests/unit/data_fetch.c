@@ -1,5 +1,5 @@
 /* Downloading without a network: curl and npm are scripts on $PATH. Wrong files are rejected and nothing is left
- * behind. The Python version of the files. */
+ * behind. Also reads the Python version of CIFAR-10. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "core/process.h"
@@ -14,7 +14,7 @@ enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073, RECORD = 3073 
 
 static char path_before[8192]; /* $PATH before the test */
 static const char *target;     /* the folder to download into */
-static const char *archive;    /* of --from; NULL: none */
+static const char *archive;    /* the file given by --from; NULL: none */
 static d9_data_report report;
 
 static int set_up(void **state) {
@@ -123,7 +123,7 @@ TEST_WITH(const char *folder, other_words_leave_nothing, set_up, tear_down) {
     assert_false(d9_file_exists(&context, target));
 }
 
-/* Runs a shell command in `folder`, which makes given.tar, and fetches from that. */
+/* The shell command, run in `folder`, makes given.tar; fetching from that must fail with these words. */
 static void given_fails(const char *folder, const char *command, const char *words) {
     assert_int_equal(system_in(folder, command), 0);
     archive = run_path(folder, "given.tar");
@@ -298,7 +298,8 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     assert_int_equal(d9_data_check(&context, "synthetic", NULL, &report), D9_USAGE);
 }
 
-/* A batch of two records as Python 2 pickled it, in one string without its two rows of 3072 bytes, 1 and 2. */
+/* The beginning of a batch of two records as Python 2 pickled it. Two rows of 3072 bytes, all 1 and all 2, and
+ * PICKLE_END follow. */
 #define PICKLE(labels)                                                                                                 \
     "\x80\2}q\1(U\x0b"                                                                                                 \
     "batch_labelq\2U\5batchq\3U\6labelsq\4]q\5(" labels "eU\4dataq\6cnumpy.core.multiarray\n_reconstruct\nq\7"         \

@@ -1,4 +1,4 @@
-/* The reference backend: compared with loops written here, types with each other, threads with one thread. gradients.c
+/* The reference backend: compared with loops written here, types with each other, several threads with one. gradients.c
  * tests its gradients. */
 #include "core/system.h"
 #include "kernels/formulas/augment.h"
@@ -183,9 +183,12 @@ static double slice_by_hand(const op_case *c, int64_t i) {
 /* Step 4; elements whose random word is below p 2^32 are dropped. */
 static double dropout_by_hand(const op_case *c, int64_t i) {
     const d9_dropout_attributes *dropout = &c->graph->nodes[0].as.dropout;
-    const d9_philox words = d9_philox4x32_10(c->program.seed, (uint32_t)(i / 4), 4, 7, d9_role_stream("dropout"));
+    const int64_t *x = dims(c, 0), row = op_count(c, 0) / (c->graph->values[0].shape.rank == 3 ? x[0] * x[1] : x[0]),
+                  ranks = dropout->ranks ? dropout->ranks : 1,
+                  place = (i / row * ranks + dropout->rank) * row + i % row; /* in the batch of all processes */
+    const d9_philox words = d9_philox4x32_10(c->program.seed, (uint32_t)(place / 4), 4, 7, d9_role_stream("dropout"));
     const double kept = 1 - dropout->p;
-    return d9_philox_unit(words.v[i % 4]) < dropout->p ? 0 : content(c, 0)[i] / kept;
+    return d9_philox_unit(words.v[place % 4]) < dropout->p ? 0 : content(c, 0)[i] / kept;
 }
 
 static double mix_by_hand(const op_case *c, int64_t i) {

@@ -43,7 +43,7 @@ static void count_row(void *user, const d9_verify_row *row) {
     if (!row->passed) print_message("%s %s: error %g, limit %g\n", row->name, row->group, row->error, row->limit);
 }
 
-static d9_config *open_language(const char *backend, const char *precision, d9_session *session) {
+static d9_config *open_language(const char *backend, const char *precision, bool keep_all, d9_session *session) {
     char yaml[512];
     snprintf(yaml, sizeof yaml,
              "backend: %s\nprecision: %s\nthreads: 2\nbackend_options: {tune: off}\n"
@@ -53,7 +53,7 @@ static d9_config *open_language(const char *backend, const char *precision, d9_s
              backend, precision, COLUMNS);
     d9_config *config = program_config(&context, yaml);
     d9_session_options options = {
-        .config = config, .seed = 3, .dataset = make_stream(), .program = {.keep_all = true}, .no_eval = true};
+        .config = config, .seed = 3, .dataset = make_stream(), .program = {.keep_all = keep_all}, .no_eval = true};
     OK(d9_session_open(&context, &options, session));
     OK(d9_session_initialize(session));
     OK(d9_session_begin_epoch(session, 0));
@@ -65,8 +65,8 @@ TEST(test_steps) {
     for (int p = 0; p < 2; p++) {
         bench b = {0};
         d9_context_init(&context);
-        d9_config *tested = open_language("cpu", precisions[p], &b.tested),
-                  *judge = open_language("reference", precisions[p], &b.judge);
+        d9_config *tested = open_language("cpu", precisions[p], true, &b.tested),
+                  *judge = open_language("reference", precisions[p], true, &b.judge);
         const d9_graph *graph = &b.tested.program.train;
         const d9_node_id slopes = d9_edit_next(graph, D9_OP_LOSS_BACKWARD, 0);
         assert_int_equal(graph->values[graph->nodes[slopes].outputs[0]].type, p ? D9_BF16 : D9_F32);
@@ -75,5 +75,18 @@ TEST(test_steps) {
         assert_int_equal(b.failed, 0);
         d9_session_close(&b.tested), d9_session_close(&b.judge);
         d9_config_free(&context, tested), d9_config_free(&context, judge);
+    }
+}
+
+/* In f32 the gradient takes the memory of the logits, and one rule still reads them once for all. */
+TEST(test_memory_of_logits) {
+    for (int p = 0; p < 2; p++) {
+        d9_session session;
+        d9_config *config = open_language("cpu", p ? "bf16" : "f32", false, &session);
+        const d9_graph *graph = &session.program.train;
+        const d9_node *slopes = &graph->nodes[d9_edit_next(graph, D9_OP_LOSS_BACKWARD, 0)];
+        assert_non_null(strstr(session.backend->plan_text(session.train_plan), "loss+metrics+loss_backward\t"));
+        assert_int_equal(graph->values[slopes->outputs[0]].offset == graph->values[slopes->inputs[0]].offset, !p);
+        d9_session_close(&session), d9_config_free(&context, config);
     }
 }

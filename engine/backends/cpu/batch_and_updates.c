@@ -84,6 +84,13 @@ static d9_status run_orthogonal(d9_context *context, const d9_site *site, int64_
     return D9_OK;
 }
 
+static d9_status run_all_reduce(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_value_id gradient = site->nodes[0]->outputs[0];
+    (void)step;
+    return d9_parallel_sum(context, site->options->parallel, d9_site_data(site, gradient),
+                           d9_site_count(site, gradient), false);
+}
+
 static d9_status prepare_clip(d9_context *context, d9_site *site) {
     const int64_t count = d9_site_count(site, site->nodes[0]->inputs[0]);
     return d9_cpu_reserve(context, d9_cpu_device_of(site), d9_cpu_clip_scratch_bytes(count));
@@ -134,6 +141,7 @@ const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_f32, run_rank),
+    D9_PLAIN_RULE(D9_OP_ALL_REDUCE, "all_reduce", d9_cpu_f32, run_all_reduce),
     D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_cpu_f32, prepare_clip, run_clip),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_f32, run_update),
     D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", d9_cpu_f32, prepare_orthogonal, run_orthogonal),

@@ -46,8 +46,7 @@ RULE(mean_pool_backward, d9_cpu_mean_pool_backward,
 /* ---- dropout, concatenation, slices ---- */
 
 static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
-    const d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
+    const d9_dropout dropout = d9_site_dropout(site, step);
     (void)context;
     d9_cpu_dropout(d9_cpu_of(site), in(site, 0), &dropout, count(site), out(site));
     return D9_OK;
@@ -92,7 +91,7 @@ static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight
     return linear;
 }
 
-/* The bias of a linear layer and bias; NULL without. */
+/* The bias, if the site is a linear layer and its bias; NULL if it is the linear layer alone. */
 static const float *bias_of(const d9_site *site) {
     return site->node_count > 1 ? d9_site_data(site, site->nodes[1]->inputs[1]) : NULL;
 }
@@ -118,9 +117,9 @@ LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), i
 static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
                               const int32_t *labels) {
     for (int64_t n = 0; n < shape->samples; n++)
-        if (labels[n] < -1 || labels[n] >= shape->classes)
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", site->nodes[0]->role,
-                           labels[n], (long long)n, (long long)shape->classes);
+        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label(shape->loss, labels[n], shape->classes)))
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes",
+                           site->nodes[0]->role, labels[n], (long long)n, (long long)shape->classes);
     return D9_OK;
 }
 
@@ -131,7 +130,7 @@ static d9_status prepare_loss(d9_context *context, d9_site *site) {
                           d9_cpu_loss_scratch_bytes(d9_cpu_of(site), &shape, D9_KERNEL_BF16));
 }
 
-/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them, in any order: a row of logits is read once for all. */
+/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them; each row of logits is read only once. */
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *metrics = NULL;
@@ -178,7 +177,7 @@ static bool same_loss(const d9_loss_attributes *a, const d9_loss_attributes *b) 
            a->share.constant == b->share.constant && a->weights == b->weights;
 }
 
-/* A loss and the nodes after it must be about the same logits and labels. */
+/* A loss and the nodes after it must read the same logits and labels. */
 static bool loss_match(const d9_site *site) {
     const d9_node *loss = site->nodes[0];
     for (int n = 1; n < site->node_count; n++) {

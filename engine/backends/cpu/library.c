@@ -8,7 +8,7 @@
 
 extern const d9_installed_module d9_conv_library_file; /* also used by registry.c */
 const d9_installed_module d9_conv_library_file = {"backend onednn", "dawn9-onednn.so", "d9_conv_library_module",
-                                                  "libdnnl-dev"};
+                                                  "build with libdnnl-dev, or choose another of the backends"};
 
 /* If the module did not load because it misses its version of oneDNN, adds to the error which version is here. */
 static d9_status explain_failure(d9_context *context) {

@@ -78,7 +78,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* `widened` in conv_description.h */
+    info->narrow_gradients = true; /* d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
 }
 
@@ -259,7 +259,7 @@ static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_p
     d9_status status = D9_OK;
     for (int i = 0; i < D9_CUDA_INDICES; i++) {
         d9_cuda_indices *indices = &cuda->indices[i];
-        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images */
+        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images are no indices */
         indices->count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof *indices->values;
         D9_TRY(D9_ALLOCATE(context, indices->count, "indices", &indices->values));
     }

@@ -90,7 +90,7 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
-/* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient,
+/* Scratch bytes known before planning: the most for a norm, bias gradient, converted argument of a convolution,
  * embedding gradient, recurrent gradient, clipping or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);

@@ -101,8 +101,7 @@ static d9_status run_bias_backward(d9_context *context, const d9_site *site, int
 /* ---- dropout: the step number is read on the device ---- */
 
 static d9_status run_dropout(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
-    const d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
+    const d9_dropout dropout = d9_site_dropout(site, step);
     return d9_cuda_check(context, site,
                          d9_cuda_dropout(d9_cuda_stream_of(site), in(site, 0), &dropout, d9_cuda_of(site)->step,
                                          count(site), out(site)));
@@ -173,7 +172,9 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
 static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
-static bool linear_match(const d9_site *site) { return d9_conv_handles_linear(site) && conv_match(site); }
+static bool linear_match(const d9_site *site) {
+    return d9_site_types(site, d9_cuda_storable) && d9_conv_handles_linear(site);
+}
 static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
 static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {

@@ -64,7 +64,7 @@ done:
 
 d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step) {
     const d9_augment_attributes *stream = &site->nodes[0]->as.augment;
-    const int64_t columns = stream->count, length = stream->samples / columns,
+    const int64_t columns = stream->count, length = stream->samples / stream->batch, apart = stream->batch / columns,
                   time = d9_site_value(site, site->nodes[0]->outputs[0])->shape.d[0],
                   first = step % stream->steps_per_epoch * time;
     const int32_t *all = d9_site_data(site, site->nodes[0]->inputs[0]);
@@ -74,8 +74,9 @@ d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step)
     for (int64_t t = 0; t < time; t++)
         for (int64_t n = 0; n < columns; n++) {
             const bool inside = first + t + 1 < length;
-            tokens[t * columns + n] = inside ? all[n * length + first + t] : 0;
-            if (labels) labels[t * columns + n] = inside ? all[n * length + first + t + 1] : -1;
+            const int32_t *column = all + (stream->first + n * apart) * length + first + t;
+            tokens[t * columns + n] = inside ? column[0] : 0;
+            if (labels) labels[t * columns + n] = inside ? column[1] : -1;
         }
     return D9_OK;
 }

@@ -7,9 +7,10 @@
 #include <string.h>
 
 /* Sets *given to the number of threads that OpenMP gives: oneDNN's barriers would wait for ever for a missing one.
- * Warns only of fewer than the user asked for: `wanted` 0 means the default. */
-static d9_status ask_threads(d9_context *context, int wanted, int *given) {
-    const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : d9_host_default_threads(), given);
+ * Warns only of fewer than the user asked for: `wanted` 0 means the default, the cores that the processes share. */
+static d9_status ask_threads(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
+    const int own = d9_host_default_threads() / d9_parallel_sharers(parallel);
+    const d9_status status = d9_threads_ask(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
     if (status == D9_OK && *given < wanted)
         d9_log(context, D9_LOG_WARNING,
                "threads: OpenMP gives %d of %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS): using %d", *given, wanted,
@@ -26,7 +27,7 @@ d9_status d9_host_open(d9_context *context, const d9_host_kind *kind, const d9_b
     made->kind = kind;
     made->options = *options;
     made->options.force_plan = NULL;
-    D9_TRY(ask_threads(context, options->threads, &made->threads));
+    D9_TRY(ask_threads(context, options->threads, options->parallel, &made->threads));
     made->options.threads = made->threads;
     if (options->force_plan) {
         size_t size = strlen(options->force_plan) + 1;

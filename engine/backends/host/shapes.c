@@ -67,7 +67,7 @@ d9_value_id d9_chain_addend(const d9_site *site) {
     const d9_node *add = addition(site);
     if (!add || add->inputs[0] == add->inputs[1]) return D9_NONE;
     const d9_value_id *inputs = add->inputs;
-    return d9_site_makes(site, inputs[0]) ? inputs[1] : d9_site_makes(site, inputs[1]) ? inputs[0] : D9_NONE;
+    return d9_site_writes(site, inputs[0]) ? inputs[1] : d9_site_writes(site, inputs[1]) ? inputs[0] : D9_NONE;
 }
 
 /* True if node n, an act or an add, reads the output of the node before it, with one type throughout. */
@@ -120,22 +120,38 @@ const d9_node *d9_chain_norm(const d9_site *site) {
     return last->op == D9_OP_NORM_BACKWARD ? last : site->nodes[0];
 }
 
+d9_dropout d9_site_dropout(const d9_site *site, int64_t step) {
+    const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
+    const d9_shape *x = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;
+    d9_dropout dropout = d9_dropout_of(site->program->seed, step, as->stream, as->p);
+    dropout.row = x->rank == 3 ? x->d[2] : d9_shape_count(x) / x->d[0]; /* of (T, N, C); of (N, ...) */
+    dropout.rank = as->rank;
+    dropout.ranks = as->ranks > 1 ? as->ranks : 1;
+    return dropout;
+}
+
 d9_kernel_norm d9_chain_extent(const d9_site *site) {
     const d9_node *norm = d9_chain_norm(site);
     const bool backward = norm->op == D9_OP_NORM_BACKWARD;
     const d9_shape *x = &d9_site_value(site, norm->inputs[backward ? 1 : 0])->shape;
     const d9_shape *statistics = &d9_site_value(site, norm->inputs[backward ? 2 : 3])->shape;
-    return (d9_kernel_norm){x->d[0], x->d[1] * x->d[2], x->d[3], statistics->d[0]};
+    const int64_t groups = norm->op == D9_OP_NORM ? d9_node_groups(site->graph, norm) : statistics->d[0];
+    return (d9_kernel_norm){x->d[0], x->d[1] * x->d[2], x->d[3], groups};
 }
 
 d9_kernel_norm_state d9_site_norm_state(const d9_site *site, const d9_node *norm) {
     const bool evaluate = norm->op == D9_OP_NORM_EVAL;
+    const d9_norm_attributes *as = &norm->as.norm;
+    const int64_t channels = d9_site_count(site, norm->inputs[1]), ranks = evaluate || as->ranks < 1 ? 1 : as->ranks,
+                  first = evaluate ? 0 : as->rank * channels; /* of this process's rows in the running statistics */
     return (d9_kernel_norm_state){.scale = d9_site_data(site, norm->inputs[1]),
                                   .bias = d9_site_data(site, norm->inputs[2]),
-                                  .running_mean = d9_site_data(site, norm->inputs[3]),
-                                  .running_var = d9_site_data(site, norm->inputs[4]),
+                                  .running_mean = (float *)d9_site_data(site, norm->inputs[3]) + first,
+                                  .running_var = (float *)d9_site_data(site, norm->inputs[4]) + first,
                                   .mean = evaluate ? NULL : d9_site_data(site, norm->outputs[1]),
                                   .inv_std = evaluate ? NULL : d9_site_data(site, norm->outputs[2]),
-                                  .epsilon = norm->as.norm.epsilon,
-                                  .momentum = norm->as.norm.momentum};
+                                  .channels = channels,
+                                  .skipped = (ranks - 1) * channels,
+                                  .epsilon = as->epsilon,
+                                  .momentum = as->momentum};
 }

@@ -4,6 +4,7 @@
 #define D9_BACKENDS_HOST_SHAPES_H
 
 #include "backends/host/host.h"
+#include "kernels/formulas/dropout.h"
 #include "kernels/types.h"
 
 static inline const d9_value *d9_site_value(const d9_site *site, d9_value_id id) { return &site->graph->values[id]; }
@@ -24,6 +25,8 @@ static inline d9_kernel_act d9_node_act(const d9_node *node) {
     if (!node) return (d9_kernel_act){D9_KERNEL_NO_ACT, 0};
     return (d9_kernel_act){(int)node->as.act.activation, (float)node->as.act.alpha};
 }
+/* Dropout of a step, of a dropout node's sample and token rows. */
+d9_dropout d9_site_dropout(const d9_site *site, int64_t step);
 /* Size of the logits, loss attributes of the first node (zeros for a metrics node), share 1: the caller sets it. */
 static inline d9_kernel_loss d9_site_loss(const d9_site *site, d9_value_id logits) {
     const d9_shape *shape = &d9_site_value(site, logits)->shape;

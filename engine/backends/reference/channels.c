@@ -1,5 +1,6 @@
 /* Operations that depend on an element's channel or index: bias, dropout, concatenation, slices. */
 #include "backends/reference/reference.h"
+#include "backends/host/shapes.h"
 #include "kernels/formulas/dropout.h"
 
 #include <string.h>
@@ -30,16 +31,19 @@ d9_status d9_reference_BIAS_BACKWARD(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_DROPOUT(const d9_reference_op *op) {
-    const d9_dropout_attributes *as = &op->node->as.dropout;
-    const d9_dropout dropout = d9_dropout_of(op->site->program->seed, op->step, as->stream, as->p);
-    const int64_t count = count_of(d9_reference_in(op, 0));
+    const d9_dropout dropout = d9_site_dropout(op->site, op->step);
+    const double kept = 1 - op->node->as.dropout.p;
+    const int64_t rows = count_of(d9_reference_in(op, 0)) / dropout.row;
     const double *x = op->in[0];
     double *y = op->out[0];
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
-    for (int64_t block = 0; block < (count + 3) / 4; block++) {
-        const d9_philox words = d9_dropout_words(&dropout, block);
-        for (int64_t i = 4 * block; i < 4 * block + 4 && i < count; i++)
-            y[i] = words.v[i % 4] >= dropout.least ? x[i] / (1 - as->p) : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        d9_philox words;
+        for (int64_t i = row * dropout.row; i < (row + 1) * dropout.row; i++) {
+            const int64_t place = d9_dropout_place(&dropout, i);
+            if (i % dropout.row == 0 || place % 4 == 0) words = d9_dropout_words(&dropout, place / 4);
+            y[i] = words.v[place % 4] >= dropout.least ? x[i] / kept : 0;
+        }
     }
     return D9_OK;
 }

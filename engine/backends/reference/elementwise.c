@@ -50,6 +50,11 @@ d9_status d9_reference_SCALE(const d9_reference_op *op) {
     return D9_OK;
 }
 
+d9_status d9_reference_ALL_REDUCE(const d9_reference_op *op) {
+    if (op->out[0] != op->in[0]) memcpy(op->out[0], op->in[0], (size_t)count_of(op) * sizeof *op->out[0]);
+    return d9_parallel_sum(op->context, op->site->options->parallel, op->out[0], count_of(op), true);
+}
+
 d9_status d9_reference_CLIP(const d9_reference_op *op) {
     const double share = d9_reference_coefficient(op, &op->node->as.clip.share), *g = op->in[0];
     double squares = 0;

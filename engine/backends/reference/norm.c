@@ -4,6 +4,8 @@
 #include "backends/reference/reference.h"
 #include "kernels/formulas/norm.h"
 
+#include <string.h>
+
 typedef struct geometry {
     int64_t images, pixels, channels, groups;
 } geometry;
@@ -51,15 +53,30 @@ static void apply_norm(const geometry *g, const double *x, const double *mean, c
         }
 }
 
+/* The element of the running statistics of all processes' groups that belongs to element i of this process's. */
+static int64_t own_row(const d9_reference_op *op, const geometry *g, int64_t i) {
+    const d9_norm_attributes *norm = &op->node->as.norm;
+    const int64_t ranks = norm->ranks > 1 ? norm->ranks : 1;
+    return (i / g->channels * ranks + norm->rank) * g->channels + i % g->channels;
+}
+
 /* Updates the running statistics, which are inputs of the node, in place; running_var averages unbiased variances. */
 static void update_running(const d9_reference_op *op, const geometry *g, const double *mean, const double *variance,
                            const double *running_mean, const double *running_var, double *moved) {
     const double momentum = op->node->as.norm.momentum;
-    const int64_t count = g->groups * g->channels;
-    for (int64_t i = 0; i < count; i++) moved[i] = d9_norm_running_double(running_mean[i], mean[i], momentum);
+    const int64_t count = d9_shape_count(&d9_reference_in(op, 3)->shape);
+    memcpy(moved, running_mean, (size_t)count * sizeof *moved);
+    for (int64_t i = 0; i < g->groups * g->channels; i++) {
+        const int64_t own = own_row(op, g, i);
+        moved[own] = d9_norm_running_double(running_mean[own], mean[i], momentum);
+    }
     d9_reference_write(op, op->node->inputs[3], moved);
-    for (int64_t i = 0; i < count; i++)
-        moved[i] = d9_norm_running_double(running_var[i], d9_norm_unbiased_double(variance[i], per_group(g)), momentum);
+    memcpy(moved, running_var, (size_t)count * sizeof *moved);
+    for (int64_t i = 0; i < g->groups * g->channels; i++) {
+        const int64_t own = own_row(op, g, i);
+        const double fresh = d9_norm_unbiased_double(variance[i], per_group(g));
+        moved[own] = d9_norm_running_double(running_var[own], fresh, momentum);
+    }
     d9_reference_write(op, op->node->inputs[4], moved);
 }
 
@@ -70,10 +87,10 @@ d9_status d9_reference_NORM(const d9_reference_op *op) {
     const int64_t count = g.groups * g.channels;
     const double *const *in = op->in; /* x, scale, bias, running_mean, running_var */
     double *y = op->out[0], *mean = op->out[1], *inv_std = op->out[2], *scratch;
-    D9_TRY(d9_reference_scratch(op, 0, 4 * count, &scratch));
-    double *variance = scratch, *moved = scratch + count;
-    if (!mean) mean = scratch + 2 * count;
-    if (!inv_std) inv_std = scratch + 3 * count;
+    D9_TRY(d9_reference_scratch(op, 0, 3 * count + d9_shape_count(&d9_reference_in(op, 3)->shape), &scratch));
+    double *variance = scratch, *moved = scratch + 3 * count;
+    if (!mean) mean = scratch + count;
+    if (!inv_std) inv_std = scratch + 2 * count;
     find_statistics(&g, in[0], norm->epsilon, op->site->threads, mean, variance, inv_std);
     apply_norm(&g, in[0], mean, inv_std, in[1], in[2], op->site->threads, y);
     update_running(op, &g, mean, variance, in[3], in[4], moved);

@@ -72,7 +72,7 @@ d9_status d9_reference_POOL_BACKWARD(const d9_reference_op *op) {
 }
 
 /* Index into image x (H, W, C) of element k, in row-major order, of the window of output element i, without padding. */
-static int64_t place_of(const geometry *g, int64_t i, int64_t k) {
+static int64_t element_index(const geometry *g, int64_t i, int64_t k) {
     const int64_t pixel = i / g->channels, h = pixel / g->out_width * g->stride + k / g->kernel,
                   w = pixel % g->out_width * g->stride + k % g->kernel;
     return (h * g->width + w) * g->channels + i % g->channels;
@@ -86,7 +86,7 @@ d9_status d9_reference_MEAN_POOL(const d9_reference_op *op) {
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             double sum = 0;
-            for (int64_t k = 0; k < g.kernel * g.kernel; k++) sum += x[n * g.inputs + place_of(&g, i, k)];
+            for (int64_t k = 0; k < g.kernel * g.kernel; k++) sum += x[n * g.inputs + element_index(&g, i, k)];
             y[n * g.outputs + i] = sum / (double)(g.kernel * g.kernel);
         }
     return D9_OK;
@@ -101,7 +101,7 @@ d9_status d9_reference_MEAN_POOL_BACKWARD(const d9_reference_op *op) {
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             for (int64_t k = 0; k < g.kernel * g.kernel; k++)
-                dx[n * g.inputs + place_of(&g, i, k)] += dy[n * g.outputs + i] / (double)(g.kernel * g.kernel);
+                dx[n * g.inputs + element_index(&g, i, k)] += dy[n * g.outputs + i] / (double)(g.kernel * g.kernel);
         }
     return D9_OK;
 }

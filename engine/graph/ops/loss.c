@@ -19,7 +19,7 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     d9_status status;
     d9_graph *graph = gradients->graph;
     const d9_node_id made = graph->node_count;
-    (void)dy; /* dy is 1 for every image */
+    (void)dy; /* dy is 1 for every row */
     D9_TRY(d9_gradient_of_input(
         gradients, forward, 0,
         (d9_node){.op = D9_OP_LOSS_BACKWARD, .inputs = {forward->inputs[0], forward->inputs[1]}, .input_count = 2}));
@@ -35,7 +35,8 @@ static bool evaluation(d9_node *node) {
 }
 
 const d9_op_info d9_op_LOSS = {
-    .doc = "logits (..., classes), labels (N) -> loss (N): by its row in kernels/formulas/losses.def; 0 for label -1",
+    .doc = "logits (..., classes), labels (rows) -> loss (rows): by its row in kernels/formulas/losses.def; 0 for "
+           "label -1",
     .inputs = 2,
     .outputs = 1,
     .shape = shape,
@@ -48,6 +49,7 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
     .doc = "logits, labels -> dlogits of the summed loss",
     .inputs = 2,
     .outputs = 1,
+    .overwrites = true, /* each sample's logits are read before its gradient is written */
     D9_PRESET_OUTPUTS,
 };
 

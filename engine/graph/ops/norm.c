@@ -11,10 +11,11 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     if (size > 0 && x.d[0] % size != 0)
         return d9_fail(context, D9_USAGE, "%s: a batch of %lld images does not divide into groups of %lld", node->role,
                        (long long)x.d[0], (long long)size);
-    d9_shape statistics = {2, {d9_node_groups(graph, node), x.d[3]}};
+    const int64_t groups = d9_node_groups(graph, node), ranks = node->as.norm.ranks > 1 ? node->as.norm.ranks : 1;
+    const d9_shape statistics = {2, {groups, x.d[3]}}, running = {2, {groups * ranks, x.d[3]}};
     d9_set_shape(graph, node->outputs[0], x);
-    d9_set_shape(graph, node->inputs[3], statistics);
-    d9_set_shape(graph, node->inputs[4], statistics);
+    d9_set_shape(graph, node->inputs[3], running);
+    d9_set_shape(graph, node->inputs[4], running);
     for (int i = 1; i < node->output_count; i++) d9_set_shape(graph, node->outputs[i], statistics);
     return D9_OK;
 }

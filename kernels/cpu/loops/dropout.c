@@ -32,18 +32,23 @@ static void draw(const d9_dropout *d, int64_t first, uint32_t *words) {
     }
 }
 
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
 void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y, int64_t begin, int64_t end) {
     uint32_t words[D9_TILE] __attribute__((aligned(64)));
     d9_tile tile;
     const uint32_t least = d->least;
     const float scale = d->scale;
     for (int64_t at = begin, n; at < end; at += n) {
+        const int64_t place = d9_dropout_place(d, at);
+        const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
-        draw(d, at / 4, words);
+        if (d->ranks > 1) n = least_of(n, least_of(d->row - at % d->row, D9_TILE - place % 4)); /* one run of places */
+        draw(d, place / 4, words);
         const float *from = d9_tile_load(x, at, n, tile);
         float *to = d9_tile_target(y, at, tile);
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) to[i] = words[i] >= least ? from[i] * scale : 0;
+        for (int64_t i = 0; i < n; i++) to[i] = drawn[i] >= least ? from[i] * scale : 0;
         d9_tile_store(y, at, n, to);
     }
 }

@@ -1,0 +1,74 @@
+/* Runs of several processes: the command that starts them, LAUNCHER N dawn9 experiment ... --run INDEX, and their work.
+ */
+#include "cli/runs.h"
+#include "core/system.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* D9_USAGE if N processes cannot compute what an arm configures: the hash of a run must not depend on N. */
+static d9_status check_norms(const d9_runs *runs) {
+    d9_status status = D9_OK;
+    d9_context *context = &runs->cli->context;
+    const int64_t ranks = runs->options->ranks.value;
+    for (int a = 0; a < runs->experiment->arm_count; a++) {
+        const d9_arm *arm = &runs->experiment->arms[a];
+        bool whole;
+        if (ranks == 1) continue;
+        D9_TRY(d9_config_find_whole_norm(context, arm->config, &whole));
+        if (whole)
+            D9_TRY(
+                d9_fail(context, D9_USAGE,
+                        "--ranks %lld: the arm %s normalises over the whole batch; give --set train.norm_groups=%lld, "
+                        "or a multiple of it",
+                        (long long)ranks, arm->name, (long long)ranks));
+    }
+done:
+    return status;
+}
+
+d9_status d9_runs_prepare_ranks(d9_runs *runs) {
+    d9_status status = D9_OK;
+    d9_context *context = &runs->cli->context;
+    d9_arena *arena = &runs->cli->arena;
+    char *const *own = runs->cli->words;
+    const char *launcher = runs->options->launcher, **words = NULL;
+    char *shell, *number, program[4096];
+    int count = 0, given = 0;
+    if (!runs->options->ranks.given || runs->options->status) goto done;
+    D9_TRY(check_norms(runs));
+    if (!launcher) launcher = getenv("SLURM_JOB_ID") ? "srun --mpi=pmix --ntasks" : "mpirun --bind-to none -np";
+    if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0); /* for srun */
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    while (own[given]) given++;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, given + 6, &words));
+    D9_TRY(d9_arena_format(context, arena, &shell, "exec %s \"$@\"", launcher));
+    D9_TRY(d9_arena_format(context, arena, &number, "%lld", (long long)runs->options->ranks.value));
+    words[count++] = "sh";
+    words[count++] = "-c";
+    words[count++] = shell;
+    words[count++] = "sh";
+    words[count++] = number;
+    char *self;
+    D9_TRY(d9_arena_copy(context, arena, length > 0 ? program : own[0], &self));
+    words[count++] = self;
+    for (int i = 1; i < given; i++) words[count++] = own[i];
+    runs->work.run.launch = words;
+done:
+    return status;
+}
+
+d9_status d9_runs_train_one(d9_runs *runs) {
+    d9_status status;
+    d9_cli *cli = runs->cli;
+    runs->work.run.parallel = &cli->parallel;
+    D9_TRY(d9_cli_join(cli));
+    if (runs->options->run.value >= runs->count)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE, "--run %lld: there are %lld runs", (long long)runs->options->run.value,
+                       (long long)runs->count));
+    D9_TRY(d9_run_train_launched(&cli->context, runs->experiment, runs->out, runs->options->run.value,
+                                 runs->options->resume_run, &runs->work.run));
+done:
+    return status;
+}

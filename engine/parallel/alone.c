@@ -1,0 +1,69 @@
+/* Finds out if a launcher started this process among others, and opens the module with MPI if it did. With one process
+ * nothing is opened and the functions do nothing. */
+#include "core/installed.h"
+#include "parallel/parallel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const d9_installed_module mpi = {"several processes", "dawn9-mpi.so", "d9_parallel_module",
+                                        "build with libopenmpi-dev, or start one process"};
+
+static int positive(const char *text) {
+    const long number = text ? strtol(text, NULL, 10) : 0;
+    return number > 0 && number < 1 << 20 ? (int)number : 0;
+}
+
+/* Open MPI's mpirun, then the launchers of MPICH and of Slurm, then srun without MPI. */
+d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
+    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const int ranks = positive(variable(user, counts[i]));
+        if (ranks) return (d9_launch){ranks, true};
+    }
+    return (d9_launch){positive(variable(user, "SLURM_STEP_NUM_TASKS")), variable(user, "PMIX_RANK") != NULL};
+}
+
+static const char *from_environment(void *user, const char *name) {
+    (void)user;
+    return getenv(name);
+}
+
+d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel) {
+    d9_status status;
+    d9_status (*open)(d9_context *, int, d9_parallel *) = NULL;
+    void *symbol;
+    const d9_launch launch = d9_launch_of(from_environment, NULL);
+    *parallel = (d9_parallel){.ranks = 1, .host_ranks = 1, .sharers = 1};
+    if (launch.ranks <= 1) return D9_OK;
+    if (!launch.meets)
+        return d9_fail(context, D9_DEVICE,
+                       "srun started %d tasks that cannot find each other: give srun --mpi=pmix, or one task",
+                       launch.ranks);
+    D9_TRY(d9_installed_open(context, &mpi, &symbol));
+    memcpy(&open, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
+    D9_TRY(open(context, launch.ranks, parallel));
+done:
+    return status;
+}
+
+d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
+    return d9_parallel_ranks(parallel) > 1 && count > 0 ? parallel->kind->sum(context, parallel, values, count, wide)
+                                                        : D9_OK;
+}
+
+d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size) {
+    return d9_parallel_ranks(parallel) > 1 && size > 0 ? parallel->kind->broadcast(context, parallel, bytes, size)
+                                                       : D9_OK;
+}
+
+d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value) {
+    return d9_parallel_ranks(parallel) > 1 ? parallel->kind->agree(context, parallel, value) : D9_OK;
+}
+
+void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status) {
+    if (!parallel->kind) return;
+    if (status != D9_OK && !parallel->together) parallel->kind->abort(parallel, (int)status);
+    parallel->kind->close(context, parallel);
+    *parallel = (d9_parallel){0};
+}

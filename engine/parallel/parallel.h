@@ -1,0 +1,61 @@
+/* The processes that train one network together, started by mpirun or srun. Each holds all parameters and a part of
+ * each batch; gradients are added over the processes.
+ *
+ * The functions are collective: every process calls them in the same order with the same sizes. With one process they
+ * do nothing. Not thread-safe. */
+#ifndef D9_PARALLEL_PARALLEL_H
+#define D9_PARALLEL_PARALLEL_H
+
+#include "core/context.h"
+
+typedef struct d9_parallel d9_parallel;
+
+typedef struct d9_parallel_kind { /* an implementation; the functions are those below */
+    const char *name;
+    d9_status (*sum)(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide);
+    d9_status (*broadcast)(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
+    d9_status (*agree)(d9_context *context, d9_parallel *parallel, int *value);
+    void (*abort)(d9_parallel *parallel, int status);
+    void (*close)(d9_context *context, d9_parallel *parallel);
+} d9_parallel_kind;
+
+struct d9_parallel {
+    int rank, ranks;              /* this process's number, and how many there are; all zero: one process */
+    int host_rank, host_ranks;    /* the same among the processes of this host */
+    int sharers;                  /* processes of this host with the same affinity mask, this one included */
+    bool together;                /* all processes end with this one, for a reason on which they agreed */
+    const d9_parallel_kind *kind; /* NULL: one process */
+    void *state;
+};
+
+static inline int d9_parallel_ranks(const d9_parallel *parallel) {
+    return parallel && parallel->ranks > 1 ? parallel->ranks : 1;
+}
+static inline int d9_parallel_sharers(const d9_parallel *parallel) {
+    return parallel && parallel->sharers > 1 ? parallel->sharers : 1;
+}
+static inline int d9_parallel_rank(const d9_parallel *parallel) { return parallel ? parallel->rank : 0; }
+
+/* Joins the processes of the launcher whose environment variables are set, if it started more than one. Returns
+ * D9_DEVICE if MPI is not installed, or if the processes cannot find each other. */
+D9_MUST_USE d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel);
+/* Replaces `values` (count), f64 if `wide`, else f32, by their sums over the processes, added in the order of the
+ * ranks: every process gets the same bits. */
+D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel, void *values, int64_t count,
+                                      bool wide);
+/* Copies `bytes` of rank 0 to every process. */
+D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
+/* Sets *value to the greatest one of all processes. */
+D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
+/* Leaves the other processes. With a `status` that they do not share (`together` is false) it ends them, and this
+ * process, with that exit status. */
+void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
+
+/* The processes that a launcher says it started, and if it offers them a way to meet; set by the environment. */
+typedef struct d9_launch {
+    int ranks;  /* 0: no launcher */
+    bool meets; /* false: srun without --mpi */
+} d9_launch;
+d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
+
+#endif

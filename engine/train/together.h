@@ -1,0 +1,25 @@
+/* The work that the processes of a run share: their states compared, statistics and logits collected, files of rank 0
+ * read by all. With one process each function does nothing, or what its name says for that process. Every process calls
+ * them in the same order. */
+#ifndef D9_TRAIN_TOGETHER_H
+#define D9_TRAIN_TOGETHER_H
+
+#include "train/session.h"
+
+/* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data or version differ from those of
+ * rank 0. */
+D9_MUST_USE d9_status d9_together_check(d9_session *session);
+/* Gives every process the running statistics of all, in STATE and in its averages, then compares both buffers with
+ * rank 0's: D9_DEVICE, naming the first value that differs. */
+D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);
+/* METRICS of all processes: sums, and the first non-finite step. */
+D9_MUST_USE d9_status d9_together_metrics(d9_session *session, double metrics[4]);
+/* Puts the states that a stream carries, `carry` as in D9_BUFFER_CARRY, where those of one process would be, and adds
+ * the other processes'; or takes this process's out of such an array. */
+D9_MUST_USE d9_status d9_together_collect_carry(d9_session *session, uint8_t *carry);
+D9_MUST_USE d9_status d9_together_deal_carry(d9_session *session, uint8_t *carry);
+/* Reads a file of rank 0, which alone needs it, for every process; as d9_file_read_limited. */
+D9_MUST_USE d9_status d9_together_read(d9_session *session, const char *path, size_t most, uint8_t **bytes,
+                                       size_t *size);
+
+#endif

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Two processes of one thread against one of two threads: images/s of resnet18 on synthetic images, alternating, and the
+# time of a sum of its gradients (45 MB of f32). Run it when nothing else runs.
+#
+# usage: experiments/parallel-speed.sh [BUILD] [PAIRS]      default: build 3
+set -eu
+cd "$(dirname "$0")/.."
+build=$(cd "${1-build}" && pwd) pairs=${2-3}
+folder=$(mktemp -d -t dawn9-parallel.XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+cat >"$folder/resnet18.yaml" <<'YAML'
+model: {name: resnet, depth: 18}
+backend: cpu
+keep: none
+data: {dataset: synthetic, synthetic_train: 2560, synthetic_test: 128}
+eval: {every: 0}
+train: {epochs: 1, batch_size: 128}
+YAML
+rate() { # NAME THREADS COMMAND...: images/s of the epoch
+    name=$1 threads=$2
+    shift 2
+    "$@" train "$folder/resnet18.yaml" --threads "$threads" --out "$folder/$name" --quiet --overwrite >"$folder/said"
+    python3 -c 'import json, sys; print(round(json.load(open(sys.argv[1]))["epochs"][0]["images_per_second"], 1))' \
+        "$folder/$name/result.json"
+}
+for _ in $(seq "$pairs"); do
+    echo "1 process, 2 threads: $(rate one 2 "$build/dawn9") images/s"
+    echo "2 processes, 1 thread: $(rate two 1 mpirun -np 2 --bind-to none "$build/dawn9") images/s"
+done
+if [ -x "$build/tests/test_parallel" ]; then
+    DAWN9_TIME_SUM=11181642 mpirun -np 2 --bind-to none "$build/tests/test_parallel" # parameters of resnet18
+fi

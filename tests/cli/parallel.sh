@@ -1,0 +1,37 @@
+# dawn9 train on several processes computes what one process computes: every network, in f64.
+. "$(dirname "$0")/lib.sh"
+needs_mpi
+sized() { # 12 steps, and an evaluation that the processes do not divide
+    sed 's/threads: 1/threads: 0/; s/precision: f32/precision: f64/; s/epochs: [0-9]*/epochs: 3/; s/synthetic_test: 64/synthetic_test: 61/; $a keep: all'
+}
+network_files
+dawn94_file
+text_files
+sed -i '/^train/s/}$/, bias_lr_multiplier: 2}/; s/name: sentiment/&, layers: 2/' sentiment.yaml
+tiny >resnet9.yaml
+sed -i 's/name: vgg/&, dropout: [0.25, 0.25, 0.5], dropout_in_evaluation: on/' vgg.yaml
+sed -i '/^tricks/s/}$/, muon: {}, lookahead: {}}/' air.yaml
+sed -i '/^train/s/batch_size/optimizer: adamw, momentum: 0.9, epsilon: 1.0e-3, &/; /^tricks/s/}$/, clip_norm: {most: 0.1}, batch_schedule: {batches: [2]}}/' basic.yaml
+sed -i '/^tricks/s/}$/, freeze: {}}/' bottleneck.yaml
+mkdir corpus && for part in train valid test; do
+    awk -v seed=${#part} 'BEGIN { srand(seed); for (i = 0; i < 400; i++) printf " word%d%s", 20 * rand(), i % 7 ? "" : " \n" }' >corpus/$part.txt
+done
+cat >language.yaml <<'YAML'
+target: 4
+backend: reference
+threads: 1
+precision: f32
+model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 9, dropout: 0.1}
+data: {dataset: corpus, path: corpus, length: 7}
+eval: {streams: 3}
+train: {epochs: 2, batch_size: 4, optimizer: sgd, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [1]}}
+tricks: {clip_norm: {most: 0.25}}
+YAML
+sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
+for file in resnet9 dawn94 sentiment language $networks; do
+    sized <$file.yaml >$file.wide.yaml
+    train_on 1 $file.1 $file.wide.yaml --set train.norm_groups=4
+    train_on 4 $file.4 $file.wide.yaml
+    same_state $file.1 $file.4
+done
+verdict

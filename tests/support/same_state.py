@@ -1,0 +1,22 @@
+"""Compares two runs with keep: all: checkpoints, losses of epochs, predictions.
+
+usage: same_state.py RUN RUN MOST      MOST: greatest difference of a parameter, relative to the larger of it and 1
+"""
+import json, sys
+from tensorfile import read
+a, b = (read(run + "/checkpoint.safetensors")[1] for run in sys.argv[1:3])
+assert a.keys() == b.keys(), a.keys() ^ b.keys()
+count = 0
+for name in a:
+    if name.split("/")[0] in ("epochs", "timeline"):
+        continue
+    assert a[name][0] == b[name][0], name
+    for x, y in zip(a[name][1], b[name][1]):
+        count += 1
+        assert abs(x - y) <= float(sys.argv[3]) * max(1, abs(x)), f"{name}: {x} and {y}"
+for x, y in zip(*([json.loads(line) for line in open(run + "/events.jsonl")] for run in sys.argv[1:3])):
+    for key in x.keys() - {"seconds", "images_per_second", "hours"}:
+        assert abs(x[key] - y[key]) <= 1e-8 * max(1, abs(x[key])), (key, x, y)
+assert count > 1000
+a, b = (read(run + "/predictions.safetensors")[1] for run in sys.argv[1:3])
+assert a.keys() == b.keys() and all(abs(x - y) < 1e-5 for name in a for x, y in zip(a[name][1], b[name][1]))

@@ -1,0 +1,131 @@
+/* The processes of a run: which launchers start them, and, on three processes of this program, sums and agreement. */
+#include "core/system.h"
+#include "parallel/parallel.h"
+#include "tests/support/test.h"
+
+/* ---- launchers ---- */
+
+static const char *variable(void *user, const char *name) {
+    const char *const *set = user; /* name, value, ... NULL */
+    for (; *set; set += 2)
+        if (strcmp(set[0], name) == 0) return set[1];
+    return NULL;
+}
+
+static void expect_launch(const char *const *set, int ranks, bool meets) {
+    const d9_launch found = d9_launch_of(variable, (void *)(uintptr_t)set);
+    assert_ints(found.ranks, ranks, found.meets, meets);
+}
+
+TEST(launchers_by_their_variables) {
+    expect_launch((const char *[]){NULL}, 0, false);
+    expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "4", NULL}, 4, true);
+    expect_launch((const char *[]){"PMI_SIZE", "3", "SLURM_STEP_NUM_TASKS", "3", NULL}, 3, true);
+    expect_launch((const char *[]){"PMIX_RANK", "0", "SLURM_STEP_NUM_TASKS", "8", NULL}, 8, true);
+    expect_launch((const char *[]){"SLURM_STEP_NUM_TASKS", "8", NULL}, 8, false);
+    expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "x", "PMI_SIZE", "-2", NULL}, 0, false);
+}
+
+TEST(one_process_keeps_its_values) {
+    float value = 3;
+    int number = 2;
+    d9_parallel one = {.ranks = 1};
+    for (int i = 0; i < 2; i++) {
+        d9_parallel *parallel = i ? &one : NULL;
+        assert_int_equal(d9_parallel_sum(&context, parallel, &value, 1, false), D9_OK);
+        assert_int_equal(d9_parallel_broadcast(&context, parallel, &value, sizeof value), D9_OK);
+        assert_int_equal(d9_parallel_agree(&context, parallel, &number), D9_OK);
+        assert_ints(d9_parallel_ranks(parallel), 1, d9_parallel_rank(parallel), 0);
+    }
+    assert_true(value == 3 && number == 2);
+}
+
+/* ---- in each of several processes; a message says what is wrong ---- */
+
+/* A number of process `rank` whose sums depend on their order. */
+static double number_of(int rank, int64_t i) { return ldexp(1.0 / (double)(i % 97 + 3 + rank), (int)(i % 31) * rank); }
+
+static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide) {
+    double *d = malloc((size_t)(count + 2) * sizeof *d);
+    float *f = (float *)(void *)d;
+    bool equal = true;
+    for (int64_t i = 0; i < count; i++)
+        if (wide)
+            d[i] = number_of(parallel->rank, i);
+        else
+            f[i] = (float)number_of(parallel->rank, i);
+    if (wide)
+        d[count] = -1; /* a guard */
+    else
+        f[count] = -1;
+    if (d9_parallel_sum(&context, parallel, d, count, wide) != D9_OK) return false;
+    for (int64_t i = 0; i < count; i++) {
+        double all = 0;
+        float narrow = 0;
+        for (int r = 0; r < parallel->ranks; r++) all += number_of(r, i), narrow += (float)number_of(r, i);
+        equal = equal && (wide ? d[i] == all : f[i] == narrow);
+    }
+    equal = equal && (wide ? d[count] == -1 : f[count] == -1);
+    free(d);
+    return equal;
+}
+
+static const char *wrong_of(d9_parallel *parallel) {
+    static const int64_t sizes[] = {0, 1, 2, 63, 1000007, 5};
+    char bytes[70001];
+    int greatest = parallel->rank * 10 - 5;
+    if (parallel->ranks != 3 || parallel->rank < 0 || parallel->rank > 2) return "ranks";
+    if (parallel->host_ranks != 3 || parallel->host_rank != parallel->rank) return "ranks of the host";
+    if (parallel->sharers != 3) return "sharers of the processors";
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int wide = 0; wide < 2; wide++)
+            if (!sum_is_ordered(parallel, sizes[i], wide)) return "sum";
+    memset(bytes, 'a' + parallel->rank, sizeof bytes);
+    if (d9_parallel_broadcast(&context, parallel, bytes, sizeof bytes) != D9_OK) return "broadcast";
+    for (size_t i = 0; i < sizeof bytes; i++)
+        if (bytes[i] != 'a') return "bytes of the broadcast";
+    if (d9_parallel_agree(&context, parallel, &greatest) != D9_OK || greatest != 15) return "agreement";
+    return NULL;
+}
+
+/* Prints the times of sums of `count` f32 numbers (experiments/parallel-speed.sh). */
+static const char *time_sums(d9_parallel *parallel, int64_t count) {
+    enum { TIMES = 21 };
+    float *values = calloc((size_t)count, sizeof *values);
+    for (int i = 0; i < TIMES; i++) {
+        const double start = d9_clock_now();
+        if (d9_parallel_sum(&context, parallel, values, count, false) != D9_OK) return "sum";
+        if (parallel->rank == 0) printf("%s%.1f", i ? " " : "sums of gradients, ms: ", 1e3 * (d9_clock_now() - start));
+    }
+    if (parallel->rank == 0) printf("\n");
+    free(values);
+    return NULL;
+}
+
+static int be_one_of_several(void) {
+    d9_parallel parallel;
+    d9_context_init(&context);
+    const d9_status opened = d9_parallel_open(&context, &parallel);
+    const char *timed = getenv("DAWN9_TIME_SUM"), *wrong = context.message;
+    if (opened == D9_OK) wrong = timed ? time_sums(&parallel, strtoll(timed, NULL, 10)) : wrong_of(&parallel);
+    if (wrong) fprintf(stderr, "process %d: %s is wrong\n", parallel.rank, wrong);
+    d9_parallel_close(&context, &parallel, wrong ? D9_CHECK_FAILED : D9_OK);
+    return wrong != NULL;
+}
+
+TEST(three_processes_add_and_agree) {
+    char self[4096], command[4600];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = 0;
+    if (access(D9_BINARY_DIR "/dawn9-mpi.so", F_OK) != 0 || system("command -v mpirun >/dev/null") != 0)
+        skip_for("mpi", "no dawn9-mpi.so or no mpirun");
+    snprintf(command, sizeof command,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader "
+             "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0 "
+             "timeout 100 mpirun -np 3 --oversubscribe --bind-to none '%s'",
+             self);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void) { return getenv("OMPI_COMM_WORLD_SIZE") ? be_one_of_several() : test_run(NULL); }
