@@ -9,12 +9,9 @@
  *   LSTM   i, f, o = sigmoid, g = tanh of gx + a           dc += d o (1 - tanh(c)^2), do = d tanh(c) o (1 - o)
  *          c = f c' + i g, h = o tanh(c)                   di = dc g i (1 - i), df = dc c' f (1 - f), dg = dc i (1 -
  * g^2)
- *   MGU    f = sigmoid(gx + a), n = tanh(gx_n + f a_n)     dn = d f (1 - n^2), df = (d (n - h') + dn a_n) f (1 - f);
- *          h = (1 - f) h' + f n                            dgx = df, dn; da = df, dn f
  *
  * d9_cell_forward_ID(gx, a, h', &c, saved) returns h, replaces c' by c (LSTM) and fills `saved`, which the backward
- * pass reads: h of ELMAN; r, z, n, a_n of GRU; i, f, g, o, c of LSTM; f, n, a_n
- * of MGU.
+ * pass reads: h of ELMAN; r, z, n, a_n of GRU; i, f, g, o, c of LSTM.
  * d9_cell_backward_ID(d, saved, h', c', &dc, dgx, da) returns the part of dh' that does not pass through U, and
  * replaces dc by dc' (LSTM). */
 #include "kernels/formulas/real.h"
@@ -95,26 +92,6 @@ D9_FN D9_REAL D9_OF(d9_cell_backward_LSTM)(D9_REAL d, const D9_REAL *saved, D9_R
     dgx[3] = da[3] = d * t * o * (1 - o);
     *dc = all * f;
     return 0;
-}
-
-D9_FN D9_REAL D9_OF(d9_cell_forward_MGU)(const D9_REAL *gx, const D9_REAL *a, D9_REAL before, D9_REAL *c,
-                                         D9_REAL *saved) {
-    (void)c;
-    const D9_REAL f = D9_OF(d9_sigmoid)(gx[0] + a[0]), n = D9_OF(d9_tanh)(gx[1] + f * a[1]);
-    saved[0] = f;
-    saved[1] = n;
-    saved[2] = a[1];
-    return (1 - f) * before + f * n;
-}
-
-D9_FN D9_REAL D9_OF(d9_cell_backward_MGU)(D9_REAL d, const D9_REAL *saved, D9_REAL before, D9_REAL c_before,
-                                          D9_REAL *dc, D9_REAL *dgx, D9_REAL *da) {
-    (void)c_before, (void)dc;
-    const D9_REAL f = saved[0], n = saved[1], dn = d * f * (1 - n * n);
-    dgx[0] = da[0] = (d * (n - before) + dn * saved[2]) * f * (1 - f);
-    dgx[1] = dn;
-    da[1] = dn * f;
-    return d * (1 - f);
 }
 
 /* Select the cell by its number (d9_recurrent_cell), for code that is not performance critical. */

@@ -323,10 +323,6 @@ static double unit_by_hand(d9_recurrent_cell cell, const double *x, const double
         const double r = logistic(x[0] + a[0]), z = logistic(x[1] + a[1]), n = tanh(x[2] + r * a[2]);
         return (1 - z) * n + z * h;
     }
-    if (cell == D9_CELL_MGU) {
-        const double f = logistic(x[0] + a[0]);
-        return (1 - f) * h + f * tanh(x[1] + f * a[1]);
-    }
     *c = logistic(x[1] + a[1]) * *c + logistic(x[0] + a[0]) * tanh(x[2] + a[2]);
     return logistic(x[3] + a[3]) * tanh(*c);
 }
