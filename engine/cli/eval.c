@@ -1,10 +1,12 @@
-/* dawn9 eval: the score of a saved model in its measure, and the accuracy of each class. */
+/* dawn9 eval: the score of a saved model in its measure, the accuracy of each class, and of two classes the area under
+ * the curve. */
 #include "cli/commands.h"
 #include "cli/model.h"
 #include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
 #include "train/evaluation.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,15 +104,35 @@ static void print_classes(d9_cli *cli, const d9_session *session, const class_ro
     }
 }
 
+/* The area under the curve of the second of two classes, by its probability (with TTA views); NAN if there are not two
+ * classes, or no sample of one. */
+static d9_status find_area(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, double *area) {
+    d9_status status = D9_OK;
+    const d9_dataset *dataset = session->dataset;
+    double *second;
+    *area = NAN;
+    if (!session->program.measure->by_class || dataset->classes != 2) return D9_OK;
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->test.count, &second));
+    for (int64_t i = 0; i < dataset->test.count; i++)
+        second[i] = evaluation->top1[i] ? (double)evaluation->confidence[i] : 1 - (double)evaluation->confidence[i];
+    const d9_evaluated all = {
+        .logits = second, .labels = dataset->test.labels, .samples = dataset->test.count, .classes = 1};
+    D9_TRY(d9_measure_find("auc")->compute(&cli->context, &all, area, NULL));
+done:
+    return status;
+}
+
 static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
     d9_status status = D9_OK;
     const d9_program *program = &session->program;
     const d9_measure *measure = program->measure;
     class_row *rows = NULL;
     int64_t count = 0;
+    double area;
     const bool views = program->views.count > 1;
     const bool ranked = measure->by_class || measure->by_label;
     if (ranked) D9_TRY(rank_classes(cli, session, evaluation, &rows, &count));
+    D9_TRY(find_area(cli, session, evaluation, &area));
     if (json) {
         json_t *object = json_object();
         d9_scores_set(object, measure, program->views.count, evaluation->score, evaluation->score_tta);
@@ -120,6 +142,7 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
                                          program->precision->name));
         if (ranked)
             json_object_set_new(object, measure->by_label ? "labels" : "classes", classes_json(session, rows, count));
+        if (!isnan(area)) json_object_set_new(object, "auc", json_real(area));
         d9_cli_print_json(cli, object);
         goto done;
     }
@@ -135,6 +158,9 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     else
         d9_cli_print(cli, ", on %lld %s %s\n", (long long)program->extent.eval_images,
                      session->config->data.validation > 0 && !unseen ? "validation" : "test", samples);
+    if (!isnan(area))
+        d9_cli_print(cli, "AUC %s, of %s against %s\n", d9_measure_format(d9_measure_find("auc"), area).text,
+                     session->dataset->class_names[1], session->dataset->class_names[0]);
     if (ranked) print_classes(cli, session, rows, count);
 done:
     return status;

@@ -25,6 +25,19 @@ accepts python3 holds.py
 # ---- eval: the record's accuracy; texts of another folder by the model's words ----
 accepts "$dawn9" eval run --data texts --json
 json "$out" "d['accuracy'] == json.load(open('run/result.json'))['accuracy'] and d['images'] == 64"
+cp "$out" eval.json
+accepts "$dawn9" eval run --data texts --logits run.logits
+says '^AUC 0[.][0-9]+, of pos against neg$'
+cat >area.py <<'PYTHON'
+import json
+from tensorfile import read
+_, tensors = read("run.logits")
+(_, logits), (_, labels) = tensors["logits_tta"], tensors["labels"]
+second = [b - a for a, b in zip(logits[::2], logits[1::2])]
+pairs = [(p > n) + 0.5 * (p == n) for p, a in zip(second, labels) if a for n, b in zip(second, labels) if not b]
+assert len(pairs) == 32 * 32 and abs(json.load(open("eval.json"))["auc"] - sum(pairs) / len(pairs)) < 1e-6
+PYTHON
+accepts python3 area.py
 cp -r texts/test other
 for config in '' sentiment.yaml; do
     accepts "$dawn9" eval $config run --data other --json # by words of their own, which have other numbers, it would guess
