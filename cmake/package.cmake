@@ -44,7 +44,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_DAWN9_PACKAGE_NAME dawn9)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_DAWN9_PACKAGE_RECOMMENDS "gnuplot-nox, curl") # the plots of a report; data fetch
+set(CPACK_DEBIAN_DAWN9_PACKAGE_RECOMMENDS "gnuplot-nox, curl, unzip") # the plots of a report; data fetch
 set(of_cuda "")
 if(TARGET dawn9-mpi) # a package of its own, because Open MPI has many dependencies
   list(APPEND CPACK_COMPONENTS_ALL mpi)

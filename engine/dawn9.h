@@ -5,14 +5,14 @@
  *                -> dawn9_model_open                 -> (any of these)
  *
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
- * the next call. No function prints, exits, installs a signal handler or keeps global state. A handle must be freed
- * before its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are unsigned
- * bytes, with the colour channels red, green, blue.
+ * the next call. No function prints, exits, installs a signal handler or has mutable global state. A handle must be
+ * freed before its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are
+ * unsigned bytes, with the colour channels red, green, blue.
  *
  * Threads may share a context: a call waits for another thread's call with the context or with a handle made with it.
- * Different contexts are used at once. dawn9_message is that of the last call of all threads; threads that read it need
- * a context each. A child of fork may use every context except one in which a call was running. Numbers are read and
- * written with a decimal point in every locale; callbacks run in the caller's.
+ * Different contexts may be used at the same time. dawn9_message returns the error of the last call by any thread;
+ * threads that read it need a context each. A child of fork may use every context except one in which a call was
+ * running. Numbers are read and written with a decimal point in every locale; callbacks run in the caller's.
  *
  * Link with CMake's dawn9::dawn9 or `pkg-config dawn9`; docs/library.md and examples/ show how. While the version
  * begins with 0, another minor version may change this interface; then the soname changes too. */
@@ -158,15 +158,15 @@ typedef struct dawn9_evaluation {
     int views;               /* of the test-time augmentation, for each image */
 } dawn9_evaluation;
 
-/* Computes the score on the test images of the model's configuration, which are loaded; on all images of a folder or
- * of arrays (data.path) that the model was not trained on. Returns DAWN9_DATA if their
- * size or classes are not those of the model. */
+/* Loads the test images of the model's configuration and computes the score on them. A folder or arrays (data.path)
+ * without a test set of their own are evaluated as a whole if the model was trained on none of the images. Returns
+ * DAWN9_DATA if their size or classes are not those of the model. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation);
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):
  * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
- * Either may be NULL. The first call plans the network; later calls are fast. Returns DAWN9_USAGE for a model of texts.
- */
+ * Either may be NULL. The first call plans the network, which takes long; so does a call with more images than the
+ * planned batch, unless that has at least 64. Returns DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);
 

@@ -44,7 +44,7 @@ typedef struct d9_kernel_norm_gradients {
     float *dscale, *dbias;
 } d9_kernel_norm_gradients;
 
-/* Stages fused behind a normalisation, in this order. Each stage reads its input rounded to the storage type, as if it
+/* Stages fused after a normalisation, in this order. Each stage reads its input rounded to the storage type, as if it
  * had been stored, so fused and unfused results are equal bit for bit. */
 typedef struct d9_kernel_epilogue {
     d9_kernel_act act;

@@ -71,6 +71,7 @@ airbench     ^engine/(dawn9[.]h|api/|record/)           airbench_seconds, a cloc
 airbench     ^engine/config/                            the published recipe, in descriptions of keys
 progressive  ^engine/data/jpeg[.]c                      a kind of JPEG file
 sentiment    ^engine/data/fetch[.]c                     a folder in the address of the archive of IMDB
+language     ^engine/data/fetch[.]c                     a folder in the address of WikiText-2
 '
 
 # No file is longer than this, and no line of code wider.

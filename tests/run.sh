@@ -91,6 +91,7 @@ judge_skips() {
 install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
+    has_command unzip || missing="$missing unzip"
     has_command clang || missing="$missing clang libomp-dev"
     has_sanitizers || missing="$missing libclang-rt-dev"
     [ $extent != long ] || has_command sbatch || missing="$missing slurm-wlm munge"
@@ -99,6 +100,7 @@ install_tools() {
     [ $extent != long ] || has_command clang-tidy || missing="$missing clang-tidy"
     [ $extent != long ] || has_command cppcheck || missing="$missing cppcheck"
     [ $extent != long ] || /usr/bin/python3 -c 'import torch' 2>/dev/null || missing="$missing python3-torch"
+    [ $extent != long ] || /usr/bin/python3 -c 'import sklearn' 2>/dev/null || missing="$missing python3-sklearn"
     [ $extent != long ] || has_command npm || missing="$missing npm"
     has_numpy || missing="$missing python3-numpy"
     has_command groff || missing="$missing groff-base"

@@ -7,6 +7,8 @@ only torch.
     logits = net(images)                # (N, 3, H, W), bytes 0 to 255; the net normalises them; net.classes names the logits
     logits = net.tta(images)            # the mean over the views of the configuration (flip_tta)
     logits = net(net.encode(["A text."]))  # of a model of texts, whose input is tokens (N, T)
+    logits, state = net(tokens, state)  # of a stream, whose input is tokens (T, N); state: PyTorch's, or None; the next
+                                        # tokens have net.words, and net.state_dict() fits pytorch/examples' RNNModel
     save(net, "tuned.safetensors")      # for dawn9 eval
 
 The module is the network in evaluation, so it has no dropout.
@@ -59,6 +61,7 @@ LAYERS = {
     "AveragePool": lambda a: pool(nn.AvgPool2d, a),
     "Flatten": lambda a: nn.Flatten(a["axis"]),
     "Gather": lambda a, w: nn.Embedding(*w.shape),
+    "MatMul": lambda a, w: nn.Linear(w.shape[1], w.shape[0], bias=False),
 }
 RECURRENT = {"GRU": nn.GRU, "LSTM": nn.LSTM, "RNN": nn.RNN}
 # ... or from its attributes and inputs to its output.
@@ -83,8 +86,9 @@ class Network(nn.Module):
         graph = json.loads(metadata["dawn9.graph"])
         self.metadata, self.classes, self.views = metadata, json.loads(metadata["dawn9.classes"]), graph["views"]
         self.words, self.length = (json.loads(metadata.get("dawn9." + key, "null")) for key in ("words", "length"))
-        self.input = "texts" if self.words else "images"
-        self.nodes, self.constants, seen = [], set(graph["constants"]), {}
+        named = {name for node in graph["nodes"] for name in node["inputs"]}
+        self.input = next(name for name in ("images", "texts", "tokens") if name in named)
+        self.nodes, self.constants, self.state, seen = [], set(graph["constants"]), None, {}
         for name, value in graph["constants"].items():
             value = torch.tensor(value)
             per_channel = value.dim() and value.is_floating_point()
@@ -92,6 +96,7 @@ class Network(nn.Module):
                                  persistent=False)
         for node in graph["nodes"]:
             self.add(node, weights, seen)
+        weights = {**weights, **{name: weights[tied] for name, tied in seen.items() if name.endswith(".weight")}}
         later = {self.output}
         for index, (run, inputs, output) in reversed(list(enumerate(self.nodes))):
             self.nodes[index] = run, inputs, output, set(inputs) - later  # values that no later node reads
@@ -118,7 +123,10 @@ class Network(nn.Module):
             self.nodes.append((lambda *x: FUNCTIONS[op](attributes, *x), inputs, output))
         else:
             layer = LAYERS[op](attributes, *(weights[name] for name in read))
-            self.place(read[0].rpartition(".")[0] if read else node["name"], layer)
+            path = read[0].rpartition(".")[0] if read else node["name"]
+            if read and path in dict(self.named_modules()):  # tied: a second layer with this weight
+                seen[node["name"] + ".weight"], layer.weight, path = read[0], self.get_parameter(read[0]), node["name"]
+            self.place(path, layer)
             self.nodes.append((layer, other[:1], output))
         self.output = seen.get(output, output)
 
@@ -131,10 +139,20 @@ class Network(nn.Module):
             kind = {"nonlinearity": word.lower() for word in attributes.get("activations", [])}
             layer = RECURRENT[op](weights[weight].shape[1], attributes["hidden_size"], count, **kind)
             self.place(path, layer)
-        self.nodes.append((lambda x: (layer(x)[0] if layer else x).unsqueeze(1), [x], output))
+
+        def run(x):
+            if layer:
+                x, self.state = layer(x, self.state)
+            return x.unsqueeze(1)
+
+        self.nodes.append((run, [x], output))
 
     def encode(self, texts):
-        """Tokens (N, T) of texts, as dawn9 makes them: engine/data/vocabulary.h."""
+        """Tokens (N, T) of texts, as dawn9 makes them: engine/data/vocabulary.h. Of a stream (T, N): texts of equal length,
+        whose words are separated by blanks; an unknown word is <unk>."""
+        if self.input == "tokens":
+            rank = {word: token for token, word in enumerate(self.words)}
+            return torch.tensor([[rank[word] if word in rank else rank["<unk>"] for word in text.split()] for text in texts]).T
         rank, rows = {word: token for token, word in enumerate(self.words) if token > 3}, []
         for text in texts:
             words = re.findall(r"[^\x00-\x20!-&(-/:-@\[-`{-\x7f]+", text.encode().lower().decode())
@@ -151,13 +169,14 @@ class Network(nn.Module):
             at = getattr(at, folder)
         at.add_module(name, layer)
 
-    def forward(self, images):
+    def forward(self, images, state=None):
+        self.state = state
         values = {self.input: images.long() if self.words else images.to(next(self.parameters()).dtype)}
         for run, inputs, output, done in self.nodes:
             values[output] = run(*(values[name] if name in values else self.constant(name) for name in inputs))
             for name in done & set(values):
                 del values[name]
-        return values[self.output]
+        return (values[self.output], self.state) if self.input == "tokens" else values[self.output]
 
     def constant(self, name):
         return getattr(self, "constant_" + name.replace(".", "_"))
@@ -183,9 +202,10 @@ def load(path):
 
 def save(net, path):
     """Writes a model file that load and dawn9 read, with the metadata of the model that the net was loaded from."""
-    header, data = {"__metadata__": net.metadata}, b""
+    header, data, written = {"__metadata__": net.metadata}, b"", set()
     for name, tensor in net.state_dict().items():
-        if not name.endswith("num_batches_tracked"):
+        if not name.endswith("num_batches_tracked") and tensor.data_ptr() not in written:  # tied weights are one
+            written.add(tensor.data_ptr())
             raw = tensor.float().contiguous().cpu().numpy().tobytes()
             offsets = [len(data), len(data) + len(raw)]
             header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}

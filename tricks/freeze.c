@@ -28,7 +28,8 @@ static d9_status check(d9_context *context, const freeze *self) {
     return D9_OK;
 }
 
-/* Numbers the parameters frozen with convolution i by its share (`frozen_group`); equal shares have the same number. */
+/* Sets `frozen_group` of the parameters that are frozen with a convolution to a number for its share; equal shares have
+ * the same number. */
 static d9_status on_init(d9_context *context, const void *opaque, d9_graph *graph) {
     d9_status status;
     const d9_real_list *until = &((const freeze *)opaque)->until;

@@ -17,7 +17,7 @@ typedef struct d9_trick {
     const char *name;
     const char *doc;          /* one sentence: what and why */
     const char *source;       /* paper, or repository@commit and place */
-    const char *effect;       /* published effect, by its author */
+    const char *effect;       /* the effect that was published for it */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
     const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
@@ -46,14 +46,14 @@ const d9_trick *d9_trick_at(int index); /* in tricks.def order: the order in whi
 int d9_trick_index(const char *name);   /* -1: unknown */
 bool d9_tricks_conflict(int a, int b);  /* does one list the other in `conflicts`? */
 
-/* Measured effect of a trick, a row of measured.def: the difference in accuracy, in percentage points, from the same
- * runs with it (left out) or without it (added to a recipe, or to a network without tricks). */
+/* Measured effect of a trick, a row of measured.def: difference in accuracy, in percentage points, of runs without it
+ * (D9_LEFT_OUT) or with it (D9_ADDED; D9_ADDED_TO_NONE: to a network without tricks) from the baseline. */
 typedef enum d9_measured_side { D9_LEFT_OUT, D9_ADDED, D9_ADDED_TO_NONE } d9_measured_side;
 typedef struct d9_measured {
     int trick;              /* its index */
     const char *experiment; /* experiments/EXPERIMENT.yaml */
     d9_measured_side side;
-    bool companions;        /* its companions were added or left out with it */
+    bool companions;        /* its companion settings (ablate: in the configuration) changed with it */
     const char *instead_of; /* the trick that it replaced; NULL: none */
     int runs;
     double difference, low, high; /* low, high: 95% interval */

@@ -10,8 +10,8 @@ const char *dawn9_commit(void) { return d9_build_commit(); }
 
 /* ---- context ---- */
 
-/* OpenMP's threads do not exist in a child of fork, where the team of the thread that forks would wait for them without
- * end. So that thread's team ends before each fork; both processes start a new one when they next compute. */
+/* A child of fork has none of OpenMP's threads and would wait for them forever. So the forking thread ends its team
+ * before each fork; both processes start a new one when they next compute. */
 static void end_team(void) { omp_pause_resource_all(omp_pause_soft); }
 __attribute__((constructor)) static void survive_forks(void) { pthread_atfork(end_team, NULL, NULL); }
 

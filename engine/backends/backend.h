@@ -113,7 +113,7 @@ D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, con
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);
 const char *d9_backend_name_at(int index); /* best first; NULL past the end */
 /* True if the backend of d9_backend_name_at(index) is installed; opening it shows whether it runs here. */
-bool d9_backend_is_built(d9_context *context, int index);
+bool d9_backend_is_installed(d9_context *context, int index);
 
 /* Precision named `wanted`; "auto": info->preferred_precision. D9_USAGE: unknown; D9_DEVICE: not supported. */
 D9_MUST_USE d9_status d9_backend_precision(d9_context *context, const d9_backend *backend, const d9_device_info *info,

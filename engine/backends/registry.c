@@ -29,7 +29,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 const char *d9_backend_name_at(int index) { return index >= 0 && index < ROWS ? rows[index].name : NULL; }
 
-bool d9_backend_is_built(d9_context *context, int index) {
+bool d9_backend_is_installed(d9_context *context, int index) {
     char path[D9_INSTALLED_BYTES];
     const d9_installed_module *module = rows[index].module;
     return !module || d9_installed_find(context, D9_INSTALLED_MODULES, module->file, path);

@@ -182,6 +182,7 @@ static d9_status build_forward(d9_context *context, const d9_config *config, con
         D9_TRY(d9_graph_image(context, forward, &shape, &image));
     D9_TRY(config->model->build(context, config->model_options, extent->classes, forward, image, &logits));
     D9_TRY(d9_graph_loss(context, forward, logits));
+    forward->nodes[d9_edit_next(forward, D9_OP_LOSS, 0)].as.loss.loss = (d9_loss)config->train.loss;
     D9_TRY(apply_tricks(context, config, options, any, program, forward));
     D9_TRY(place_in_batch(context, config, extent, forward));
     D9_TRY(d9_graph_infer(context, forward));
@@ -266,7 +267,7 @@ static d9_status add_proxy_groups(d9_context *context, d9_program *program) {
     d9_status status = D9_OK;
     d9_groups *groups = &program->groups;
     for (int g = 0, count = groups->count; g < count; g++) {
-        d9_group own = groups->group[2 * g]; /* each inserted group moves the others back by one */
+        d9_group own = groups->group[2 * g]; /* each insertion shifts the later groups by one */
         const d9_group *of = &groups->group[2 * g];
         const int length = snprintf(own.selects.role, sizeof own.selects.role, "proxy.%s",
                                     of->selects.role[0] ? of->selects.role : "*");
@@ -351,9 +352,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->seed = options->seed;
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
+    /* Velocity sums gradients of summed losses (in form page, of means); the last step of an epoch has fewer losses. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
-        config->train.momentum_form !=
-            D9_MOMENTUM_PAGE) /* their velocity sums losses, of which the last step has fewer */
+        config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,
                        "train.momentum %g: must be 0 on a stream of words, or train.momentum_form page, or "
                        "train.optimizer adam or adamw",

@@ -211,8 +211,13 @@ static d9_status add_metrics(d9_context *context, d9_graph *graph) {
     d9_status status;
     d9_value_id metrics;
     D9_TRY(d9_build_stored(context, graph, "metrics", D9_BUFFER_METRICS, D9_F64, (d9_shape){1, {4}}, 0, &metrics));
-    const d9_node node = {D9_OP_METRICS, "metrics",        {graph->loss, graph->logits, graph->labels, metrics}, 4,
-                          {metrics},     .output_count = 1};
+    const d9_node node = {D9_OP_METRICS,
+                          "metrics",
+                          {graph->loss, graph->logits, graph->labels, metrics},
+                          4,
+                          {metrics},
+                          .output_count = 1,
+                          .as.loss.loss = graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.loss};
     D9_TRY(d9_graph_add_node(context, graph, &node, NULL));
 done:
     return status;

@@ -84,17 +84,17 @@ static d9_status correction_table(d9_context *context, d9_program *program, cons
     d9_status status;
     double *values;
     const d9_when when = {.every = group->every, .from = from};
-    int64_t moved = 0;
+    int64_t updates = 0;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
-        moved += d9_when_active(&when, s, d9_program_batches(program, s), program->steps_per_epoch);
-        values[s] = moved == 0 ? 1 : -expm1((double)moved * log1p(-weight));
+        updates += d9_when_active(&when, s, d9_program_batches(program, s), program->steps_per_epoch);
+        values[s] = updates == 0 ? 1 : -expm1((double)updates * log1p(-weight));
     }
 done:
     return status;
 }
 
-/* Builds the table of the steps in which filters are renormalised: the first step at least an interval after the
+/* Builds the table of the steps in which weights are renormalised: the first step at least an interval after the
  * previous such step, or the group's beginning. The interval grows linearly to renormalise_last (0: it is constant). */
 static d9_status renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                    int *id) {
@@ -141,8 +141,8 @@ typedef struct member {
 } member;
 
 /* Adds accumulators as inputs and outputs of an update. Groups share accumulators by name; each uses its own range. */
-static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
-                                  d9_node *node) {
+static d9_status add_accumulators(d9_context *context, const d9_group *group, const member *updated,
+                                  d9_program *program, d9_node *node) {
     d9_status status = D9_OK;
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         if (!group->accumulators[i]) continue;
@@ -156,7 +156,7 @@ static d9_status add_accumulators(d9_context *context, const d9_group *group, co
         if (program->accumulators.accumulator[buffer - D9_BUFFER_ACCUMULATORS].layout != D9_ACCUMULATOR_OF_GROUPS)
             D9_TRY(d9_fail(context, D9_USAGE, "the group %s needs an accumulator named %s, which another part uses",
                            group->name, group->accumulators[i]));
-        D9_TRY(range_value(context, program, buffer, moved->name, moved->begin, moved->shape,
+        D9_TRY(range_value(context, program, buffer, updated->name, updated->begin, updated->shape,
                            &node->inputs[node->input_count]));
         node->outputs[node->output_count++] = node->inputs[node->input_count++];
     }
@@ -165,15 +165,17 @@ done:
 }
 
 /* Adds an update node. `node` has everything but its role, inputs and outputs. */
-static d9_status add_update_node(d9_context *context, const d9_group *group, const member *moved, d9_program *program,
+static d9_status add_update_node(d9_context *context, const d9_group *group, const member *updated, d9_program *program,
                                  d9_node node) {
     d9_status status;
     node.input_count = 2, node.output_count = 1;
-    D9_TRY(range_value(context, program, D9_BUFFER_STATE, moved->name, moved->begin, moved->shape, &node.inputs[0]));
-    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, moved->name, moved->begin, moved->shape, &node.inputs[1]));
+    D9_TRY(
+        range_value(context, program, D9_BUFFER_STATE, updated->name, updated->begin, updated->shape, &node.inputs[0]));
+    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, updated->name, updated->begin, updated->shape,
+                       &node.inputs[1]));
     node.outputs[0] = node.inputs[0];
-    D9_TRY(add_accumulators(context, group, moved, program, &node));
-    snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, moved->name);
+    D9_TRY(add_accumulators(context, group, updated, program, &node));
+    snprintf(node.role, sizeof node.role, "update.%.*s", (int)sizeof node.role - 8, updated->name);
     D9_TRY(d9_graph_add_node(context, &program->train, &node, NULL));
 done:
     return status;
@@ -184,10 +186,10 @@ static d9_status add_each_update(d9_context *context, const d9_group *group, d9_
     const int64_t size = (int64_t)d9_type_bytes(program->precision->master);
     for (int v = 0, count = program->train.value_count; v < count; v++) {
         const d9_value value = program->train.values[v]; /* a copy, because adding values may move the array */
-        const member moved = {value.name, value.offset / size, value.shape};
+        const member updated = {value.name, value.offset / size, value.shape};
         if (value.kind != D9_VALUE_PARAMETER || !value.trainable) continue;
         if (d9_groups_find(&program->groups, &value) != (int)(group - program->groups.group)) continue;
-        D9_TRY(add_update_node(context, group, &moved, program, *node));
+        D9_TRY(add_update_node(context, group, &updated, program, *node));
     }
 done:
     return status;

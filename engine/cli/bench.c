@@ -100,7 +100,8 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
 }
 
-/* Predicted seconds of the whole run with its evaluations, at these steps' operations/s; false: none are counted. */
+/* Predicted seconds of the whole run with its evaluations, at the rate in operations/s of the timed steps; false: the
+ * steps have no counted operations. */
 static bool predict_run(const d9_measurement *m, d9_time_range *seconds) {
     const double operations = step_operations(m);
     if (operations <= 0) return false;

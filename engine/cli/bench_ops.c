@@ -1,7 +1,7 @@
 /* dawn9 bench ops: times the algorithms of the rules that have a choice: convolutions, on CUDA also batch norms.
  *
- * "bare" is the time of the library's call without layout reorders. The sum of the fastest bare times is a lower bound
- * for the time of these rules in a step. */
+ * "bare" is the time of the algorithm alone, without the layout reorders around it. The sum of the fastest bare times
+ * is a lower bound for the time of these rules in a step. */
 #include "cli/bench.h"
 #include "core/system.h"
 #include "graph/op.h"

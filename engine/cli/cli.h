@@ -114,7 +114,8 @@ typedef struct d9_cli_edits {
     bool no_check, skip_damaged;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
-/* Converts the options to one list of edits, short options last. `seed` (may be NULL) replaces that of --seed. */
+/* Converts the options to one list of edits: --with, --without, --set, then the options that stand for a --set. `seed`
+ * (may be NULL) replaces that of --seed. */
 D9_MUST_USE d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed,
                                            d9_config_edits *all);
 /* If nothing exists at `path` but its folder has a similar name: D9_USAGE, suggesting that name. Otherwise D9_OK. */
@@ -123,7 +124,8 @@ D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 const char *d9_cli_shell_word(d9_cli *cli, const char *path);
 /* Prints a suggested next command, "report     build/dawn9 report runs/first", with dawn9 as in cli->words[0]. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
-/* Makes a title a folder's name: slashes, a leading dot and characters not in `allowed` (unless NULL) become dashes. */
+/* Turns a title into a folder's name: slashes, a leading dot and characters not in `allowed` (unless NULL) become
+ * dashes. */
 void d9_cli_name_folder(char *title, const char *allowed);
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */

@@ -7,8 +7,8 @@
  *     outcome
  *       accuracy_tta    94.20    93.71
  *
- * A run is read from its result.json and, beside a configuration, from its config.yaml. Of configuration, machine and
- * rules only differences are shown. */
+ * A run is read from its result.json and, if a configuration is compared too, from its config.yaml. Of configuration,
+ * machine and rules only differences are shown. */
 #include "cli/commands.h"
 #include "cli/find.h"
 #include "core/system.h"
@@ -49,7 +49,7 @@ typedef enum part { PART_CONFIGURATION, PART_MACHINE, PART_OUTCOME, PART_RULES, 
 
 typedef struct table {
     d9_cli *cli;
-    const char *folders[MAX_RUNS];
+    const char *paths[MAX_RUNS];
     json_t *results[MAX_RUNS];
     int count;
     bool configs_only; /* a column is a configuration that was not run: only configurations are compared */
@@ -62,7 +62,7 @@ typedef struct table {
 static d9_status add_column(table *table, const char *name, json_t *result) {
     if (table->count < MAX_RUNS) {
         table->results[table->count] = result;
-        table->folders[table->count++] = name;
+        table->paths[table->count++] = name;
         return D9_OK;
     }
     json_decref(result);
@@ -126,7 +126,7 @@ static d9_status reload_configuration(table *table, int run) {
     d9_context *context = &table->cli->context;
     json_t *effective = NULL;
     char *path;
-    D9_TRY(d9_arena_format(context, &table->cli->arena, &path, "%s/config.yaml", table->folders[run]));
+    D9_TRY(d9_arena_format(context, &table->cli->arena, &path, "%s/config.yaml", table->paths[run]));
     if (!d9_file_exists(context, path)) goto done;
     D9_TRY(read_configuration(context, path, &effective));
     json_object_set_new(table->results[run], "config", effective);
@@ -150,7 +150,7 @@ static d9_status read_words(table *table, const d9_flag_list *words) {
     }
     if (table->count < 2)
         status = d9_fail(context, D9_USAGE, "%s: nothing to compare it with; give a second one (dawn9 compare --help)",
-                         table->folders[0]);
+                         table->paths[0]);
 done:
     return status;
 }
@@ -222,7 +222,7 @@ done:
     return status;
 }
 
-/* Adds a member of the result as a row of the same name. */
+/* Puts the member `name` of the run's result.json into the row of that name. */
 static d9_status put_member(table *table, part part, int run, const char *name) {
     return put_cell(table, part, run, name, json_incref(json_object_get(table->results[run], name)));
 }
@@ -300,7 +300,7 @@ static void widen(int *width, const char *text) {
 static void measure_columns(const table *table, widths *widths) {
     char text[CELL_BYTES];
     *widths = (struct widths){.key = 13};
-    for (int r = 0; r < table->count; r++) widen(&widths->cells[r], table->folders[r]);
+    for (int r = 0; r < table->count; r++) widen(&widths->cells[r], table->paths[r]);
     for (int s = 0; s < PART_COUNT; s++)
         for (const row *row = table->sections[s].first; row; row = row->next) {
             if (!is_shown(table, &table->sections[s], row)) continue;
@@ -315,7 +315,7 @@ static void print_table(const table *table) {
     char text[CELL_BYTES];
     measure_columns(table, &widths);
     d9_cli_print(cli, "%*s", widths.key + 2, "");
-    for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->folders[r]);
+    for (int r = 0; r < table->count; r++) d9_cli_print(cli, "   %*s", widths.cells[r], table->paths[r]);
     d9_cli_print(cli, "\n");
     for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         const section *section = &table->sections[s];
@@ -336,7 +336,7 @@ static void print_table(const table *table) {
 
 static void print_json(const table *table) {
     json_t *all = json_object(), *runs = json_array();
-    for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->folders[r]));
+    for (int r = 0; r < table->count; r++) json_array_append_new(runs, json_string(table->paths[r]));
     json_object_set_new(all, "runs", runs);
     for (int s = 0; s < (table->configs_only ? 1 : PART_COUNT); s++) {
         json_t *rows = json_object();

@@ -22,7 +22,7 @@ static void offer(completer *self, const char *candidate, const char *ending, co
         d9_text_add(self->text, "%s%s%s\t%.*s\n", self->head, candidate, ending, (int)strcspn(doc, "\n"), doc);
 }
 
-/* Moves `current` up to its last character of `marks` to `head`; false if it contains none. */
+/* Moves the part of `current` up to its last character that is in `marks` to `head`; false if there is none. */
 static bool consume(completer *self, const char *marks) {
     const char *last = NULL;
     for (const char *c = self->current; *c; c++)
@@ -187,7 +187,7 @@ static const d9_flag *find_word(const d9_flag_rows *list, int index) {
     return NULL;
 }
 
-/* Offers --help and the options, without those hidden from the help or given and not repeatable. */
+/* Offers --help and the options, except hidden ones and given ones that may not be repeated. */
 static void offer_flags(completer *self, const d9_flag_rows *list, const bool *given) {
     for (int i = 0; i < list->count; i++) {
         const d9_flag *flag = &list->rows[i];

@@ -9,8 +9,8 @@ static const d9_flag flags[] = {
     {"WHAT", D9_FLAG_OPTIONAL, offsetof(d9_data_options, what),
      .doc = "check, fetch: a dataset, default " D9_DATASET_DEFAULT "; preview: the configuration"},
     {"from", D9_FLAG_TEXT, offsetof(d9_data_options, from), "ARCHIVE",
-     .doc = "fetch: a downloaded cifar-10-binary.tar.gz, cifar-10-python.tar.gz or aclImdb_v1.tar.gz, instead of "
-            "downloading it"},
+     .doc = "fetch: a downloaded cifar-10-binary.tar.gz, cifar-10-python.tar.gz, aclImdb_v1.tar.gz or "
+            "wikitext-2-v1.zip, instead of downloading it"},
     {"out", D9_FLAG_TEXT, offsetof(d9_data_options, out), "FILE",
      .doc = "preview: the PNG file, eight images in eight successive epochs"},
     {"filters", D9_FLAG_TEXT, offsetof(d9_data_options, filters), "FILE",
@@ -60,7 +60,8 @@ static void on_log(void *user, d9_log_level level, const char *line) {
         d9_cli_print(log->cli, "%s\n", line);
 }
 
-/* Rejects edits of a configuration but --data, --out and --filters, for check and fetch. */
+/* For check and fetch: rejects --out, --filters and all edits of a configuration except --data; for check also --from.
+ */
 static d9_status reject_preview_options(d9_cli *cli, const d9_data_options *options) {
     d9_status status;
     d9_cli_edits others = options->edits;
@@ -103,6 +104,7 @@ static const d9_example examples[] = {
     {"take it from an archive that was downloaded before",
      "dawn9 data fetch " D9_DATASET_DEFAULT " --from cifar-10-python.tar.gz"},
     {"download the reviews of IMDB", "dawn9 data fetch imdb"},
+    {"take WikiText-2 from its archive", "dawn9 data fetch wikitext2 --from wikitext-2-v1.zip"},
     {"augmented images: eight images in eight epochs",
      "dawn9 data preview configs/synthetic.yaml --with cutout:size=8 --out sheet.png"},
     {0},

@@ -5,6 +5,7 @@
 #include "exchange/description.h"
 #include "exchange/model.h"
 #include "train/evaluation.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,58 +27,79 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
-/* ---- accuracy, also by class ---- */
+/* ---- the score, also by class or label ---- */
 
 enum { SHOWN_MOST = 10 };
 
 typedef struct class_row {
     int32_t class;
-    int64_t images, right;
+    int64_t images;
+    double score; /* with TTA views */
 } class_row;
 
-static double percent(const class_row *row) { return 100 * (double)row->right / (double)row->images; }
-
-/* For qsort: by accuracy, lowest first; ties by class. */
-static int by_accuracy(const void *a, const void *b) {
+/* For qsort: by score, lowest first; ties by class. */
+static int by_score(const void *a, const void *b) {
     const class_row *x = a, *y = b;
-    const double p = percent(x), q = percent(y);
-    return p != q ? (p > q) - (p < q) : (x->class > y->class) - (x->class < y->class);
+    return x->score != y->score ? (x->score > y->score) - (x->score < y->score)
+                                : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Counts images and correct predictions (with TTA views) of each class, least accurate first, without empty classes. */
-static d9_status count_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
-                               class_row **rows, int64_t *count) {
+/* Finds the images and the score of each class or label, lowest score first, without those that have none. */
+static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, class_row **rows,
+                              int64_t *count) {
     d9_status status;
     const d9_dataset *dataset = session->dataset;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, rows));
     for (int32_t class = 0; class < dataset->classes; class ++) (*rows)[class].class = class;
     for (int64_t i = 0; i < dataset->test.count; i++) {
-        class_row *row = &(*rows)[dataset->test.labels[i]];
-        row->images++;
-        row->right += evaluation->top1[i] == row->class;
+        const int32_t label = dataset->test.labels[i];
+        for (int32_t class = 0; class < dataset->classes && dataset->several; class ++)
+            (*rows)[class].images += label >> class & 1;
+        if (dataset->several) continue;
+        (*rows)[label].images++;
+        (*rows)[label].score += evaluation->top1[i] == label;
     }
     *count = 0;
-    for (int32_t class = 0; class < dataset->classes; class ++)
-        if ((*rows)[class].images > 0) (*rows)[(*count)++] = (*rows)[class];
-    qsort(*rows, (size_t)*count, sizeof **rows, by_accuracy);
+    for (int32_t class = 0; class < dataset->classes; class ++) {
+        class_row row = (*rows)[class];
+        row.score = evaluation->by_label ? evaluation->by_label[class] : 100 * row.score / (double)row.images;
+        if (!isnan(row.score)) (*rows)[(*count)++] = row; /* NAN also without images */
+    }
+    qsort(*rows, (size_t)*count, sizeof **rows, by_score);
 done:
     return status;
 }
 
 static json_t *classes_json(const d9_session *session, const class_row *rows, int64_t count) {
+    const d9_measure *measure = session->program.measure;
     json_t *list = json_array();
     for (int64_t i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:f}", "class", session->dataset->class_names[rows[i].class],
-                                              "images", (json_int_t)rows[i].images, "accuracy_tta", percent(&rows[i])));
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:f}", measure->by_label ? "label" : "class",
+                            session->dataset->class_names[rows[i].class], "images", (json_int_t)rows[i].images,
+                            measure->both_keys || session->program.views.count > 1 ? measure->name_tta : measure->name,
+                            rows[i].score));
     return list;
 }
 
 static void print_classes(d9_cli *cli, const d9_session *session, const class_row *rows, int64_t count) {
-    d9_cli_print(cli, "%s%s:\n", count > SHOWN_MOST ? "the worst classes" : "by class, lowest first",
+    const d9_measure *measure = session->program.measure;
+    const int64_t shown = measure->by_label || count <= SHOWN_MOST ? count : SHOWN_MOST;
+    d9_cli_print(cli, "%s%s:\n",
+                 shown < count       ? "the worst classes"
+                 : measure->by_label ? "by label, lowest first"
+                                     : "by class, lowest first",
                  session->program.views.count > 1 ? ", with TTA" : "");
-    for (int64_t i = 0; i < count && i < SHOWN_MOST; i++)
-        d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld)\n", percent(&rows[i]),
-                     session->dataset->class_names[rows[i].class], (long long)rows[i].right, (long long)rows[i].images);
+    for (int64_t i = 0; i < shown; i++) {
+        const class_row *row = &rows[i];
+        const char *name = session->dataset->class_names[row->class];
+        if (measure->by_label)
+            d9_cli_print(cli, "  %7s  %s (%lld images)\n", d9_measure_format(measure, row->score).text, name,
+                         (long long)row->images);
+        else
+            d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld)\n", row->score, name,
+                         llround(row->score * (double)row->images / 100), (long long)row->images);
+    }
 }
 
 static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
@@ -87,7 +109,8 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     class_row *rows = NULL;
     int64_t count = 0;
     const bool views = program->views.count > 1;
-    if (measure->by_class) D9_TRY(count_classes(cli, session, evaluation, &rows, &count));
+    const bool ranked = measure->by_class || measure->by_label;
+    if (ranked) D9_TRY(rank_classes(cli, session, evaluation, &rows, &count));
     if (json) {
         json_t *object = json_object();
         d9_scores_set(object, measure, program->views.count, evaluation->score, evaluation->score_tta);
@@ -95,7 +118,8 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
                                json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_images,
                                          "views", program->views.count, "backend", session->backend->name, "precision",
                                          program->precision->name));
-        if (measure->by_class) json_object_set_new(object, "classes", classes_json(session, rows, count));
+        if (ranked)
+            json_object_set_new(object, measure->by_label ? "labels" : "classes", classes_json(session, rows, count));
         d9_cli_print_json(cli, object);
         goto done;
     }
@@ -111,7 +135,7 @@ static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const 
     else
         d9_cli_print(cli, ", on %lld %s %s\n", (long long)program->extent.eval_images,
                      session->config->data.validation > 0 && !unseen ? "validation" : "test", samples);
-    if (measure->by_class) print_classes(cli, session, rows, count);
+    if (ranked) print_classes(cli, session, rows, count);
 done:
     return status;
 }
@@ -130,7 +154,8 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
 
 /* Warns if `config` evaluates images that the model, trained by `own`, was trained on. */
 static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
-    if (dataset->unseen || dataset->stream || config->data.validation <= own->data.validation) return;
+    const bool own_part = dataset->stream || dataset->valid.count > 0;
+    if (dataset->unseen || own_part || config->data.validation <= own->data.validation) return;
     d9_log(
         &cli->context, D9_LOG_WARNING,
         "data.validation %lld: %lld of these images are training images of the model, whose data.validation was %lld",

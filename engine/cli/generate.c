@@ -110,8 +110,8 @@ static void print_word(generator *self, int32_t token) {
     d9_cli_print(self->cli, "%s%c", self->words->words[token], end);
 }
 
-/* Reads a word; `logits` become those of the next one. */
-static d9_status read_word(generator *self, int32_t token) {
+/* Feeds a word to the network; `logits` become those of the next one. */
+static d9_status feed_word(generator *self, int32_t token) {
     d9_status status;
     d9_session *session = &self->session;
     const d9_graph *graph = &session->program.eval;
@@ -136,8 +136,9 @@ static int32_t draw_word(generator *self, double drawn) {
     return best;
 }
 
-/* Reads and prints the given words, which must all be known or have "<unk>" in their place. */
-static d9_status read_start(generator *self, const char *start) {
+/* Prints the words of --start and feeds them to the network. A word that it does not know becomes "<unk>"; a model
+ * without that rejects it. */
+static d9_status feed_start(generator *self, const char *start) {
     d9_status status;
     static const char spaces[] = " \t\n\v\f\r";
     d9_word_index index = {0};
@@ -159,7 +160,7 @@ static d9_status read_start(generator *self, const char *start) {
     }
     for (int64_t i = 0; i < count; i++) {
         print_word(self, tokens[i]);
-        D9_TRY(read_word(self, tokens[i]));
+        D9_TRY(feed_word(self, tokens[i]));
     }
 done:
     d9_word_index_free(&self->cli->context, &index);
@@ -175,7 +176,7 @@ static d9_status print_words(generator *self, int64_t count) {
         const int32_t token =
             self->printed == 0 ? (int32_t)(drawn * (double)self->words->count) : draw_word(self, drawn);
         print_word(self, token);
-        if (i + 1 < count) D9_TRY(read_word(self, token));
+        if (i + 1 < count) D9_TRY(feed_word(self, token));
     }
     if (self->printed % WORDS_A_LINE) d9_cli_print(self->cli, "\n");
 done:
@@ -200,7 +201,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     self.words = &description->vocabulary;
     self.seed = chosen->edits.seed.given ? (uint64_t)chosen->edits.seed.value : 1;
     D9_TRY(D9_ALLOCATE(&cli->context, self.words->count, "logits", &self.logits));
-    if (chosen->start) D9_TRY(read_start(&self, chosen->start));
+    if (chosen->start) D9_TRY(feed_start(&self, chosen->start));
     D9_TRY(print_words(&self, chosen->words.given ? chosen->words.value : WORDS_DEFAULT));
 done:
     d9_release(&cli->context, self.logits);

@@ -31,9 +31,10 @@ void d9_help_option(const d9_option *option, int at, int width, d9_text *text);
 /* Appends each command, option, trick and key whose name, help text or values have all the words, those with them in
  * the name first. A word is found at the start of a word, "augment" in "augmentation". False: none. */
 bool d9_help_search(const d9_flag_list *words, int width, d9_text *text);
-/* The letter as words are compared: without case, and "z" as "s". */
+/* The letter in the form in which words are compared: lower case, "z" as "s". */
 int d9_help_plain(char c);
-/* Adds where something is found that other tools call `words`; fails with what is nearest if dawn9 lacks it. */
+/* Looks up `words` among the terms of other tools. Adds the key, option or command that does the same here; if dawn9
+ * lacks it, fails and names the nearest. Not a known term: *found is false. */
 D9_MUST_USE d9_status d9_help_term(d9_cli *cli, const char *words, d9_text *text, bool *found);
 /* Line width of the help: the terminal's, but 40 to 100; 80 without a terminal. */
 int d9_help_width(const d9_cli *cli);

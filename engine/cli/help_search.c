@@ -12,9 +12,9 @@ typedef struct search {
     d9_text *text;
 } search;
 
-static bool is_letter(char c) { return isalnum((unsigned char)c) != 0; }
+static bool is_word_char(char c) { return isalnum((unsigned char)c) != 0; }
 
-/* Letters are compared without case, and American spelling finds British: "normalization". */
+/* Makes American spelling find British: "normalization". */
 int d9_help_plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolower((unsigned char)c); }
 
 /* True if `text` starts with `word` (`length` letters), "warm-up" with "warmup", or with all of it but an ending of up
@@ -22,30 +22,31 @@ int d9_help_plain(char c) { return tolower((unsigned char)c) == 'z' ? 's' : tolo
 static bool starts_alike(const char *text, const char *word, size_t length) {
     size_t same = 0;
     for (; same < length; text++) {
-        if (same > 0 && *text && strchr("-_ ", *text) && is_letter(text[1]) &&
+        if (same > 0 && *text && strchr("-_ ", *text) && is_word_char(text[1]) &&
             d9_help_plain(text[1]) == d9_help_plain(word[same]))
             text++;
         if (d9_help_plain(*text) != d9_help_plain(word[same])) break;
         same++;
     }
-    return same == length || (same >= 5 && length - same <= 2 && !is_letter(*text));
+    return same == length || (same >= 5 && length - same <= 2 && !is_word_char(*text));
 }
 
-static bool has_word(const char *text, const char *word, size_t length) {
-    for (bool start = true; *text; start = !is_letter(*text++))
+static bool has_word_with_prefix(const char *text, const char *word, size_t length) {
+    for (bool start = true; *text; start = !is_word_char(*text++))
         if (start && starts_alike(text, word, length)) return true;
     return false;
 }
 
-/* Counts the words that the text has; "early-stopping" is two. */
+/* Counts the searched words of which the text has one that begins so; *all: number of searched words. "early-stopping"
+ * is two. */
 static int count_words(const search *self, const char *text, int *all) {
     int found = 0;
     *all = 0;
     for (int i = 0; i < self->words->count; i++)
         for (const char *c = self->words->items[i]; *c;) {
             size_t length = 0;
-            while (is_letter(c[length])) length++;
-            if (length > 0) ++*all, found += has_word(text, c, length);
+            while (is_word_char(c[length])) length++;
+            if (length > 0) ++*all, found += has_word_with_prefix(text, c, length);
             c += length > 0 ? length : 1;
         }
     return found;

@@ -1,4 +1,5 @@
-/* Terms of other deep-learning tools: where what they mean is found here, or what is nearest to what dawn9 lacks. */
+/* Terms of other deep-learning tools: the key, option or command that does the same here or, if dawn9 lacks it, the
+ * nearest. */
 #include "cli/help.h"
 
 #include <ctype.h>
@@ -78,7 +79,7 @@ static const term terms[] = {
     {"version", false, "`dawn9 --version`"},
 };
 
-/* Compares letters and digits without case, "z" as "s". The plural is alike too. */
+/* Compares letters and digits without case, "z" as "s". `words` may be the plural of the name. */
 static bool is_alike(const char *name, size_t length, const char *words) {
     const char *end = name + length;
     for (;; name++, words++) {

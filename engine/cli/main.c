@@ -1,4 +1,4 @@
-/* dawn9: runs the subcommand, prints the error line, and is the only code that exits.
+/* dawn9: runs the subcommand, prints the error line, and ends the process.
  *
  * The program's mutable globals are here, because a signal handler can reach nothing else. */
 #include "cli/help.h"
@@ -126,7 +126,7 @@ static d9_status print_version(d9_cli *cli) {
     const char *name;
     d9_cli_print(cli, "dawn9 %s (commit %s, %s)\nbackends", d9_build_version(), d9_build_commit(), d9_build_compiler());
     for (int i = 0; (name = d9_backend_name_at(i)); i++)
-        if (d9_backend_is_built(&cli->context, i)) d9_cli_print(cli, " %s", name);
+        if (d9_backend_is_installed(&cli->context, i)) d9_cli_print(cli, " %s", name);
     d9_cli_print(cli, "\n");
     return D9_OK;
 }
@@ -170,7 +170,7 @@ int main(int count, char **words) {
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     open_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves early, like `head`, does not end a run */
-    signal(SIGXFSZ, SIG_IGN); /* as does exceeding ulimit -f */
+    signal(SIGXFSZ, SIG_IGN); /* nor does a file that exceeds ulimit -f */
     d9_context_init(&cli.context);
     cli.context.log = on_log;
     cli.context.log_user = (void *)(uintptr_t)cli.context.system;

@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-/* Adds a file; its ending tells an image from a text where the other is wanted. */
+/* Adds a file, with a failure if its ending is that of the other kind of sample. */
 static d9_status add_file(d9_cli *cli, d9_cli_samples *samples, const char *path) {
     d9_status status = D9_OK;
     char *failure = NULL;

@@ -14,7 +14,7 @@ typedef struct d9_cli_sample {
 } d9_cli_sample;
 
 typedef struct d9_cli_samples {
-    bool texts; /* the model's kind; set by the caller */
+    bool texts; /* set by the caller: the model takes texts; false: images */
     d9_cli_sample *rows;
     int count, capacity;
 } d9_cli_samples;

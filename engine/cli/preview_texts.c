@@ -1,8 +1,9 @@
-/* dawn9 data preview of a dataset of texts: prints the first ten training texts as tokens and as words. */
+/* dawn9 data preview of a dataset of texts: prints the first ten training texts, of a corpus ten lines of 20 words, as
+ * tokens and as words. */
 #include "cli/data.h"
 #include "train/session.h"
 
-enum { SHOWN = 10, STREAM_TOKENS = 20 /* of a stream, in each example */ };
+enum { SHOWN = 10, STREAM_TOKENS = 20 /* of a corpus, in each line */ };
 
 static void add_tokens(const d9_dataset *dataset, const int32_t *tokens, int64_t count, d9_text *text) {
     d9_text_add(text, " ");

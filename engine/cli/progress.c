@@ -121,7 +121,7 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
 
 static bool shows_rate(const d9_progress *progress) { return d9_cli_columns(progress->cli) >= ROW_COLUMNS; }
 
-/* True if a column divides the rate by that of a large matrix product (--verbose, on a wide terminal). The ratio
+/* True if a column shows the rate divided by that of a large matrix product (--verbose, on a wide terminal). The ratio
  * may exceed 1, because Winograd convolutions need fewer multiplications than are counted. */
 static bool shows_peak_ratio(const d9_progress *progress) {
     return progress->peak_rate > 0 && d9_cli_columns(progress->cli) >= ROW_COLUMNS + PEAK_COLUMNS;
@@ -164,9 +164,9 @@ static void print_about(d9_cli *cli, d9_time_range left) {
     d9_cli_print(cli, " with evaluations, by the first steps\n");
 }
 
-/* Times the steps of the first epoch here. After 1 + D9_TIMED_STEPS steps, or at the epoch's end, prints the predicted
- * time left, unless below a minute, and the header of the rows. The first step is not timed: it is slower because it
- * touches all memory for the first time. */
+/* Times the steps of this process' first epoch. After 1 + D9_TIMED_STEPS steps, or at the epoch's end, prints the
+ * predicted time left, unless below a minute, and the header of the rows. The first step is not timed: it is slower
+ * because it touches all memory for the first time. */
 static void print_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
                            bool last) {
     const int64_t timed = progress->epoch_steps++; /* steps timed, this one included */

@@ -20,7 +20,7 @@ int d9_live_line_padding(const d9_live_line *line, int width);
 
 enum { D9_TIMED_STEPS = 7 }; /* steps that an estimate of a run's time is made from */
 
-/* Formats a range as "4:10 (4:02 to 5:00)", or "4:10" if that is its ends too. */
+/* Formats a range as "4:10 (4:02 to 5:00)", or "4:10" if both ends read the same. */
 void d9_time_range_format(d9_time_range range, char *text, size_t size);
 
 typedef struct d9_progress {

@@ -46,8 +46,8 @@ typedef struct d9_runs {
     bool *open;             /* per run: this command trains it, and it is neither done nor failed */
 } d9_runs;
 
-/* runs.c: whether the run is one of `work` that is to be trained: neither done nor, without --retry, failed. True if it
- * cannot be read. */
+/* runs.c: sets *left if `work` includes the run and it must be trained: it is neither done nor, without --retry,
+ * failed. Fails if its state cannot be read. */
 D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                       int64_t index, bool *left);
 

@@ -60,7 +60,8 @@ static int64_t count_with_file(const d9_runs *runs, const char *name) {
 
 enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
 
-/* Width for the names of arms: the longest, but at most 120 and what `others` columns leave, taken as 12 or more. */
+/* Columns for the names of arms: those of the longest, but at most 120, and at most those that the `others` columns
+ * leave, or 12 if they leave fewer. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
     const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
@@ -258,7 +259,8 @@ static void update_open(d9_runs *runs) {
     }
 }
 
-/* Operations of a run. If it was not started here: those of a run of its arm, else the mean of all that were, or 1. */
+/* Operations of a run. If it was not started here: those of a run of its arm, else the mean of all runs that were, or
+ * 1. */
 static double operations(const d9_runs *runs, int64_t run) {
     const d9_arm *arm = d9_experiment_arm(runs->experiment, run);
     double sum = 0;

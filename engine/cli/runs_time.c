@@ -1,5 +1,5 @@
-/* The work of an experiment: counted from its configurations and, with --time, timed by some steps of its first arm and
- * the operations of the other arms. */
+/* The work of an experiment: counted from its configurations. With --time, some steps of the first arm are timed, and
+ * the time of other arms follows from their operations. */
 #include "cli/runs.h"
 #include "core/system.h"
 #include "graph/passes.h"
@@ -12,7 +12,8 @@
 typedef struct work {
     int64_t runs, steps;
     double operations; /* with evaluations */
-    bool counted; /* false: steps are unknown, because the images of a folder are not counted; operations relative */
+    bool counted; /* false: the images of a folder are not counted yet, so `steps` are unknown and `operations` only
+                     proportional */
 } work;
 
 /* Work of one run. Its operations are NAN if its program cannot be built. */

@@ -84,8 +84,8 @@ static int clock_text(const d9_result *result, const d9_clock *clock, char *text
     return snprintf(text, size, "%s %.2f (%s)", clock->name, seconds, clock->brief);
 }
 
-/* Prints the run's time by each clock (record/timeline.h: what counts as time) or, unless `all`, by each usual clock;
- * on a narrow terminal, lines break only between clocks. */
+/* Prints the run's time by the usual clocks or, with `all`, by every clock (record/timeline.h); on a narrow terminal,
+ * lines break only between clocks. */
 static void print_clocks(d9_cli *cli, const d9_result *result, bool all) {
     const d9_clock *clock;
     const int columns = d9_cli_columns(cli);

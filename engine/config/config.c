@@ -97,7 +97,7 @@ static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *roo
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
     D9_TRY(d9_value_read(context, &config->arena, row, d9_tree_find(map, "name"), &name));
     config->model = d9_model_find(name);
-    config->measure = d9_measure_find(config->model->measure);
+    config->measure = d9_measure_find(d9_loss_several(config->train.loss) ? "auc" : config->model->measure);
     D9_TRY(d9_arena_allocate(context, &config->arena, config->model->options_size, &config->model_options));
     d9_binding bindings[] = {{row, &name}, {config->model->options, config->model_options}};
     D9_TRY(d9_values_bind(context, &config->arena, map, bindings, 2, NULL));
@@ -169,7 +169,7 @@ done:
 /* ---- the measure: target and selection ---- */
 
 /* A target that the configuration does not set is the measure's own. */
-static d9_status settle_target(d9_context *context, d9_config *config, const d9_tree *root) {
+static d9_status resolve_target(d9_context *context, d9_config *config, const d9_tree *root) {
     const d9_measure *measure = config->measure;
     const d9_tree *node = d9_tree_find(root, "target");
     if (!node) config->target = measure->target;
@@ -199,6 +199,13 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
     return D9_OK;
 }
 
+/* Class weights need one class for each image. */
+static d9_status check_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
+    const d9_tree *node = d9_tree_find(d9_tree_find(root, "train"), "class_weights");
+    if (config->train.class_weights == D9_CLASS_WEIGHTS_NONE || !d9_loss_several(config->train.loss)) return D9_OK;
+    return d9_tree_fail_key(context, node, "needs one class for each image; with train.loss sigmoid it has several");
+}
+
 /* ---- whole configurations ---- */
 
 static d9_status build_config(d9_context *context, d9_config *config, const char *path, const char *yaml,
@@ -214,7 +221,8 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     D9_TRY(bind_sections(context, config, root));
     D9_TRY(identify_weights(context, config, root));
     D9_TRY(bind_model(context, config, root));
-    D9_TRY(settle_target(context, config, root));
+    D9_TRY(resolve_target(context, config, root));
+    D9_TRY(check_weights(context, config, root));
     D9_TRY(bind_tricks(context, config, root));
     D9_TRY(bind_ablate(context, config, root));
     if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));

@@ -51,6 +51,9 @@ typedef struct d9_config {
         bool check, skip_damaged;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
+        /* of labelled (data/labels.h); NULL: no such column or label */
+        const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
+        d9_real_list shares; /* of groups for training, validation and test */
     } data;
     struct {
         double every;     /* epochs between evaluations; 0: only at the end */
@@ -60,6 +63,7 @@ typedef struct d9_config {
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon, plateau;
         int64_t batch_size, norm_groups;
+        int loss;          /* d9_loss, a row of kernels/formulas/losses.def */
         int optimizer;     /* d9_optimizer */
         int class_weights; /* d9_class_weights_kind */
         int momentum_form; /* d9_momentum_form */
@@ -75,7 +79,7 @@ typedef struct d9_config {
     } published; /* NaN and NULL: not given */
 
     const d9_model *model;
-    const d9_measure *measure; /* the model's */
+    const d9_measure *measure; /* the model's, or AUC if samples have several labels */
     void *model_options;
     bool trick_on[D9_TRICK_COUNT];
     void *trick_options[D9_TRICK_COUNT]; /* NULL if the trick is off */
@@ -107,7 +111,7 @@ double d9_config_published(const d9_config *config);
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
- * each trick that is on, and for the datasets folder and text "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a
+ * each trick that is on, and for datasets of files with labels "data.split: 2" (D9_SPLIT_RULE), sorted by key. So a
  * default must never change: a new one needs a new key. It leaves out the seed and options that do not change a result
  * (title, keep, published, ablate, eval.every, threads, data.path, target and the checks of data), so the runs of an
  * arm with all seeds have the same hash. "": out of memory. */

@@ -87,7 +87,10 @@ done:
 static d9_status add_split_rule(settings *all, const d9_config *config) {
     d9_status status;
     char *rule;
-    if (strcmp(config->data.dataset, "folder") != 0 && strcmp(config->data.dataset, "text") != 0) return D9_OK;
+    static const char *const drawn[] = {"folder", "text", "labelled"};
+    bool by_name = false;
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) by_name |= !strcmp(config->data.dataset, drawn[i]);
+    if (!by_name) return D9_OK;
     D9_TRY(d9_arena_format(all->context, &all->arena, &rule, "%d", D9_SPLIT_RULE));
     D9_TRY(add_setting(all, "data.split", rule, false));
 done:

@@ -139,7 +139,7 @@ static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry 
     d9_status status = D9_OK;
     char *path;
     if (base->kind != D9_TREE_SCALAR || !*base->text) D9_TRY(d9_tree_fail(context, base, "needs a file name"));
-    /* text that was passed in is relative to the working directory */
+    /* the base of YAML passed as text is relative to the working directory */
     D9_TRY(d9_path_beside(context, arena, from->is_file ? from->path : "", base->text, &path));
     D9_TRY(load_file(context, arena, from, base, path, root));
     d9_tree_remove(*root, "title");

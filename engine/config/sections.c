@@ -74,10 +74,11 @@ static const d9_option data_options[] = {
      "cifar10: CIFAR-10, 32x32 photos in 10 classes (dawn9 data fetch cifar10)\n"
      "cifar100: CIFAR-100, 100 classes\n"
      "folder: your own images, a subfolder for each class\n"
+     "labelled: your own images, and a CSV with their labels\n"
      "arrays: NumPy files of images and labels\n"
      "imdb: reviews of films, positive and negative (dawn9 data fetch imdb)\n"
      "text: your own texts, a subfolder of .txt files for each class\n"
-     "wikitext2: articles of Wikipedia, a stream of words\n"
+     "wikitext2: articles of Wikipedia, a stream of words (dawn9 data fetch wikitext2)\n"
      "corpus: your own stream of words, the files train.txt, valid.txt and test.txt\n"
      "synthetic: generated shapes, no files"},
     {"path", D9_OPTION_TEXT, FIELD(data.path), "", 0, 0, NULL,
@@ -85,14 +86,32 @@ static const d9_option data_options[] = {
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
-     "training images set aside and evaluated instead of the test set; 0: none. A corpus has a validation part of its "
-     "own, which any other number selects"},
+     "training images set aside and evaluated instead of the test set; 0: none. A corpus, and labelled with groups or "
+     "a "
+     "split column, have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
-     "image side, pixels: images of a folder are resized to it, those of arrays must have it"},
+     "image side, pixels: images of files are resized to it, those of arrays must have it"},
     {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
      "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end"},
     {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,
      "largest number of tokens: the four that are no words and the most frequent words of the training texts"},
+    {"table", D9_OPTION_TEXT, FIELD(data.table), "labels.csv", 0, 0, NULL,
+     "labelled: CSV file with a row for each image, in the folder of the dataset or with a path from there"},
+    {"file_column", D9_OPTION_TEXT, FIELD(data.file_column), "file", 0, 0, NULL,
+     "labelled: column of the files, paths below the folder, or names that occur once there"},
+    {"label_column", D9_OPTION_TEXT, FIELD(data.label_column), "label", 0, 0, NULL,
+     "labelled: column of the labels; with train.loss sigmoid any number of them in a cell"},
+    {"group_column", D9_OPTION_TEXT, FIELD(data.group_column), "", 0, 0, NULL,
+     "labelled: column of groups, such as patients: all images of a group are in the same part; default: none"},
+    {"split_column", D9_OPTION_TEXT, FIELD(data.split_column), "", 0, 0, NULL,
+     "labelled: column that says of each image whether it is in train, valid or test; default: none"},
+    {"shares", D9_OPTION_REALS, FIELD(data.shares), "[0.7, 0.1, 0.2]", 0, 1, NULL,
+     "labelled with groups and no column for the split: shares of the groups, in ascending order, for training, "
+     "validation and test"},
+    {"separator", D9_OPTION_TEXT, FIELD(data.separator), "|", 0, 0, NULL,
+     "labelled, train.loss sigmoid: text between the labels of a cell"},
+    {"no_label", D9_OPTION_TEXT, FIELD(data.no_label), "", 0, 0, NULL,
+     "labelled, train.loss sigmoid: cell of an image without labels, such as No Finding; an empty cell says the same"},
     {"largest_picture", D9_OPTION_INT, FIELD(data.largest_picture), "64", 1, 268, NULL,
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
@@ -152,6 +171,11 @@ static const d9_option train_options[] = {
      "adam and adamw: share of the old average of squared gradients, below 1"},
     {"epsilon", D9_OPTION_REAL, FIELD(train.epsilon), "1.0e-8", 1e-30, 1e3, NULL,
      "adam and adamw: added to the square root of that average"},
+    {"loss", D9_OPTION_CHOICE, FIELD(train.loss), "cross_entropy", 0, 0, "cross_entropy|sigmoid",
+     "loss of an image\n"
+     "cross_entropy: of the softmax; each image has one class\n"
+     "sigmoid: the mean over the labels of the cross-entropy of the sigmoid; each image has any number of the labels "
+     "of data.dataset labelled, and the measure of a run is the area under the curve"},
     {"class_weights", D9_OPTION_CHOICE, FIELD(train.class_weights), "none", 0, 0, "none|balanced",
      "weight of an image in the loss, for imbalanced classes\n"
      "none: 1\n"

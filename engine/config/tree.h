@@ -1,7 +1,7 @@
 /* A YAML document as a tree whose nodes know their position in the source.
  *
- * Only maps, lists and scalars: anchors, aliases, tags, second documents and duplicate keys are rejected. All nodes
- * live in the arena that they were allocated in. Failures are D9_USAGE, "FILE:LINE:COLUMN: key.path: ...". */
+ * Only maps, lists and scalars: anchors, aliases, tags, second documents and duplicate keys are rejected. Nodes are
+ * freed with their arena. Invalid YAML is D9_USAGE, "FILE:LINE:COLUMN: key.path: ..."; lack of memory is D9_DEVICE. */
 #ifndef D9_CONFIG_TREE_H
 #define D9_CONFIG_TREE_H
 

@@ -25,8 +25,8 @@ typedef struct d9_binding {
     const d9_option *options; /* NULL: none */
     void *base;
 } d9_binding;
-/* Reads a map by tables: every row of every table is filled, from the map or with its default; fails if it has neither.
- * Keys of no table fail, except those in `others` (NULL-terminated; may be NULL). */
+/* Reads a map by option tables: each option gets its value in the map, or else its default. D9_USAGE if an option has
+ * neither, or if a key is in no table and not in `others` (NULL-terminated; may be NULL). */
 D9_MUST_USE d9_status d9_values_bind(d9_context *context, d9_arena *arena, const d9_tree *map,
                                      const d9_binding *bindings, int count, const char *const *others);
 

@@ -17,13 +17,13 @@ int32_t d9_argmax(const double *row, int64_t classes) {
 }
 
 /* Percent of the samples whose largest logit is that of their class. */
-static d9_status accuracy(d9_context *context, const d9_evaluated *all, double *score, uint32_t *undefined) {
+static d9_status accuracy(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     int64_t correct = 0;
     (void)context;
+    (void)by_label;
     for (int64_t i = 0; i < all->samples; i++)
         correct += d9_argmax(all->logits + i * all->classes, all->classes) == all->labels[i];
     *score = 100.0 * (double)correct / (double)all->samples;
-    *undefined = 0;
     return D9_OK;
 }
 
@@ -55,21 +55,18 @@ static double area(ranked *samples, int64_t count) {
 }
 
 /* The mean over the labels, unweighted. */
-static d9_status auc(d9_context *context, const d9_evaluated *all, double *score, uint32_t *undefined) {
+static d9_status auc(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     d9_status status;
     ranked *samples = NULL;
     double sum = 0;
     int defined = 0;
-    *undefined = 0;
     D9_TRY(D9_ALLOCATE(context, all->samples, "samples by logit", &samples));
     for (int64_t c = 0; c < all->classes; c++) {
         for (int64_t i = 0; i < all->samples; i++)
             samples[i] = (ranked){all->logits[i * all->classes + c], (uint32_t)all->labels[i] >> c & 1};
         const double found = area(samples, all->samples);
-        if (isnan(found)) {
-            *undefined |= 1u << c;
-            continue;
-        }
+        if (by_label) by_label[c] = found;
+        if (isnan(found)) continue;
         sum += found;
         defined++;
     }
@@ -88,16 +85,16 @@ static double cross_entropy(const double *row, int64_t classes, int32_t label) {
 }
 
 /* exp of the mean cross-entropy. Samples with label -1 do not count. */
-static d9_status perplexity(d9_context *context, const d9_evaluated *all, double *score, uint32_t *undefined) {
+static d9_status perplexity(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     double loss = all->logits ? 0 : all->loss, counted = all->logits ? 0 : all->counted;
     (void)context;
+    (void)by_label;
     for (int64_t i = 0; all->logits && i < all->samples; i++) {
         if (all->labels[i] < 0) continue;
         loss += cross_entropy(all->logits + i * all->classes, all->classes, all->labels[i]);
         counted++;
     }
     *score = exp(loss / counted);
-    *undefined = 0;
     return D9_OK;
 }
 
@@ -175,7 +172,7 @@ static const d9_measure measures[D9_MEASURE_COUNT] = {
      .brief_points = " points",
      .higher_is_better = true,
      .by_class = true,
-     .bent_axis = true,
+     .log_axis = true,
      .maximum = 100,
      .fault = "has an accuracy outside 0 to 100",
      .target = 94,
@@ -193,6 +190,7 @@ static const d9_measure measures[D9_MEASURE_COUNT] = {
      .points = "",
      .brief_points = "",
      .higher_is_better = true,
+     .by_label = true,
      .maximum = 1,
      .fault = "has an AUC outside 0 to 1",
      .target = 0.8,

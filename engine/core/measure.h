@@ -17,29 +17,30 @@ typedef struct d9_measure {
     const char *name, *name_tta;      /* keys in files: without, and with test-time augmentation (TTA) */
     bool both_keys;                   /* name_tta is written for a single view too */
     const char *epochs_heading;       /* column of epochs.tsv */
-    const char *word, *plural;        /* for people, in a sentence */
-    const char *title, *plural_title; /* at its start */
+    const char *word, *plural;        /* for people, within a sentence */
+    const char *title, *plural_title; /* at the start of a sentence */
     const char *unit;                 /* "%", or "" */
     const char *points;               /* unit of a difference: "percentage points", or "" */
     const char *brief_points;         /* " points", or "" */
     bool higher_is_better;
     bool by_class;           /* each sample has one class, so results can be broken down by class */
-    bool bent_axis;          /* plots may be logarithmic in 100 - score */
+    bool by_label;           /* each label has a score, and the score of the network is their mean */
+    bool log_axis;           /* plots may use a logarithmic axis of 100 - score */
     double minimum, maximum; /* legal scores */
-    const char *fault;       /* describes a record with a score outside of them */
-    double target;           /* of a configuration that sets none */
-    double effect;           /* reports estimate the seeds that are needed to see such a difference */
+    const char *fault;       /* message about a record whose score is not legal */
+    double target;           /* default of the configuration key `target` */
+    double effect;           /* difference of scores; reports estimate how many seeds it takes to show it */
     int digits;              /* decimals that people read */
-    /* Computes the score; NAN if it is undefined. Sets bit c of *undefined for each label c that is left out because
-     * the score is undefined for it, and clears the others. Errors: out of memory. */
-    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, uint32_t *undefined);
+    /* Computes the score; NAN if it is undefined. by_label: (classes), if the measure has it, gets the score of each
+     * label; NAN if that is undefined, and left out of the mean. NULL: not wanted. Errors: out of memory. */
+    d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, double *by_label);
 } d9_measure;
 
 const d9_measure *d9_measure_find(const char *name); /* NULL: accuracy, the measure of a record without one */
 const d9_measure *d9_measure_at(int index);          /* NULL past the end */
 enum { D9_MEASURE_COUNT = 3 };
-int d9_measure_index(const d9_measure *measure); /* that of d9_measure_at */
-/* The measure whose name occurs in the name of a key or column; NULL: none. */
+int d9_measure_index(const d9_measure *measure); /* the index to pass to d9_measure_at */
+/* The first measure whose name occurs in the name of a key or column; NULL: none. */
 const d9_measure *d9_measure_in(const char *key);
 
 /* Is score a better than b? False if either is NAN. */

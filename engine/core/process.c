@@ -19,7 +19,7 @@
 #include "core/system.h"
 
 enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-enum { STACK_LEAST_BYTES = 128 << 10 }; /* 192 KiB are enough, of which the system takes a part */
+enum { STACK_LEAST_BYTES = 128 << 10 }; /* OMP_STACKSIZE=192k is enough; the system takes a part of it */
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */
 static void blocked_signals(sigset_t *signals) {
@@ -53,8 +53,8 @@ static void become(const d9_signal_guard *guard, pid_t parent, const char *const
     _exit(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE);
 }
 
-/* Waits for the child and ends it by SIGTERM, because a shell's background jobs ignore SIGINT, if a signal of the guard
- * comes. Returns the last of them; 0: none came. */
+/* Waits for the child. When a signal that the guard blocks arrives, sends the child SIGTERM: background jobs of a shell
+ * ignore SIGINT. Returns the last such signal; 0: none. */
 static int wait_for(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;

@@ -7,9 +7,9 @@
 
 #include "core/context.h"
 
-/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked: d9_process_run ends its program
- * and returns them as its status, d9_signal_guard_check returns one that is pending; others are delivered at the end.
- */
+/* Between begin and end SIGINT, SIGTERM and, unless it is ignored, SIGHUP are blocked. d9_process_run ends its program
+ * when one arrives, and returns it as its status; d9_signal_guard_check returns a pending one. One that neither
+ * returned is delivered at the end. */
 typedef struct d9_signal_guard {
     sigset_t before;
 } d9_signal_guard;

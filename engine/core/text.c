@@ -139,7 +139,8 @@ const char *d9_text_nearest(const char *word, const char *const *candidates, int
     size_t length = strlen(word);
     if (length == 0 || length > WORD_MAX) return NULL;
     const char *nearest = NULL, *completion = NULL;
-    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1; /* at most ceil(length / 3), fewer than letters */
+    /* near: at most ceil(length / 3) edits, and fewer than letters */
+    int best = smaller((int)(length + 2) / 3, (int)length - 1) + 1;
     for (int i = 0; i < count; i++) {
         size_t other = strlen(candidates[i]);
         if (other > WORD_MAX) continue;

@@ -37,7 +37,7 @@ int d9_text_columns(const char *text);
 bool d9_text_ends_in(const char *text, const char *ending);
 
 /* The candidate nearest to `word` by edit distance, among equally near ones that with which `word` begins ("resnet50":
- * resnet, not resnet9); if none is near, the first that begins with `word`; or NULL. */
+ * resnet, not resnet9); if none is near, the first that begins with `word`, of at least 3 letters; or NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
 /* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */

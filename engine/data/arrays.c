@@ -201,7 +201,8 @@ done:
     return status;
 }
 
-/* `known`: number of training classes. Rejects fewer than 2, one without images, and test images of other classes. */
+/* `known`: number of training classes. Rejects fewer than 2, a class without training images, and test images of other
+ * classes. */
 static d9_status check_classes(d9_context *context, const char *folder, int64_t known, const d9_dataset *dataset) {
     d9_status status = D9_OK;
     int64_t missing;

@@ -26,8 +26,8 @@ static void warn_below(d9_context *context, const d9_dataset *dataset, const int
     d9_text_init(context, &named);
     const int64_t below = name_below(dataset, counts, least, &named);
     if (below > 0 && d9_text_status(&named) == D9_OK)
-        d9_log(context, D9_LOG_WARNING, "%s: %lld of %lld classes have %s (%s)", what, (long long)below,
-               (long long)dataset->classes, have, d9_text_get(&named));
+        d9_log(context, D9_LOG_WARNING, "%s: %lld of %lld %s have %s (%s)", what, (long long)below,
+               (long long)dataset->classes, dataset->several ? "labels" : "classes", have, d9_text_get(&named));
     d9_text_free(&named);
 }
 
@@ -46,8 +46,10 @@ static void warn_uneven(d9_context *context, const d9_dataset *dataset, const in
            (long long)counts[most], (long long)counts[least]);
 }
 
-static void count_labels(const d9_split *split, int64_t *counts) {
-    for (int64_t i = 0; i < split->count; i++) counts[split->labels[i]]++;
+static void count_labels(const d9_dataset *dataset, const d9_split *split, int64_t *counts) {
+    for (int64_t i = 0; i < split->count; i++)
+        for (int64_t c = 0; c < dataset->classes && dataset->several; c++) counts[c] += split->labels[i] >> c & 1;
+    for (int64_t i = 0; i < split->count && !dataset->several; i++) counts[split->labels[i]]++;
 }
 
 d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
@@ -56,12 +58,13 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     if (!d9_dataset_needs_path(dataset->name) || dataset->stream) return D9_OK;
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &trained));
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
-    count_labels(&dataset->train, trained);
-    count_labels(&dataset->test, evaluated);
-    warn_uneven(context, dataset, trained);
+    count_labels(dataset, &dataset->train, trained);
+    count_labels(dataset, &dataset->test, evaluated);
+    if (!dataset->several) warn_uneven(context, dataset, trained);
     warn_below(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
                "fewer than 20 to train on");
-    warn_below(context, dataset, evaluated, 1, "the accuracy leaves out classes",
+    warn_below(context, dataset, evaluated, 1,
+               dataset->several ? "the AUC leaves out labels" : "the accuracy leaves out classes",
                dataset->tokens ? "no text to evaluate on" : "no image to evaluate on");
 done:
     d9_release(context, trained);

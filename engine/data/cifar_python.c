@@ -96,7 +96,7 @@ static bool has_text(const token *token, const char *text) {
     return is_text(token) && token->size == strlen(text) && memcmp(token->argument, text, token->size) == 0;
 }
 
-/* Reads the same opcodes as in `pickle`. */
+/* Reads as many opcodes as `pickle` has; false if one differs from that in `pickle`. */
 static bool match(reader *r, const char *pickle, size_t size) {
     reader expected = {(const uint8_t *)pickle, size, 0};
     token a, b;

@@ -1,7 +1,6 @@
 /* Reads, splits and decodes a folder of class folders; see classes.h. */
 #include "data/classes.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,17 +9,16 @@
 
 #include "core/system.h"
 #include "core/listing.h"
-#include "core/process.h"
 #include "data/order.h"
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 
-enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, CLASSES_MIN = 2, NAMED_MOST = 50 };
+enum { TEST_SHARE = 6, CLASS_FILES_MIN = 2, CLASSES_MIN = 2 };
 
 typedef struct class_folder {
     const char *name;
     int64_t count;
-    const char **paths; /* in the order of the kind of file */
+    const char **paths; /* sorted by d9_file_kind.compare */
 } class_folder;
 
 typedef struct tree {
@@ -28,7 +26,7 @@ typedef struct tree {
     class_folder *classes;
 } tree;
 
-typedef struct moved_files { /* files that were moved to a part that a class had left empty */
+typedef struct moved_files { /* files that were moved between the parts, because their class had none in one */
     int64_t count;
     const char *first;
 } moved_files;
@@ -287,146 +285,7 @@ static void warn_moved(d9_context *context, const d9_file_kind *kind, const move
            moved->first, moved->count > 1 ? ", ..." : "");
 }
 
-static d9_status shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list) {
-    d9_status status = D9_OK;
-    int32_t *order;
-    d9_class_file *files;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &order));
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, &files));
-    D9_TRY(d9_keyed_order(context, seed, 0, D9_STREAM_SPLIT, D9_DRAW_SHUFFLE, list->count, order));
-    for (int64_t i = 0; i < list->count; i++) files[i] = list->files[order[i]];
-    list->files = files;
-done:
-    return status;
-}
-
-/* ---- decoding, and the dataset ---- */
-
-typedef struct reading { /* a folder that is being read into `dataset` */
-    const d9_dataset_options *options;
-    const d9_file_kind *kind;
-    d9_dataset *dataset;
-} reading;
-
-/* Removes the samples that have an error message, and moves the others up. */
-static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split *split, d9_class_files *list) {
-    const size_t bytes = d9_sample_bytes(dataset);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < split->count; i++) {
-        if (faults[i]) continue;
-        if (kept < i) memcpy(split->images + (size_t)kept * bytes, split->images + (size_t)i * bytes, bytes);
-        list->files[kept] = list->files[i];
-        split->names[kept] = split->names[i];
-        split->labels[kept++] = split->labels[i];
-    }
-    list->count = split->count = kept;
-}
-
-/* Removes the files that failed to decode. Fails if a class has no training sample left or the test set is empty. If
- * the samples are not for training, d9_dataset_load decides. */
-static d9_status drop_damaged(d9_context *context, const reading *reading, const tree *tree,
-                              char *const *const faults[2], d9_class_files lists[2]) {
-    d9_status status = D9_OK;
-    d9_dataset *dataset = reading->dataset;
-    const char *sample = reading->kind->sample;
-    int64_t missing;
-    close_gaps(dataset, faults[0], &dataset->train, &lists[0]);
-    close_gaps(dataset, faults[1], &dataset->test, &lists[1]);
-    if (reading->options->known) goto done;
-    if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the training set is left", sample));
-    if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the test set is left", sample));
-    D9_TRY(d9_missing_class(context, &dataset->train, tree->count, &missing));
-    if (missing >= 0)
-        status =
-            d9_fail(context, D9_DATA, "%s: no training %s of this class is left", tree->classes[missing].name, sample);
-done:
-    return status;
-}
-
-static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* Warns of the files of both parts that could not be decoded: names the first NAMED_MOST, sorted, and counts the rest.
- * Without skip_damaged, returns D9_DATA; a single damaged file is then named in the error only. */
-static d9_status report_damaged(d9_context *context, d9_arena *arena, const reading *reading,
-                                char *const *const faults[2]) {
-    d9_status status = D9_OK;
-    const d9_split *splits[] = {&reading->dataset->train, &reading->dataset->test};
-    const bool skip = reading->options->skip_damaged;
-    int64_t damaged = 0;
-    char **named;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, splits[0]->count + splits[1]->count, &named));
-    for (int s = 0; s < 2; s++)
-        for (int64_t i = 0; i < splits[s]->count; i++)
-            if (faults[s][i]) named[damaged++] = faults[s][i];
-    qsort(named, (size_t)damaged, sizeof *named, compare_texts);
-    if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
-    for (int64_t i = 0; i < damaged && i < NAMED_MOST; i++)
-        d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");
-    if (damaged > NAMED_MOST)
-        d9_log(context, D9_LOG_WARNING, "and %lld more%s", (long long)damaged - NAMED_MOST, skip ? "; left out" : "");
-    if (damaged > 0 && !skip)
-        status = d9_fail(context, D9_DATA, "%lld %s cannot be read, %snamed above; --skip-damaged leaves them out",
-                         (long long)damaged, reading->kind->samples, damaged > NAMED_MOST ? "the first of them " : "");
-done:
-    return status;
-}
-
-static d9_status allocate_samples(d9_context *context, d9_arena *arena, const d9_class_files *list, d9_dataset *dataset,
-                                  d9_split *split, char ***faults) {
-    d9_status status;
-    D9_TRY(d9_split_allocate(context, dataset, list->count, split));
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, list->count, faults));
-    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, list->count, &split->names));
-    for (int64_t i = 0; i < list->count; i++) {
-        char *name;
-        D9_TRY(d9_arena_copy(context, &dataset->arena, list->files[i].path, &name));
-        split->names[i] = name;
-        split->labels[i] = list->files[i].label;
-    }
-done:
-    return status;
-}
-
-/* Decodes in parallel, because a photograph takes about 0.1 s. Sets `faults` (count) to each file's error message or
- * NULL. Returns an error only if it is not due to a file, such as lack of memory. */
-static d9_status decode_all(d9_context *context, d9_arena *arena, const reading *reading, d9_class_files *list,
-                            d9_split *split, char ***faults) {
-    d9_status status = D9_OK;
-    const size_t bytes = d9_sample_bytes(reading->dataset);
-    d9_context failure = {0};
-    int threads = reading->options->threads > 0 ? reading->options->threads : omp_get_max_threads();
-    D9_TRY(d9_threads_ask(context, threads, &threads));
-    D9_TRY(allocate_samples(context, arena, list, reading->dataset, split, faults));
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t i = 0; i < list->count; i++) {
-        d9_context own = *context; /* one error message per file */
-        d9_status found = reading->kind->decode(&own, reading->options, reading->dataset, &list->files[i],
-                                                split->images + (size_t)i * bytes);
-        if (found == D9_OK) continue;
-        d9_context copying = found == D9_DATA ? *context : own;
-#pragma omp critical
-        {
-            if (found == D9_DATA) found = d9_arena_copy(&copying, arena, own.message, &(*faults)[i]);
-            if (found != D9_OK) failure = copying;
-        }
-    }
-    if (failure.status != D9_OK) status = d9_fail(context, failure.status, "%s", failure.message);
-done:
-    return status;
-}
-
-static d9_status decode_both(d9_context *context, d9_arena *arena, const reading *reading, const tree *tree,
-                             d9_class_files lists[2]) {
-    d9_status status;
-    char **faults[2];
-    D9_TRY(decode_all(context, arena, reading, &lists[0], &reading->dataset->train, &faults[0]));
-    D9_TRY(decode_all(context, arena, reading, &lists[1], &reading->dataset->test, &faults[1]));
-    char *const *const both[] = {faults[0], faults[1]};
-    D9_TRY(report_damaged(context, arena, reading, both));
-    if (reading->options->skip_damaged) D9_TRY(drop_damaged(context, reading, tree, both, lists));
-done:
-    return status;
-}
+/* ---- the dataset ---- */
 
 static d9_status name_classes(d9_context *context, const tree *tree, d9_dataset *dataset) {
     d9_status status = D9_OK;
@@ -440,25 +299,13 @@ done:
     return status;
 }
 
-static d9_status check_folder(d9_context *context, const d9_dataset_options *options, const char *folder) {
-    if (d9_file_exists(context, folder)) return D9_OK;
-    if (!options->path)
-        return d9_fail(context, D9_USAGE,
-                       "data.path: the %s dataset needs the folder that holds its class folders: --data DIR (a record "
-                       "keeps no absolute path)",
-                       options->name);
-    return d9_fail(context, D9_DATA, "%s: No such file or directory; --data DIR says where the class folders are",
-                   folder);
-}
-
 d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options, const char *folder,
                           const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[2]) {
     d9_status status = D9_OK;
-    const reading reading = {options, kind, dataset};
     const char *train_root, *test_root;
     tree train_tree, test_tree;
     moved_files moved = {0};
-    D9_TRY(check_folder(context, options, folder));
+    D9_TRY(d9_class_files_check_folder(context, options, folder, "its class folders"));
     D9_TRY(find_split_folders(context, arena, kind, folder, &train_root, &test_root));
     D9_TRY(read_tree(context, arena, kind, train_root ? train_root : folder, CLASSES_MIN, &train_tree));
     if (train_root) {
@@ -470,9 +317,9 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
         D9_TRY(list_drawn_split(context, arena, options, kind, &train_tree, folder, &files[0], &files[1], &moved));
         dataset->drawn = true;
     }
-    D9_TRY(shuffle(context, arena, options->seed, &files[0]));
+    D9_TRY(d9_class_files_shuffle(context, arena, options->seed, &files[0]));
     D9_TRY(name_classes(context, &train_tree, dataset));
-    D9_TRY(decode_both(context, arena, &reading, &train_tree, files));
+    D9_TRY(d9_class_files_decode(context, arena, options, kind, files, 2, dataset));
     if (!options->known) warn_moved(context, kind, &moved, &train_tree);
 done:
     return status;

@@ -1,7 +1,7 @@
 /* A folder of class folders of files, each file a sample: reading it, splitting it and decoding its files.
  *
  *   FOLDER/CLASS/file                 a sixth, drawn by name (data/split.h), is the test set
- *   FOLDER/{train,test}/CLASS/file    the user's own split; without test/ val/, valid/ or validation/ is the test set
+ *   FOLDER/{train,test}/CLASS/file    the user's own split; if there is no test/, it is val/, valid/ or validation/
  *
  * Classes are numbered in the byte order of their names. The training samples are shuffled once by the seed, so that
  * the first N of them are a random sample of the classes. */
@@ -43,5 +43,19 @@ typedef struct d9_file_kind {
 D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
                                       d9_class_files files[2]);
+
+extern const d9_file_kind d9_image_files; /* PNG, JPEG and WebP files, resized to the dataset's square */
+
+/* Fails unless `folder`, which holds `content`, is there: D9_USAGE if it was not given, otherwise D9_DATA. */
+D9_MUST_USE d9_status d9_class_files_check_folder(d9_context *context, const d9_dataset_options *options,
+                                                  const char *folder, const char *content);
+/* Shuffles a list by the seed. */
+D9_MUST_USE d9_status d9_class_files_shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list);
+/* Decodes the lists of training, test and, if `parts` is 3, validation files into the splits of `dataset`, which has
+ * its classes and sample size, in the order of the lists. Damaged files are left out of the lists if
+ * options->skip_damaged is set; otherwise D9_DATA, with the first of them as warnings. */
+D9_MUST_USE d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                            const d9_file_kind *kind, d9_class_files *lists, int parts,
+                                            d9_dataset *dataset);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/system.h"
+#include "data/check.h"
 #include "data/source.h"
 
 enum { LENGTH_MAX = 65536 };
@@ -79,38 +80,71 @@ done:
     return status;
 }
 
-static d9_status find_part(d9_context *context, const char *folder, const char *part, char path[D9_PUBLISHED_PATH]) {
-    static const char *const names[] = {"%s/%s.txt", "%s/wiki.%s.tokens", "%s/wikitext-2/wiki.%s.tokens"};
-    bool found = false;
+/* ---- the files ---- */
+
+/* SHA-1 by GluonNLP, gluonnlp/data/corpora/wikitext.py; the archive is wikitext-2-v1.zip, whose MD5 is in torchtext. */
+static const d9_dataset_file wikitext2[] = {
+    {"wiki.train.tokens", 10797148, "863f29c46ef9d167fff4940ec821195882fe29d1"},
+    {"wiki.valid.tokens", 1121681, "0418625c8b4da6e4b5c7a0b9e78d4ae8f7ee5422"},
+    {"wiki.test.tokens", 1256449, "c7b8ce0aa086fb34dab808c5c49224211eb2b172"},
+};
+static const char *const parts[] = {"train", "valid", "test"};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+/* Sets `path` to that of train.txt if there is none. */
+static d9_status find_part(d9_context *context, const char *folder, int part, char path[D9_PUBLISHED_PATH],
+                           bool *found) {
+    static const char *const names[] = {"%s/wiki.%s.tokens", "%s/wikitext-2/wiki.%s.tokens", "%s/%s.txt"};
     d9_status status = D9_OK;
-    for (size_t i = sizeof names / sizeof *names; i-- > 0 && !found;) {
-        snprintf(path, D9_PUBLISHED_PATH, names[i], folder, part);
-        D9_TRY(d9_file_find(context, D9_DATA, path, &found));
+    *found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*found; i++) {
+        snprintf(path, D9_PUBLISHED_PATH, names[i], folder, parts[part]);
+        D9_TRY(d9_file_find(context, D9_DATA, path, found));
     }
-    if (!found)
-        status =
-            d9_fail(context, D9_DATA,
-                    "%s: No such file or directory; a corpus is train.txt, valid.txt and test.txt; --data DIR says "
-                    "where it is",
-                    path);
 done:
     return status;
 }
 
-static d9_status read_part(corpus *corpus, const char *folder, const char *part, d9_split *split) {
+static d9_status find_file(d9_context *context, const char *folder, const d9_dataset_file *file,
+                           char path[D9_PUBLISHED_PATH], bool *found) {
+    return find_part(context, folder, (int)(file - wikitext2), path, found);
+}
+
+static d9_status read_file(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
+                           uint8_t **bytes, size_t *size) {
+    (void)name, (void)file;
+    return d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, bytes, size);
+}
+
+const d9_published d9_wikitext2_published = {wikitext2, PARTS, true, find_file, read_file};
+
+/* ---- reading ---- */
+
+static d9_status read_part(corpus *corpus, const d9_dataset_options *options, const char *folder, int part,
+                           d9_split *split) {
     d9_status status;
     d9_context *context = corpus->context;
     char path[D9_PUBLISHED_PATH];
     uint8_t *bytes = NULL;
     size_t size;
+    bool found;
     corpus->count = 0;
-    D9_TRY(find_part(context, folder, part, path));
+    D9_TRY(find_part(context, folder, part, path, &found));
+    if (!found)
+        D9_TRY(d9_fail(context, D9_DATA,
+                       "%s: No such file or directory; a corpus is train.txt, valid.txt and test.txt; --data DIR says "
+                       "where it is",
+                       path));
     D9_TRY(d9_file_read_limited(context, path, D9_IMAGE_MAX_BYTES, &bytes, &size));
     D9_TRY(d9_text_check_bytes(context, path, bytes, size));
     D9_TRY(add_words(corpus, path, bytes, size));
     if (corpus->count == 0) D9_TRY(d9_fail(context, D9_DATA, "%s: empty", path));
     D9_TRY(d9_split_allocate(context, corpus->dataset, (int64_t)corpus->count, split));
     memcpy(split->images, corpus->tokens, corpus->count * sizeof *corpus->tokens);
+    if (!options->check || !d9_published_files(options->name)->count) goto done;
+    uint8_t *handed = bytes;
+    bytes = NULL;
+    D9_TRY(d9_check_add(context, corpus->dataset, &wikitext2[part], path, handed, size));
 done:
     d9_release(context, bytes);
     return status;
@@ -148,9 +182,9 @@ d9_status d9_corpus_load(d9_context *context, const d9_dataset_options *options,
     corpus corpus = {.context = context, .dataset = dataset};
     D9_TRY(d9_corpus_describe(context, options, dataset));
     D9_TRY(start_words(&corpus, options->words));
-    D9_TRY(read_part(&corpus, folder, "train", &dataset->train));
-    D9_TRY(read_part(&corpus, folder, "valid", &dataset->valid));
-    D9_TRY(read_part(&corpus, folder, "test", &dataset->test));
+    D9_TRY(read_part(&corpus, options, folder, 0, &dataset->train));
+    D9_TRY(read_part(&corpus, options, folder, 1, &dataset->valid));
+    D9_TRY(read_part(&corpus, options, folder, 2, &dataset->test));
     D9_TRY(list_words(&corpus));
     if (options->validation) dataset->test = dataset->valid;
 done:

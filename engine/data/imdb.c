@@ -20,7 +20,7 @@ static const d9_dataset_file folders[] = {
 
 /* ---- names ---- */
 
-/* NUMBER_RATING.txt; sets the number. */
+/* True for NUMBER_RATING.txt; sets the number. */
 static bool parse_name(const char *name, long *number) {
     char *after;
     if (*name < '0' || *name > '9') return false;

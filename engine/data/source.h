@@ -13,6 +13,7 @@ typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_optio
 
 D9_MUST_USE d9_source_describe d9_cifar_describe;
 D9_MUST_USE d9_source_describe d9_folder_describe;
+D9_MUST_USE d9_source_describe d9_labelled_describe;
 D9_MUST_USE d9_source_describe d9_arrays_describe;
 D9_MUST_USE d9_source_describe d9_imdb_describe;
 D9_MUST_USE d9_source_describe d9_text_describe;
@@ -21,7 +22,8 @@ D9_MUST_USE d9_source_describe d9_synthetic_describe;
 
 D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by options->name */
 D9_MUST_USE d9_source_load d9_folder_load;
-D9_MUST_USE d9_source_load d9_arrays_load; /* may leave test empty: a part of train then becomes the test set */
+D9_MUST_USE d9_source_load d9_labelled_load; /* may fill valid, too */
+D9_MUST_USE d9_source_load d9_arrays_load;   /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_imdb_load;
 D9_MUST_USE d9_source_load d9_text_load;
 D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
@@ -58,6 +60,7 @@ typedef struct d9_published {
     d9_status (*read)(d9_context *context, const char *name, const d9_dataset_file *file, const char *path,
                       uint8_t **bytes, size_t *size);
 } d9_published;
+extern const d9_published d9_wikitext2_published; /* of the other datasets: data/cifar.h, data/imdb.h */
 /* Never NULL; count 0: the dataset has no published files, or is unknown. */
 const d9_published *d9_published_files(const char *name);
 

@@ -95,8 +95,8 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Takes the images with the lowest draws. An evaluation takes those up to the limit of the training, so that no other
- * image changes its part if files were added or removed since. */
+/* Holds out the images with the lowest draws. An evaluation holds out those up to the limit that the training recorded,
+ * so that no image changes its part if others were added or removed since. */
 static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_split *train = &dataset->train;
@@ -108,8 +108,9 @@ static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options 
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &sorted));
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &marked));
     for (int64_t i = 0; i < train->count; i++)
-        draws[i] = sorted[i] = d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION,
-                                            dataset->class_names[train->labels[i]], train->names[i]);
+        draws[i] = sorted[i] =
+            d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION,
+                         dataset->several ? "" : dataset->class_names[train->labels[i]], train->names[i]);
     qsort(sorted, (size_t)train->count, sizeof *sorted, compare_numbers);
     own->validation = options->validation;
     own->validation_limit =
@@ -177,7 +178,9 @@ static void warn_twice(d9_context *context, const d9_dataset *dataset, const ide
         if (a->digest != b->digest || (!parts && a->label == b->label)) continue;
         if (a->name && found++ < NAMED_MOST)
             d9_log(context, D9_LOG_WARNING, "%s and %s %s, %s", a->name, b->name, same,
-                   parts ? "one to train on, one to test" : "in two classes");
+                   parts              ? "one to train on, one to test"
+                   : dataset->several ? "with other labels"
+                                      : "in two classes");
         else
             unnamed++;
     }
@@ -186,7 +189,7 @@ static void warn_twice(d9_context *context, const d9_dataset *dataset, const ide
                found > 0 ? "more " : "", noun, unnamed == 1 ? " is" : "s are");
 }
 
-/* Counts the images that the model was trained on, among training and test images. */
+/* Counts the training and the test images that are among the recorded training images of the model (D9_TRAINED_MAX). */
 static void count_trained(const identity *all, int64_t count, const d9_provenance *known, int64_t trained[2]) {
     int k = 0;
     trained[0] = trained[1] = 0;
@@ -200,17 +203,18 @@ static void count_trained(const identity *all, int64_t count, const d9_provenanc
 static d9_status join_parts(d9_context *context, d9_dataset *dataset) {
     d9_status status;
     d9_split whole = {0};
-    const d9_split *parts[] = {&dataset->train, &dataset->test};
+    const d9_split *parts[] = {&dataset->train, &dataset->test, &dataset->valid};
+    const int64_t all = parts[0]->count + parts[1]->count + parts[2]->count;
     int64_t count = 0;
-    D9_TRY(allocate_part(context, dataset, parts[0]->count + parts[1]->count, parts[0]->names != NULL, &whole));
-    for (int p = 0; p < 2; p++)
+    D9_TRY(allocate_part(context, dataset, all, parts[0]->names != NULL, &whole));
+    for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < parts[p]->count; i++) move_image(dataset, parts[p], i, &whole, count++);
     dataset->test = whole;
 done:
     return status;
 }
 
-/* Compares the images with those of the model's training. `trained`: see count_trained. */
+/* Warns if the test images may differ from those of the model's training. `trained`: see count_trained. */
 static void warn_changed(d9_context *context, const d9_provenance *known, const int64_t trained[2],
                          const d9_dataset *dataset) {
     const char *noun = d9_sample_noun(dataset);

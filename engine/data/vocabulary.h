@@ -14,8 +14,9 @@ enum { D9_TOKEN_PAD, D9_TOKEN_START, D9_TOKEN_UNKNOWN, D9_TOKEN_WORDS = 4 /* the
 enum { D9_WORD_MAX_BYTES = 1000 };
 
 typedef struct d9_vocabulary {
-    int64_t count;            /* of tokens, the first four included; 0: none */
-    const char *const *words; /* words[i] is token i: "<pad>", "<start>", "<unknown>", "<unused>", then the words */
+    int64_t count;            /* of tokens, of which the first four are no words (all are words in a corpus); 0: none */
+    const char *const *words; /* words[i] is token i: "<pad>", "<start>", "<unknown>", "<unused>", then the words; of a
+                                 corpus only words */
 } d9_vocabulary;
 
 /* True if the name ends in .txt, in upper or lower case. */
@@ -46,7 +47,8 @@ const char *d9_word_index_word(const d9_word_index *index, int64_t number);
 /* Adds a word that the index, at first zeroed, does not have; it keeps `word`. */
 D9_MUST_USE d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const char *word);
 
-/* Fills a zeroed index with the words behind the first four, to which it points, to be freed also after a failure. */
+/* Fills a zeroed index with the words of the vocabulary, without the first four tokens: word 0 is token 4. The index
+ * points to them; free it also after a failure. */
 D9_MUST_USE d9_status d9_word_index_make(d9_context *context, const d9_vocabulary *vocabulary, d9_word_index *index);
 void d9_word_index_free(d9_context *context, d9_word_index *index);
 

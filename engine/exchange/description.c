@@ -247,7 +247,7 @@ done:
     return status;
 }
 
-/* Sets *number to a member of 16 hexadecimal digits. False: it is something else. */
+/* Parses a JSON string of 16 hexadecimal digits. False: `text` is something else. */
 static bool read_hexadecimal(const json_t *text, uint64_t *number) {
     const char *digits = json_string_value(text);
     if (!digits || strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16) return false;
@@ -329,6 +329,8 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     D9_TRY(read_texts(&reader, "dawn9.classes", 1, &made->classes, &made->class_names));
     D9_TRY(read_samples(&reader));
     D9_TRY(read_data(context, path, file, &made->data));
+    made->data.classes = made->classes;
+    made->data.class_names = made->class_names;
     D9_TRY(read_text(&reader, "dawn9.version", false, &reader.made->version));
     D9_TRY(read_text(&reader, "dawn9.commit", false, &reader.made->commit));
     *description = made;
@@ -481,8 +483,8 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
 d9_status d9_description_reject_stream(d9_context *context, const char *path, const d9_config *config) {
     if (!config->model->stream) return D9_OK;
     return d9_fail(context, D9_USAGE,
-                   "%s: model.name %s reads a text as a stream: only networks that classify images or texts are "
-                   "exported, predict, and have logits written",
+                   "%s: model.name %s reads a text as a stream: only networks that classify images or texts "
+                   "predict and have logits written",
                    path, config->model->name);
 }
 
@@ -507,7 +509,7 @@ d9_extent d9_description_extent(const d9_description *description, const d9_conf
 
 d9_status d9_description_program(d9_context *context, const d9_description *description, const d9_config *config,
                                  int64_t batch, d9_program *program) {
-    const d9_program_options options = {.eval_only = true};
+    const d9_program_options options = {.eval_only = true, .logits = true};
     const d9_extent extent = d9_description_extent(description, config, batch);
     return d9_program_build(context, config, &extent, d9_precision_find("f32"), &options, program);
 }

@@ -10,7 +10,7 @@
  *   dawn9.length                  JSON integer: number of tokens of a text
  *   dawn9.data                    optional: which images it was trained with (d9_provenance in data/dataset.h), JSON:
  *                                 "split"; for the user's own images "test" and "trained", 16 hexadecimal digits each;
- *                                 with data.validation also "validation", a list of it and the limit
+ *                                 with data.validation also "validation", a list of that number and the limit
  *   dawn9.version, dawn9.commit   optional: of the build that wrote the file
  *   dawn9.graph                   optional: the network, node by node (exchange/network.h)
  *   format                        optional: "pt", which other tools look for */
@@ -33,7 +33,7 @@ typedef struct d9_description {
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
-    d9_provenance data;                       /* version 1 if missing */
+    d9_provenance data;                       /* `rule` 1 if missing */
     const char *version, *commit;             /* "" if missing */
 } d9_description;
 

@@ -7,6 +7,19 @@
 
 #include <stdio.h>
 
+/* Reads a stored value as f32, into the arena. */
+static d9_status read_tensor(d9_session *session, d9_arena *arena, const d9_value *value, d9_tensor *tensor) {
+    d9_status status;
+    const d9_shape shape = d9_exchange_shape(value);
+    double *wide = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "a tensor", &wide));
+    D9_TRY(d9_exchange_read(session, value, session->program.tail.evaluate, wide));
+    D9_TRY(d9_tensor_from_doubles(session->context, arena, value->name, &shape, wide, tensor));
+done:
+    d9_release(session->context, wide);
+    return status;
+}
+
 d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes, size_t *size) {
     d9_status status;
     const d9_graph *graph = &session->program.eval; /* holds the values that evaluation reads */
@@ -16,15 +29,9 @@ d9_status d9_model_encode(d9_session *session, const char *path, uint8_t **bytes
     int count = 0, rows;
     *bytes = NULL;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, graph->value_count, &tensors));
-    for (int v = 0; v < graph->value_count; v++) {
-        const d9_value *value = &graph->values[v];
-        const d9_shape shape = d9_exchange_shape(value);
-        double *wide;
-        if (!d9_exchange_is_stored(value)) continue;
-        D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, d9_shape_count(&shape), &wide));
-        D9_TRY(d9_exchange_read(session, value, session->program.tail.evaluate, wide));
-        D9_TRY(d9_tensor_from_doubles(session->context, &arena, value->name, &shape, wide, &tensors[count++]));
-    }
+    for (int v = 0; v < graph->value_count; v++)
+        if (d9_exchange_is_stored(&graph->values[v]))
+            D9_TRY(read_tensor(session, &arena, &graph->values[v], &tensors[count++]));
     D9_TRY(d9_description_make(session, &arena, metadata, &rows));
     D9_TRY(d9_safetensors_encode(session->context, path, tensors, count, metadata, rows, bytes, size));
 done:

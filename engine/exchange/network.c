@@ -24,6 +24,12 @@ static void begin_node(d9_onnx_writer *base, const char *op, const char *name, c
         json_pack("{s:s, s:s, s:o, s:s, s:{}}", "op", op, "name", name, "inputs", list, "output", output, "attributes");
 }
 
+static void put_output(d9_onnx_writer *base, const char *output) {
+    json_t *node = writer_of(base)->node;
+    if (!json_object_get(node, "states")) json_object_set_new(node, "states", json_array());
+    json_array_append_new(json_object_get(node, "states"), json_string(output));
+}
+
 static void put(d9_onnx_writer *base, const char *name, json_t *value) {
     json_object_set_new(json_object_get(writer_of(base)->node, "attributes"), name, value);
 }
@@ -100,7 +106,7 @@ done:
 d9_status d9_network_describe(d9_context *context, const d9_config *config, const d9_extent *extent, d9_arena *arena,
                               const char **text) {
     d9_status status;
-    const d9_program_options options = {.eval_only = true};
+    const d9_program_options options = {.eval_only = true, .logits = true};
     d9_program program = {0};
     writer self = {.nodes = json_array(), .constants = json_object()};
     *text = NULL;
@@ -111,6 +117,7 @@ d9_status d9_network_describe(d9_context *context, const d9_config *config, cons
                                  .std = extent->std,
                                  .channels = extent->channels,
                                  .begin = begin_node,
+                                 .output = put_output,
                                  .integers = put_integers,
                                  .integer = put_integer,
                                  .real = put_real,

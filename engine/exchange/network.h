@@ -1,6 +1,6 @@
 /* The network in a model file, node by node, so that another program can build it: metadata row dawn9.graph. The nodes
- * are those of the ONNX model (exchange/onnx.h); the operations' records write both. tools/load_in_pytorch.py builds a
- * module from them. JSON:
+ * are those of the ONNX model (exchange/onnx.h); the `onnx` functions of the operations (graph/onnx.h) write both.
+ * tools/load_in_pytorch.py builds a module from them. JSON:
  *
  *   nodes      a list of {"op": "Conv", "name": "stem.conv", "inputs": ["image", "stem.conv.weight"],
  *              "output": "stem.conv.out", "attributes": {"strides": [1, 1], ...}}, in execution order. An input is

@@ -70,6 +70,10 @@ static void begin_node(d9_onnx_writer *base, const char *op, const char *name, c
     d9_message_text(message, NODE_OP, op);
 }
 
+static void put_output(d9_onnx_writer *base, const char *output) {
+    d9_message_text(&writer_of(base)->message, NODE_OUTPUT, output);
+}
+
 static void end_node(d9_onnx_writer *base) { d9_message_end(&writer_of(base)->message, writer_of(base)->node); }
 
 static size_t begin_attribute(d9_message *message, const char *name) {
@@ -140,7 +144,9 @@ static d9_status put_node(writer *self, const d9_node *node) {
 
 /* ---- the model ---- */
 
-/* Writes an input or output of the graph. A dimension of 0 is the batch, whose size the user of the model chooses. */
+enum { BATCH = 0, TIME = -1 }; /* dimensions whose size the user of the model chooses */
+
+/* Writes an input or output of the graph. */
 static void put_endpoint(writer *self, int field, const char *name, int element, const int64_t *dims, int rank) {
     d9_message *m = &self->message;
     const size_t value = d9_message_begin(m, field);
@@ -150,10 +156,10 @@ static void put_endpoint(writer *self, int field, const char *name, int element,
     const size_t shape = d9_message_begin(m, TENSOR_SHAPE);
     for (int i = 0; i < rank; i++) {
         const size_t dim = d9_message_begin(m, SHAPE_DIM);
-        if (dims[i])
+        if (dims[i] > 0)
             d9_message_integer(m, DIM_VALUE, dims[i]);
         else
-            d9_message_text(m, DIM_NAME, "N");
+            d9_message_text(m, DIM_NAME, dims[i] == TIME ? "T" : "N");
         d9_message_end(m, dim);
     }
     d9_message_end(m, shape);
@@ -162,21 +168,43 @@ static void put_endpoint(writer *self, int field, const char *name, int element,
     d9_message_end(m, value);
 }
 
+/* The tokens of a stream, and the states that recurrent layers begin and end with: those which a step of the list
+ * copies for the next one. */
+static void put_stream(writer *self) {
+    const d9_graph *graph = self->base.graph;
+    put_endpoint(self, GRAPH_INPUT, "tokens", ELEMENT_INT64, (int64_t[]){TIME, BATCH}, 2);
+    put_endpoint(self, GRAPH_OUTPUT, "logits", ELEMENT_FLOAT, (int64_t[]){TIME, BATCH, self->about->classes}, 3);
+    for (int n = 0; n < graph->node_count; n++) {
+        const d9_node *node = &graph->nodes[n];
+        if (node->op != D9_OP_COPY) continue;
+        const int64_t state[] = {1, BATCH, d9_shape_channels(d9_input_shape(graph, node, 0))};
+        put_endpoint(self, GRAPH_INPUT, d9_onnx_output(&self->base, node), ELEMENT_FLOAT, state, 3);
+        put_endpoint(self, GRAPH_OUTPUT, d9_onnx_input(&self->base, node, 0), ELEMENT_FLOAT, state, 3);
+    }
+}
+
+static void put_samples(writer *self) {
+    const d9_description *about = self->about;
+    if (self->base.graph->vocabulary)
+        put_endpoint(self, GRAPH_INPUT, "texts", ELEMENT_INT64, (int64_t[]){BATCH, about->width}, 2);
+    else
+        put_endpoint(self, GRAPH_INPUT, "images", ELEMENT_FLOAT,
+                     (int64_t[]){BATCH, about->channels, about->height, about->width}, 4);
+    put_endpoint(self, GRAPH_OUTPUT, "logits", ELEMENT_FLOAT, (int64_t[]){BATCH, about->classes}, 2);
+}
+
 static d9_status put_graph(writer *self) {
     d9_status status = D9_OK;
     const d9_graph *graph = self->base.graph;
-    const d9_description *about = self->about;
     const size_t begin = d9_message_begin(&self->message, MODEL_GRAPH);
     for (int n = 0; n < graph->node_count; n++) D9_TRY(put_node(self, &graph->nodes[n]));
     d9_message_text(&self->message, GRAPH_NAME, "dawn9");
     for (int v = 0; v < graph->value_count; v++)
         if (d9_exchange_is_stored(&graph->values[v])) D9_TRY(put_tensor(self, &graph->values[v]));
-    if (graph->vocabulary)
-        put_endpoint(self, GRAPH_INPUT, "texts", ELEMENT_INT64, (int64_t[]){0, about->width}, 2);
+    if (graph->stream)
+        put_stream(self);
     else
-        put_endpoint(self, GRAPH_INPUT, "images", ELEMENT_FLOAT,
-                     (int64_t[]){0, about->channels, about->height, about->width}, 4);
-    put_endpoint(self, GRAPH_OUTPUT, "logits", ELEMENT_FLOAT, (int64_t[]){0, about->classes}, 2);
+        put_samples(self);
     d9_message_end(&self->message, begin);
 done:
     return status;
@@ -220,7 +248,6 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     D9_TRY(d9_description_read(context, model, &about));
     D9_TRY(d9_safetensors_read(context, model, &file));
     D9_TRY(d9_config_parse(context, model, about->config, NULL, &config));
-    D9_TRY(d9_description_reject_stream(context, model, config));
     self.about = about;
     self.file = file;
     /* f32: the graph has no casts */
@@ -230,6 +257,7 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
                                  .std = about->std,
                                  .channels = about->channels,
                                  .begin = begin_node,
+                                 .output = put_output,
                                  .integers = put_integers,
                                  .integer = put_integer,
                                  .real = put_real,
@@ -239,7 +267,9 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
                                  .integer_constant = put_integer_constant};
     D9_TRY(put_model(&self));
     D9_TRY(d9_file_write(context, path, self.message.bytes, self.message.size));
-    *input = self.base.graph->vocabulary ? "texts (N,T) of tokens" : "images (N,C,H,W) of 0 to 255";
+    *input = self.base.graph->stream       ? "tokens (T,N) and the states before them"
+             : self.base.graph->vocabulary ? "texts (N,T) of tokens"
+                                           : "images (N,C,H,W) of 0 to 255";
 done:
     d9_message_free(&self.message);
     d9_program_free(context, &program);

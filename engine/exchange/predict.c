@@ -122,6 +122,16 @@ static bool softmax(const double *logits, int64_t classes, double *probabilities
     return isfinite(sum) && isfinite(largest);
 }
 
+/* The probability of each label. Returns false if a logit is NaN. */
+static bool sigmoids(const double *logits, int64_t classes, double *probabilities) {
+    bool fine = true;
+    for (int64_t c = 0; c < classes; c++) {
+        probabilities[c] = 1 / (1 + exp(-logits[c]));
+        fine &= !isnan(logits[c]);
+    }
+    return fine;
+}
+
 d9_status d9_predictor_encode(const d9_predictor *predictor, d9_context *context, const char *name, const uint8_t *text,
                               size_t size, int32_t *tokens) {
     const d9_status status = d9_text_check(context, name, text, size);
@@ -137,6 +147,7 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
     d9_session *session = &predictor->session;
     const d9_extent *extent = &session->program.extent;
     const int64_t bytes = (int64_t)d9_sample_bytes(session->dataset), classes = extent->classes;
+    bool (*to_probabilities)(const double *, int64_t, double *) = d9_session_several(session) ? sigmoids : softmax;
     double *logits = NULL, *batch = NULL;
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
     if (features) D9_TRY(D9_ALLOCATE(session->context, extent->batch * predictor->features, "features", &batch));
@@ -149,7 +160,7 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
             memcpy(features + begin * predictor->features, batch,
                    (size_t)(part * predictor->features) * sizeof *features);
         for (int64_t i = 0; i < part; i++)
-            if (!softmax(logits + i * classes, classes, probabilities + (begin + i) * classes))
+            if (!to_probabilities(logits + i * classes, classes, probabilities + (begin + i) * classes))
                 D9_TRY(
                     d9_fail(session->context, D9_DATA, "the model's logits are not finite: its weights are damaged"));
     }

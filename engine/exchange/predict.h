@@ -40,9 +40,9 @@ D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_
 D9_MUST_USE d9_status d9_predictor_encode(const d9_predictor *predictor, d9_context *context, const char *name,
                                           const uint8_t *text, size_t size, int32_t *tokens);
 /* Predicts samples: pixels u8 (count, height, width, 3) RGB, or tokens i32 (count, width) of texts. probabilities:
- * (count, classes), the softmax of the logits averaged over the configuration's views. Samples do not influence each
- * other. features: (count, predictor->features), the flattened input of the last linear layer, averaged over the same
- * views; NULL: not wanted. */
+ * (count, classes), the softmax (several labels: the sigmoids) of the logits averaged over the configuration's views.
+ * Samples do not influence each other. features: (count, predictor->features), the flattened input of the last linear
+ * layer, averaged over the same views; NULL: not wanted. */
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);

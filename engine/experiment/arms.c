@@ -93,8 +93,9 @@ static const d9_option *published_options(void) {
     return NULL;
 }
 
-/* Gives an arm the published results for its number of epochs: from the arm's rows in the experiment file; if it has no
- * rows and is not `edited`, from the configuration; otherwise none. */
+/* Gives an arm the published results for its number of epochs: from the arm's rows in the experiment file; without
+ * rows, from the configuration, unless they are for another number of epochs or the arm is `edited` (in more than the
+ * grid's settings); otherwise none. */
 static d9_status attach_published(d9_context *context, const d9_draft *draft, bool edited, d9_config *config) {
     d9_status status = D9_OK;
     static const d9_tree none = {.kind = D9_TREE_MAP};

@@ -236,7 +236,7 @@ static d9_status take_failure(const run *self, d9_status status, d9_run_state *s
     return record_failure(self, status, state->message);
 }
 
-/* True if config.yaml is the beginning of the file that this run writes. */
+/* Sets *beginning: config.yaml is the beginning of the file that this run writes. */
 static d9_status is_beginning(const run *self, const char *path, const d9_config *config, bool *beginning) {
     uint8_t *held = NULL;
     size_t size = 0;

@@ -151,11 +151,11 @@ d9_node_id d9_graph_classifier(const d9_graph *graph) {
     return n;
 }
 
-/* FNV-1a hash */
 int64_t d9_graph_samples(const d9_graph *graph) {
     return graph->values[graph->image].shape.d[graph->vocabulary ? 1 : 0];
 }
 
+/* FNV-1a hash */
 uint32_t d9_role_stream(const char *role) {
     uint32_t hash = 2166136261u;
     for (; *role; role++) hash = (hash ^ (uint8_t)*role) * 16777619u;

@@ -36,22 +36,22 @@ enum { D9_NONE = -1, D9_MAX_INPUTS = 8, D9_MAX_OUTPUTS = 4, D9_NAME_SIZE = 64, D
 
 /* The buffer that holds a value. step/layout.c computes the buffers' sizes, a backend allocates them. */
 typedef enum d9_buffer {
-    D9_BUFFER_SCRATCH,      /* activations and their gradients; graph/memory.c reuses the space within a step */
-    D9_BUFFER_STATE,        /* parameters, then running statistics; master type */
-    D9_BUFFER_GRADIENT,     /* parameter gradients, at the offsets of their parameters; master type */
-    D9_BUFFER_IMAGES,       /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1); of a stream i32
-                               (tokens) */
-    D9_BUFFER_LABELS,       /* i32 (count) of the training set */
-    D9_BUFFER_EVAL_IMAGES,  /* the same of the test set */
-    D9_BUFFER_ORDER,        /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
-    D9_BUFFER_EVAL_DRAWS,   /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
-    D9_BUFFER_EVAL_ORDER,   /* i32 (batch): the indices of the evaluated test images */
-    D9_BUFFER_CARRY,        /* master type: states of recurrent layers that go on to the next step of a stream */
-    D9_BUFFER_EVAL_CARRY,   /* the same of an evaluation */
-    D9_BUFFER_TABLE,        /* master type (channels, 256): normalised value of each byte */
-    D9_BUFFER_METRICS,      /* f64 (4): summed loss, images seen, correct images, first non-finite step + 1 (0: none) */
-    D9_BUFFER_LOGITS,       /* f32 or f64 (batch, classes): output of an evaluation step */
-    D9_BUFFER_GUARD,        /* fp16: loss scale and its state, defined by the backend; otherwise empty */
+    D9_BUFFER_SCRATCH,     /* activations and their gradients; graph/memory.c reuses the space within a step */
+    D9_BUFFER_STATE,       /* parameters, then running statistics; master type */
+    D9_BUFFER_GRADIENT,    /* parameter gradients, at the offsets of their parameters; master type */
+    D9_BUFFER_IMAGES,      /* u8 (count, H, W, C) of the training set; of texts i32 (count, 1, T, 1); of a stream i32
+                              (tokens) */
+    D9_BUFFER_LABELS,      /* i32 (count) of the training set */
+    D9_BUFFER_EVAL_IMAGES, /* like IMAGES, of the test set */
+    D9_BUFFER_ORDER,       /* i32 (steps_per_epoch * batch): the sample indices of the epoch */
+    D9_BUFFER_EVAL_DRAWS,  /* i32 (batch, D9_DRAW_SLOTS): crop offset and mirroring of the evaluated view */
+    D9_BUFFER_EVAL_ORDER,  /* i32 (batch): the indices of the evaluated test images */
+    D9_BUFFER_CARRY,       /* master type: states of recurrent layers that go on to the next step of a stream */
+    D9_BUFFER_EVAL_CARRY,  /* like CARRY, for evaluations */
+    D9_BUFFER_TABLE,       /* master type (channels, 256): normalised value of each byte */
+    D9_BUFFER_METRICS,     /* f64 (4): summed loss, labelled and correct samples, first non-finite step + 1 (0: none) */
+    D9_BUFFER_LOGITS,      /* f32 or f64 (batch, classes): output of an evaluation step */
+    D9_BUFFER_GUARD,       /* fp16: loss scale and its state, defined by the backend; otherwise empty */
     D9_BUFFER_ACCUMULATORS, /* the first of D9_MAX_ACCUMULATORS named buffers (step/program.h); master type */
     D9_BUFFER_COUNT = D9_BUFFER_ACCUMULATORS + D9_MAX_ACCUMULATORS
 } d9_buffer;
@@ -174,21 +174,22 @@ typedef struct d9_update_attributes {
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
     d9_type products;                            /* type in which an orthogonalised update multiplies matrices */
-    d9_coefficient renormalise;                  /* not 0: scale filters to norm sqrt(rows) first: orthogonal.h */
+    d9_coefficient renormalise;                  /* above 0: scale the weight to norm sqrt(rows) first: orthogonal.h */
 } d9_update_attributes;
 typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_clip_attributes {
     double most;          /* largest norm of the gradient of the mean loss */
-    d9_coefficient share; /* turns the gradient into that of the mean loss */
+    d9_coefficient share; /* 1 / number of losses: turns the summed gradient into the mean */
 } d9_clip_attributes;
 typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
 } d9_recur_attributes;
-typedef struct d9_augment_attributes {     /* for draw, augment, gather, tokens, rank */
-    int64_t batch, count, steps_per_epoch; /* makes `count` images, from order[step % steps_per_epoch * batch] on */
-    int64_t samples;                       /* number of images in the dataset */
+typedef struct d9_augment_attributes {     /* for draw, augment, gather, tokens, stream, rank */
+    int64_t batch, count, steps_per_epoch; /* makes `count` samples (stream: columns), from
+                                              order[step % steps_per_epoch * batch] on */
+    int64_t samples;                       /* number of samples in the dataset; of a stream, tokens */
     d9_augment_rule rule;                  /* only in draw and augment */
     int64_t first;                         /* stream: column n of the step is column first + n * (batch / count) */
 } d9_augment_attributes;
@@ -226,8 +227,8 @@ typedef struct d9_graph {
     d9_node *nodes; /* in execution order */
     int node_count;
     size_t node_capacity;
-    /* Inputs and outputs of every model: image (N, H, W, C), or the tokens i32 (T, N) of texts; loss (N), labels (N).
-     */
+    /* Inputs and outputs of every model: image (N, H, W, C), or the tokens i32 (T, N) of texts; loss and labels, one
+     * for each row of the logits (N, or T * N of a stream). */
     d9_value_id image, logits, loss, labels;
     d9_value_id features;        /* input of the classifier, if it must be kept after the step; otherwise D9_NONE */
     int64_t classes, vocabulary; /* vocabulary: number of different tokens; 0: the samples are images */
@@ -247,8 +248,9 @@ D9_MUST_USE d9_status d9_graph_add_node(d9_context *context, d9_graph *graph, co
 /* Inserts the node before node `at`; later nodes, and their values' producers, move up. `id` may be NULL. */
 D9_MUST_USE d9_status d9_graph_insert_node(d9_context *context, d9_graph *graph, d9_node_id at, const d9_node *node,
                                            d9_node_id *id);
-typedef struct d9_merge {             /* arguments of d9_graph_merge */
-    const char *prefix, *kept_prefix; /* for roles and activations; for parameters, statistics and gradients */
+typedef struct d9_merge {      /* arguments of d9_graph_merge */
+    const char *prefix;        /* of roles and activations */
+    const char *kept_prefix;   /* of parameters, statistics and gradients */
     d9_value_id image, labels; /* values of `to` that replace those of `from`; D9_NONE: treated like other values */
     d9_when when;              /* set in each copied node */
 } d9_merge;
@@ -263,11 +265,13 @@ D9_MUST_USE d9_status d9_graph_image(d9_context *context, d9_graph *graph, const
  * `vocabulary`. */
 D9_MUST_USE d9_status d9_graph_tokens(d9_context *context, d9_graph *graph, int64_t length, int64_t samples,
                                       int64_t vocabulary, bool stream, d9_value_id *x);
-/* The row of each token (T, N) in `ROLE.weight` (vocabulary, channels), initially standard normal -> (T, N, C). */
+/* Looks up the row of each token (T, N) in `ROLE.weight` (vocabulary, channels), initially standard normal.
+ * Result (T, N, C). */
 D9_MUST_USE d9_status d9_graph_embed(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      int64_t channels, d9_value_id *y);
 /* One recurrent layer (T, N, C) -> (T, N, units) with PyTorch's parameters ROLE.weight_ih_lLAYER, weight_hh, bias_ih
- * and bias_hh, uniform in +-1/sqrt(units). States are 0 before the first token, or those of the step before. */
+ * and bias_hh, uniform in +-1/sqrt(units). In a stream the states
+ * before the first token are those in which the previous step ended, otherwise 0. */
 D9_MUST_USE d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                                      d9_recurrent_cell cell, int64_t units, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_last(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
@@ -288,8 +292,8 @@ D9_MUST_USE d9_status d9_graph_add(d9_context *context, d9_graph *graph, const c
                                    d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_linear(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                       int64_t outputs, d9_value_id *y); /* flattens x unless it is (T, N, C); no bias */
-/* A linear layer with the weight (outputs, inputs) of another node, such as an embedding's table; `outputs` its rows.
- */
+/* A linear layer with the weight (outputs, inputs) of another node, such as an embedding's table; each row of
+ * the weight gives an output. */
 D9_MUST_USE d9_status d9_graph_linear_tied(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                            d9_value_id weight, d9_value_id *y);
 D9_MUST_USE d9_status d9_graph_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
@@ -300,7 +304,8 @@ D9_MUST_USE d9_status d9_graph_concat(d9_context *context, d9_graph *graph, cons
                                       d9_value_id b, d9_value_id *y); /* channels of a, then those of b */
 D9_MUST_USE d9_status d9_graph_scale(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                      double factor, d9_value_id *y);
-/* Adds the cross-entropy of each image; sets graph->logits, labels, loss. The objective is the SUM over the batch. */
+/* Adds the loss of each row of the logits, a cross-entropy; sets graph->logits, labels, loss. Training minimises the
+ * SUM of the losses in a batch. */
 D9_MUST_USE d9_status d9_graph_loss(d9_context *context, d9_graph *graph, d9_value_id logits);
 
 /* ---- queries, and shape inference ---- */

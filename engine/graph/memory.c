@@ -1,6 +1,8 @@
 /* Scratch memory plan: a value lives from the node that writes it to the last node that reads it, and longest_rule - 1
- * nodes longer. First fit in node order, 64-byte aligned; blocks are sorted by offset, so that one pass finds a gap. */
+ * nodes longer. An output may take the memory of an input (d9_op_info.overwrites). First fit in node order, 64-byte
+ * aligned; blocks are sorted by offset, so that one pass finds a gap. */
 #include "core/system.h"
+#include "graph/op.h"
 #include "graph/passes.h"
 
 typedef struct block {
@@ -40,6 +42,17 @@ static int64_t place(block *blocks, int *count, int64_t bytes, d9_node_id until)
     return offset;
 }
 
+/* The block of the node's input 0 if output 0 may overwrite it; otherwise NULL. */
+static block *overwritten_by(const d9_graph *graph, d9_node_id n, block *blocks, int count) {
+    const d9_node *node = &graph->nodes[n];
+    if (!d9_op_info_of(node->op)->overwrites || last_reader(graph, node->inputs[0]) != n) return NULL;
+    const d9_value *in = &graph->values[node->inputs[0]], *out = &graph->values[node->outputs[0]];
+    if (in->buffer != D9_BUFFER_SCRATCH || in->type != out->type) return NULL;
+    for (int i = 0; i < count; i++)
+        if (blocks[i].offset == in->offset && blocks[i].until >= n) return &blocks[i];
+    return NULL;
+}
+
 d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
                          int64_t *scratch_bytes) {
     d9_status status;
@@ -55,7 +68,10 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
             d9_value *value = &graph->values[id];
             int64_t bytes = aligned(d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type));
             value->buffer = D9_BUFFER_SCRATCH;
-            value->offset = place(blocks, &live, bytes, last_reader(graph, id) + longest_rule - 1);
+            const d9_node_id until = last_reader(graph, id) + longest_rule - 1;
+            block *taken = i == 0 && !keep_all ? overwritten_by(graph, n, blocks, live) : NULL;
+            if (taken) taken->until = until;
+            value->offset = taken ? taken->offset : place(blocks, &live, bytes, until);
             if (value->offset + bytes > *scratch_bytes) *scratch_bytes = value->offset + bytes;
         }
     }

@@ -12,6 +12,7 @@ typedef struct d9_onnx_writer {
     /* Starts a node. `inputs` ends with NULL. */
     void (*begin)(struct d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,
                   const char *output);
+    void (*output)(struct d9_onnx_writer *self, const char *output); /* a further output of the node */
     void (*integers)(struct d9_onnx_writer *self, const char *name, const int64_t *values, size_t count);
     void (*integer)(struct d9_onnx_writer *self, const char *name, int64_t value);
     void (*real)(struct d9_onnx_writer *self, const char *name, double value);

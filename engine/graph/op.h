@@ -21,6 +21,7 @@ typedef struct d9_op_info {
     bool convolution;    /* tf32 rounds its inputs; its weight gradient may be computed in a narrower type */
     bool exact;          /* all backends compute identical bits */
     unsigned in_place;   /* bit i: input i is state that is updated in place */
+    bool overwrites;     /* output 0 may take the memory of an input 0 of its type that no later node reads */
 
     /* Infers the shapes of outputs and statistics from the inputs' shapes; errors name the node and what fits. */
     d9_status (*shape)(d9_context *context, d9_graph *graph, const d9_node *node);

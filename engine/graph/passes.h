@@ -5,8 +5,9 @@
 #include "graph/graph.h"
 
 /* A precision consists of the type in which activations and weights are computed, and the master type of parameters,
- * their gradients, statistics, logits and loss. tf32 stores f32; only convolutions and linear layers may round their
- * factors to 10 bits after the leading one, as tensor cores do, with f32 sums. */
+ * their gradients, statistics, logits and loss. The gradient of many logits has the compute type (ops/loss.c). tf32
+ * stores f32; only convolutions and linear layers may round their factors to 10 bits after the leading one, as tensor
+ * cores do, with f32 sums. */
 typedef struct d9_precision {
     const char *name; /* "f64", "f32", "tf32", "bf16", "fp16" */
     d9_type compute, master;

@@ -12,12 +12,13 @@ typedef struct d9_model {
     size_t options_size;
     bool texts;  /* its samples are texts, as tokens; otherwise images */
     bool stream; /* it reads one text from step to step, and its labels are the tokens that follow */
-    /* Builds from graph->image to logits (N, classes); the engine adds the loss. */
+    /* Builds from `x`, the image or the tokens, to logits (N, classes), of a stream (T, N, classes); the engine adds
+     * the loss. */
     d9_status (*build)(d9_context *context, const void *options, int64_t classes, d9_graph *graph, d9_value_id x,
                        d9_value_id *logits);
 } d9_model;
 
-/* The word for samples in messages; of a stream these are windows of its columns. */
+/* The word for samples in messages. A window is a step's tokens in one column of the text. */
 static inline const char *d9_model_samples(const d9_model *model) {
     return model->stream ? "windows" : model->texts ? "texts" : "images";
 }

@@ -8,7 +8,9 @@
 /* Writes "BASE.PART" to `name` and returns it. */
 const char *d9_parts_role(char name[D9_NAME_SIZE], const char *base, const char *part);
 
-/*   cifar     conv 3x3, norm, act                                                  keeps the image's size
+/* Kinds of stem, a network's first layers:
+ *
+ *   cifar     conv 3x3, norm, act                                                  keeps the image's size
  *   imagenet  conv 7x7 stride 2, norm, act, max pool 3x3 stride 2, padded          a quarter of the side, rounded up
  *   auto      cifar for images of up to 64 pixels a side, otherwise imagenet */
 typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;

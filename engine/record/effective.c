@@ -139,8 +139,8 @@ static const struct bound {
     {"eval_images", true, 1, INFINITY, count_fault},
 };
 
-/* Does the object have a value at the bound's key that is outside of it? */
-static bool breaks(const json_t *object, const struct bound *bound) {
+/* Does the object have a value at the bound's key that is out of bounds? */
+static bool exceeds(const json_t *object, const struct bound *bound) {
     const json_t *value = json_object_get(object, bound->key);
     const double number = json_number_value(value);
     if (!value || json_is_null(value)) return false;
@@ -151,11 +151,11 @@ static bool breaks(const json_t *object, const struct bound *bound) {
 static const char *object_fault(const json_t *object) {
     const d9_measure *measure;
     for (int i = 0; (measure = d9_measure_at(i)); i++)
-        if (breaks(object, &(struct bound){measure->name, false, measure->minimum, measure->maximum, NULL}) ||
-            breaks(object, &(struct bound){measure->name_tta, false, measure->minimum, measure->maximum, NULL}))
+        if (exceeds(object, &(struct bound){measure->name, false, measure->minimum, measure->maximum, NULL}) ||
+            exceeds(object, &(struct bound){measure->name_tta, false, measure->minimum, measure->maximum, NULL}))
             return measure->fault;
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
-        if (breaks(object, &bounds[i])) return bounds[i].fault;
+        if (exceeds(object, &bounds[i])) return bounds[i].fault;
     return NULL;
 }
 

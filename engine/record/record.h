@@ -31,12 +31,12 @@ typedef struct d9_result {
     uint64_t seed;
     const d9_config *config;
     char config_hash[65], plan_sha256[65], params_sha256[65], data_digest[17];
-    char test_digest[17]; /* of the user's own test images, in any order; "": of another dataset */
+    char test_digest[17]; /* of the user's own test images, whatever their order; "": another dataset */
     char backend[32], precision[8];
     d9_device_info device;
     int64_t batch, steps, train_images, eval_images, parameters;
     int views;                                      /* test-time augmentation views of evaluations */
-    double train_operations, evaluation_operations; /* flops of matrix products: of all steps; of one evaluation */
+    double train_operations, evaluation_operations; /* counted operations: of all steps; of one evaluation */
     d9_epoch_row *epochs;
     int64_t epoch_count;
     double score, score_tta; /* in config->measure, of the model in the last epoch or in best_epoch */
@@ -48,6 +48,10 @@ typedef struct d9_result {
     const d9_timeline *timeline;
     d9_arena arena;                 /* owns what the pointers refer to, except `config` and the timeline's segments */
     const char *const *class_names; /* (classes) */
+    /* (classes): score_tta of each label and number of evaluated images that have it; NULL: of another measure, or
+     * unknown, because the run was resumed behind its best epoch */
+    const double *by_label;
+    const int64_t *label_images;
     int64_t classes, channels;
     double mean[4], std[4]; /* of the training images, in 0..255 */
 } d9_result;
@@ -87,7 +91,7 @@ D9_MUST_USE d9_status d9_epoch_json(d9_context *context, const d9_epoch_row *row
  * else with the score. */
 D9_MUST_USE d9_status d9_record_epoch(d9_record *record, const d9_epoch_row *row, const d9_measure *measure, int views);
 /* Writes predictions.safetensors: top-1 class, its probability and the true label of `count` evaluation images, with
- * the hash of the parameters that made them. `count` 0, of a stream: only the hash. */
+ * the hash of the parameters that made them. `count` 0, for a corpus: only the hash. */
 D9_MUST_USE d9_status d9_record_predictions(d9_record *record, const int32_t *top1, const float *confidence,
                                             const int32_t *labels, int64_t count, const char *params_sha256);
 /* Writes the file `name` of the folder, atomically. */

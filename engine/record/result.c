@@ -86,10 +86,23 @@ static bool set_data(json_t *root, const d9_result *result) {
            set(root, "std", d9_json_pixels(result->std, result->channels));
 }
 
+/* [{"label": "Edema", "images": 31, "auc": 0.81}, ...] */
+static json_t *labels_json(const d9_result *result) {
+    const d9_measure *measure = result->config->measure;
+    json_t *list = json_array();
+    for (int64_t c = 0; c < result->classes; c++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "label", result->class_names[c], "images",
+                                              (json_int_t)result->label_images[c],
+                                              result->views > 1 ? measure->name_tta : measure->name,
+                                              d9_json_number(result->by_label[c])));
+    return list;
+}
+
 static bool set_outcome(json_t *root, const d9_result *result) {
     const d9_measure *measure = result->config->measure;
     return set(root, "measure", json_string(measure->name)) &&
            d9_scores_set(root, measure, result->views, result->score, result->score_tta) &&
+           (!result->by_label || set(root, "labels", labels_json(result))) &&
            set(root, "target", d9_json_number(result->config->target)) &&
            set(root, "epoch_to_target", integer_or_null(result->epoch_to_target)) &&
            (result->best_epoch == 0 || set(root, "best_epoch", json_integer(result->best_epoch))) &&

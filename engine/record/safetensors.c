@@ -288,27 +288,32 @@ d9_tensor_type d9_tensor_type_of(d9_type type) {
     return of[type];
 }
 
-static double element(const d9_tensor *tensor, int64_t i) {
-    switch (tensor->type) {
-    case D9_TENSOR_F64:
-        return ((const double *)tensor->bytes)[i];
-    case D9_TENSOR_F32:
-        return (double)((const float *)tensor->bytes)[i];
-    case D9_TENSOR_BF16:
-        return (double)d9_bf16_to_float(((const uint16_t *)tensor->bytes)[i]);
-    case D9_TENSOR_F16:
-        return (double)d9_fp16_to_float(((const uint16_t *)tensor->bytes)[i]);
-    case D9_TENSOR_I64:
-        return (double)((const int64_t *)tensor->bytes)[i];
-    case D9_TENSOR_I32:
-        return ((const int32_t *)tensor->bytes)[i];
-    default:
-        return ((const uint8_t *)tensor->bytes)[i];
-    }
-}
+/* Converts every element of the tensor, of this type, by an expression in the element `x`. */
+#define WIDEN(type, expression)                                                                                        \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+        const type x = ((const type *)tensor->bytes)[i];                                                               \
+        values[i] = expression;                                                                                        \
+    }                                                                                                                  \
+    break
 
 void d9_tensor_to_doubles(const d9_tensor *tensor, double *values) {
-    for (int64_t i = 0; i < d9_shape_count(&tensor->shape); i++) values[i] = element(tensor, i);
+    const int64_t count = d9_shape_count(&tensor->shape);
+    switch (tensor->type) {
+    case D9_TENSOR_F64:
+        WIDEN(double, x);
+    case D9_TENSOR_F32:
+        WIDEN(float, (double)x);
+    case D9_TENSOR_BF16:
+        WIDEN(uint16_t, (double)d9_bf16_to_float(x));
+    case D9_TENSOR_F16:
+        WIDEN(uint16_t, (double)d9_fp16_to_float(x));
+    case D9_TENSOR_I64:
+        WIDEN(int64_t, (double)x);
+    case D9_TENSOR_I32:
+        WIDEN(int32_t, x);
+    default:
+        WIDEN(uint8_t, x);
+    }
 }
 
 d9_status d9_tensor_from_doubles(d9_context *context, d9_arena *arena, const char *name, const d9_shape *shape,

@@ -1,4 +1,5 @@
-/* A table that is computed once and written in three formats: TSV file, HTML of the page, JSON for the terminal.
+/* A table that is computed once and written in three formats: TSV file, HTML of the page, JSON of `dawn9 report
+ * --json`.
  *
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
  *   d9_figures_text(&table, row, column, "celu"); d9_figures_number(&table, row, column, 94.12)

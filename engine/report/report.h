@@ -54,7 +54,8 @@ typedef struct d9_report_arm {
     double holm;          /* p of `difference`, adjusted by Holm over all arms with a baseline */
     int64_t seeds_needed; /* per arm, for measure->effect and D9_REPORT_POWER; 0: unknown, or over a million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
-    double epochs_saved;  /* more epochs that the baseline's (else the first) series needs; NAN: outside its curve */
+    double epochs_saved;  /* epochs that the series of the baseline (else the first) needs for this score, minus own;
+                             NAN: off its curve */
 } d9_report_arm;
 
 typedef struct d9_report_series {

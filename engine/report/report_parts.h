@@ -39,7 +39,7 @@ D9_MUST_USE d9_status d9_report_words(d9_context *context, d9_report *report, co
 D9_MUST_USE d9_status d9_report_judge(d9_context *context, d9_report *report);
 
 /* ---- report_tables.c ---- */
-enum { D9_REPORT_SCORE = -3 }; /* d9_column.digits: those of the measure. Its words may have fields of the measure. */
+enum { D9_REPORT_SCORE = -3 }; /* as d9_column.digits: decimals of the report's measure */
 D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name,
                                           const d9_column *columns, size_t column_count, int row_count,
                                           d9_figures **table);

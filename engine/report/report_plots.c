@@ -110,7 +110,7 @@ static void set_scores(const drawing *drawing, const char *name, range range) {
     if (!(range.low <= range.high)) range.low = range.high = 0;
     const double wrong = beyond - range.low, least = beyond - range.high, ratio = wrong / least;
     const d9_measure *measure = drawing->report->measure;
-    const bool bent = measure->bent_axis && ratio > 3;
+    const bool bent = measure->log_axis && ratio > 3;
     const double margin = 0.06 * fmax(range.high - range.low, 5 * measure->effect), factor = pow(ratio, 0.06);
     const double low = bent ? beyond - wrong * factor : range.low - margin,
                  high = bent ? beyond - least / factor : range.high + margin;
@@ -328,7 +328,7 @@ static void note_confusion(const drawing *drawing, d9_text *text) {
 
 typedef d9_status (*maker)(const d9_report *report, d9_text *text);
 static const struct {
-    const char *name, *title; /* with fields of the measure, as in the names of the data */
+    const char *name, *title; /* patterns of d9_measure_words, like the names in `data` */
     struct {
         const char *name;
         maker make;

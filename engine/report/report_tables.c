@@ -14,7 +14,7 @@ d9_status d9_report_words(d9_context *context, d9_report *report, const char *pa
     return d9_report_keep(context, report, &text, words);
 }
 
-/* The columns with the words and the decimals of the report's measure. */
+/* Copies the columns, their texts filled in by d9_measure_words, with the decimals of the report's measure. */
 static d9_status fit_columns(d9_context *context, d9_report *report, const d9_column *columns, size_t count,
                              d9_column **fitted) {
     d9_status status;

@@ -84,7 +84,7 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter) {
     return D9_NONE;
 }
 
-/* ---- values of a step, and the end of a program ---- */
+/* ---- when nodes run, values of a step, freeing ---- */
 
 static bool is_due(const d9_when *when, int64_t step, int64_t steps_per_epoch) {
     if (step < when->from || (when->until > 0 && step >= when->until)) return false;

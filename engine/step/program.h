@@ -51,7 +51,7 @@ typedef struct d9_group {
     bool per_image; /* the learning rate is multiplied by the images of the step / train.batch_size */
     int averages;   /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;  /* update interval in steps; 0: every step */
-    /* Muon: interval in steps at which filters are rescaled to a fixed norm (0: never), and its final value, towards
+    /* Muon: interval in steps at which weights are rescaled to a fixed norm (0: never), and its final value, towards
      * which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
     /* Accumulators of the update's states, by name; groups may share them. From the first NULL on, states are zero. */
@@ -59,8 +59,8 @@ typedef struct d9_group {
     d9_schedule rate; /* learning rate for a mean loss */
     double rate_multiplier, weight_decay, decay_multiplier;
     double from_epoch, until_epoch; /* epochs between which the group is updated; until_epoch 0: to the end */
-    double until_share;             /* share of the run after which it is frozen, if that is earlier; 0: never */
-    bool rate_ends;                 /* the learning rate schedule ends with the group, not with the run */
+    double until_share;             /* frozen also after this share of the run's steps; 0: no such limit */
+    bool rate_ends;                 /* the learning rate schedule ends when the group is frozen, not with the run */
     int64_t begin, end;             /* element range in STATE and GRADIENT; set by the layout */
 } d9_group;
 enum { D9_MAX_GROUPS = 144 }; /* freezing splits a group into up to 17, and a second network has groups of its own */
@@ -124,8 +124,8 @@ typedef struct d9_selection {
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch; /* batch: of all processes */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
-    /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream. Its
-     * images are the windows of `width` tokens in the columns, the last of each filled up. */
+    /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream.
+     * train_images and eval_images then count windows of `width` tokens; the last window of each column is padded. */
     int64_t train_tokens, eval_tokens, eval_batch;
     /* This process's number and how many there are; both 0: one process. Of a batch of `batch` samples, or columns of a
      * stream, it holds batch / ranks: number rank, rank + ranks, rank + 2 ranks ... */
@@ -137,8 +137,8 @@ static inline int d9_extent_ranks(const d9_extent *extent) { return extent->rank
 static inline int64_t d9_extent_own_batch(const d9_extent *extent) { return extent->batch / d9_extent_ranks(extent); }
 /* Bytes of a sample: u8 pixels of an image, i32 tokens of a text. */
 int64_t d9_extent_sample_bytes(const d9_extent *extent);
-/* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`; its first token is no label.
- */
+/* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`. The label of a
+ * token is the next one, so the first token of a column is no label. */
 int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length);
 
 typedef struct d9_table {
@@ -152,7 +152,7 @@ typedef struct d9_table {
 /* From a share of the run's steps on, images have another size or a step draws another number of batches. */
 typedef struct d9_phase_change {
     const char *trick; /* the trick's name, for messages */
-    double from;       /* that share, 0 to 1 */
+    double from;       /* share of the steps before the change, 0 to 1 */
     double scale;      /* image side as a fraction of the full side; below 1 images are random crops; 0: unchanged */
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
@@ -183,7 +183,7 @@ typedef struct d9_program {
     d9_extent extent;
     int64_t steps_per_epoch, steps; /* whole batches; round(epochs * steps_per_epoch), or the options' rate_count */
     const d9_precision *precision;
-    const d9_measure *measure; /* of evaluations */
+    const d9_measure *measure; /* score that evaluations report */
     uint64_t seed;
     d9_augmentation augmentation;
     d9_selection selection;
@@ -214,7 +214,7 @@ typedef struct d9_program_options {
     int64_t steps_per_epoch;     /* 0: from the extent (verify sets it) */
     int longest_rule;            /* nodes of the longest rule of the backend; 0: unknown, the maximum is assumed */
     bool keep_all;               /* as in the program */
-    bool eval_only; /* no phases; SCRATCH is sized for evaluation, GRADIENT and accumulators laid out as it are empty */
+    bool eval_only; /* no phases; SCRATCH is sized for evaluation; GRADIENT and the groups' accumulators are empty */
     bool logits;    /* evaluation steps of a stream write logits, as those of other samples do, and no losses */
     bool features;  /* sets eval.features, which can be read after an evaluation step */
     const struct d9_trick *const *tricks; /* more tricks, without options, after the configuration's (tests) */

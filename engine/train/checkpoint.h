@@ -8,7 +8,8 @@ typedef struct d9_progress_state { /* progress of an unfinished run, stored in a
     int64_t step;                  /* the next step */
     d9_epoch_row *epochs;          /* finished epochs */
     int64_t epoch_count;
-    int64_t threads; /* CPU threads of the process that wrote it; 0: not recorded. Writing takes the session's */
+    int64_t threads; /* CPU threads of the process that wrote it; 0: not recorded. d9_checkpoint_write ignores it and
+                        records the session's */
 } d9_progress_state;
 /* Writes a checkpoint, with the metrics and carried states of all processes, each of which calls this after
  * d9_together_gather_state; all but one with `path` NULL. D9_NONFINITE: not written, because a number of the run is not

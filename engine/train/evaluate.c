@@ -131,22 +131,23 @@ d9_status d9_session_logits(d9_session *session, const d9_views *views, double *
 }
 
 /* Warns, once, of the labels that are left out of the score. */
-static void warn_undefined(d9_session *session, uint32_t undefined) {
+static void warn_undefined(d9_session *session, const double *by_label) {
     const d9_dataset *dataset = session->dataset;
     d9_text names;
+    if (!by_label || session->warned_undefined) return;
     d9_text_init(session->context, &names);
-    for (int32_t c = 0; c < dataset->classes && c < 32; c++)
-        if (undefined >> c & 1) d9_text_add(&names, "%s%s", names.size ? ", " : "", dataset->class_names[c]);
-    if (undefined & ~session->undefined)
+    for (int32_t c = 0; c < dataset->classes; c++)
+        if (isnan(by_label[c])) d9_text_add(&names, "%s%s", names.size ? ", " : "", dataset->class_names[c]);
+    if (names.size)
         d9_log(session->context, D9_LOG_WARNING, "%s is undefined for labels that all or no samples have: %s",
                session->program.measure->word, d9_text_get(&names));
+    session->warned_undefined = names.size > 0;
     d9_text_free(&names);
-    session->undefined |= undefined;
 }
 
-/* Computes the score in the program's measure. Fails with D9_NONFINITE if a logit is not finite, and with D9_DATA if
- * the score is undefined. */
-static d9_status find_score(d9_session *session, const double *logits, double *score) {
+/* Computes the score in the program's measure, and unless NULL that of each label. Fails with D9_NONFINITE if a logit
+ * is not finite, and with D9_DATA if the score is undefined. */
+static d9_status find_score(d9_session *session, const double *logits, double *score, double *by_label) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_measure *measure = session->program.measure;
@@ -154,32 +155,43 @@ static d9_status find_score(d9_session *session, const double *logits, double *s
                               .labels = session->dataset->test.labels,
                               .samples = extent->eval_images,
                               .classes = extent->classes};
-    uint32_t undefined;
     for (int64_t i = 0; i < extent->eval_images * extent->classes; i++)
         if (!isfinite(logits[i]))
             return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
                            (long long)(i / extent->classes));
-    D9_TRY(measure->compute(session->context, &all, score, &undefined));
+    D9_TRY(measure->compute(session->context, &all, score, by_label));
     if (isnan(*score)) D9_TRY(d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", measure->word));
-    warn_undefined(session, undefined);
+    warn_undefined(session, by_label);
 done:
     return status;
 }
 
-/* The largest softmax probability. */
-static double confidence(const double *row, int64_t classes) {
+/* The largest softmax probability; of several labels the probability of the least sure answer, yes or no. */
+static double confidence(const d9_session *session, const double *row) {
+    const int64_t classes = session->program.extent.classes;
     const int32_t best = d9_argmax(row, classes);
-    double sum = 0;
-    for (int64_t c = 0; c < classes; c++) sum += exp(row[c] - row[best]);
-    return 1 / sum;
+    double sum = 0, least = INFINITY;
+    for (int64_t c = 0; c < classes; c++) {
+        sum += exp(row[c] - row[best]);
+        least = fmin(least, fabs(row[c]));
+    }
+    return 1 / (d9_session_several(session) ? 1 + exp(-least) : sum);
+}
+
+/* The class with the largest logit; of several labels the bits of those with a probability above 1/2. */
+static int32_t prediction(const d9_session *session, const double *row) {
+    int32_t bits = 0;
+    if (!d9_session_several(session)) return d9_argmax(row, session->program.extent.classes);
+    for (int64_t c = 0; c < session->program.extent.classes; c++) bits |= (int32_t)((uint32_t)(row[c] > 0) << c);
+    return bits;
 }
 
 static void store_predictions(const d9_session *session, const double *logits, d9_evaluation *evaluation) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < extent->eval_images; i++) {
         const double *row = logits + i * extent->classes;
-        evaluation->top1[i] = d9_argmax(row, extent->classes);
-        evaluation->confidence[i] = (float)confidence(row, extent->classes);
+        evaluation->top1[i] = prediction(session, row);
+        evaluation->confidence[i] = (float)confidence(session, row);
     }
 }
 
@@ -206,7 +218,7 @@ static d9_status select_unsure(d9_session *session, const double *view_logits, d
     ranked *all = NULL;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "images by confidence", &all));
     for (int64_t i = 0; i < extent->eval_images; i++)
-        all[i] = (ranked){confidence(view_logits + i * classes, classes), (int32_t)i};
+        all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
     qsort(all, (size_t)extent->eval_images, sizeof *all, by_confidence);
     const int64_t alone = (int64_t)ceil(session->program.views.alone * (double)extent->eval_images);
     *images = (selection){list, extent->eval_images - alone};
@@ -227,7 +239,7 @@ static d9_status run_view(d9_session *session, const d9_view *view, const select
     d9_views single = {.count = 1, .view = {*view}};
     single.view[0].weight = 1;
     D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(find_score(session, logits, plain_score));
+    if (is_plain(view) && !images->list) D9_TRY(find_score(session, logits, plain_score, NULL));
 done:
     return status;
 }
@@ -254,7 +266,7 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
     }
     if (isnan(*plain_score)) {
         D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
-        D9_TRY(find_score(session, view_logits, plain_score));
+        D9_TRY(find_score(session, view_logits, plain_score, NULL));
     }
 done:
     d9_release(session->context, list);
@@ -267,7 +279,6 @@ static d9_status evaluate_stream(d9_session *session, double *score) {
     const d9_extent *extent = &session->program.extent;
     const int64_t steps = d9_stream_windows(extent->eval_tokens, extent->eval_batch, extent->width);
     double kept[4], metrics[4] = {0};
-    uint32_t undefined;
     D9_TRY(d9_session_read(session, D9_BUFFER_METRICS, kept));
     D9_TRY(d9_session_write(session, D9_BUFFER_METRICS, metrics));
     D9_TRY(d9_session_zero(session, D9_BUFFER_EVAL_CARRY));
@@ -281,7 +292,7 @@ static d9_status evaluate_stream(d9_session *session, double *score) {
     if (!isfinite(metrics[0]))
         D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));
     const d9_evaluated all = {.loss = metrics[0], .counted = metrics[1]};
-    D9_TRY(session->program.measure->compute(session->context, &all, score, &undefined));
+    D9_TRY(session->program.measure->compute(session->context, &all, score, NULL));
 done:
     return status;
 }
@@ -302,7 +313,9 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
     D9_TRY(run_views(session, mean + count, mean, &evaluation->score));
-    D9_TRY(find_score(session, mean, &evaluation->score_tta));
+    if (session->program.measure->by_label)
+        D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
+    D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));
     double scores[] = {evaluation->score, evaluation->score_tta};
     D9_TRY(d9_parallel_broadcast(session->context, session->parallel, scores, sizeof scores)); /* decisions are equal */
     evaluation->score = scores[0], evaluation->score_tta = scores[1];
@@ -316,5 +329,6 @@ done:
 void d9_evaluation_free(d9_context *context, d9_evaluation *evaluation) {
     d9_release(context, evaluation->top1);
     d9_release(context, evaluation->confidence);
+    d9_release(context, evaluation->by_label);
     memset(evaluation, 0, sizeof *evaluation);
 }

@@ -17,9 +17,20 @@ d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoc
 }
 
 static d9_dataset_options dataset_options(const d9_config *config) {
+    const double *shares = config->data.shares.values;
+    const bool three = config->data.shares.count == 3;
     const int most = d9_processors(NULL); /* opening the device warns if `threads` exceeds it */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
+                                .several = d9_loss_several(config->train.loss) != 0,
+                                .table = config->data.table,
+                                .file_column = config->data.file_column,
+                                .label_column = config->data.label_column,
+                                .group_column = config->data.group_column,
+                                .split_column = config->data.split_column,
+                                .separator = config->data.separator,
+                                .no_label = config->data.no_label,
+                                .shares = {three ? shares[0] : -1, three ? shares[1] : 0, three ? shares[2] : 0},
                                 .validation = config->data.validation,
                                 .image_size = config->data.image_size,
                                 .length = config->data.length,

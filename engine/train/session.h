@@ -39,8 +39,13 @@ typedef struct d9_session {
     d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
     int64_t seen;                           /* views of images computed in the current evaluation */
     d9_parallel *parallel;                  /* the processes of the run; NULL: one */
-    uint32_t undefined;                     /* bit c: a warning has said that the score of label c is undefined */
+    bool warned_undefined;                  /* a warning has named the labels whose score is undefined */
 } d9_session;
+
+/* May an image have several labels? */
+static inline bool d9_session_several(const d9_session *session) {
+    return d9_loss_several(session->config->train.loss) != 0;
+}
 
 /* Ends the segment that began at `mark`. */
 D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);
@@ -81,8 +86,8 @@ void d9_session_close(d9_session *session);
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
 /* Initialises STATE; metrics, gradients and update states become zero, accumulators of STATE a copy of it. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
-/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS, and after
- * resuming. */
+/* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS and CARRY,
+ * and after resuming. */
 D9_MUST_USE d9_status d9_session_begin_epoch(d9_session *session, int64_t step);
 /* Makes every batch the first `batch` images, by writing ORDER or EVAL_ORDER; for checks, benchmarks and previews. */
 D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer order);

@@ -352,7 +352,7 @@ static d9_status add_row(run *self, int64_t epoch) {
     D9_TRY(gather_state(self));
     d9_epoch_row row = {.epoch = epoch,
                         .train_loss = metrics[0] / metrics[1],
-                        .train_accuracy = 100 * metrics[2] / metrics[1],
+                        .train_accuracy = d9_session_several(session) ? NAN : 100 * metrics[2] / metrics[1],
                         .score = NAN,
                         .score_tta = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
@@ -391,12 +391,33 @@ static d9_status write_predictions(run *self) {
                               : D9_OK;
 }
 
+/* Copies the scores of the labels from the latest evaluation, if the measure has them. */
+static d9_status keep_labels(run *self) {
+    d9_status status = D9_OK;
+    const d9_dataset *data = self->session.dataset;
+    d9_result *result = self->result;
+    double *scores;
+    int64_t *images;
+    if (!self->latest.by_label) return D9_OK;
+    D9_TRY(D9_ARENA_ALLOCATE(self->session.context, &result->arena, data->classes, &scores));
+    D9_TRY(D9_ARENA_ALLOCATE(self->session.context, &result->arena, data->classes, &images));
+    for (int64_t c = 0; c < data->classes; c++) {
+        scores[c] = self->latest.by_label[c];
+        for (int64_t i = 0; i < data->test.count; i++) images[c] += data->test.labels[i] >> c & 1;
+    }
+    result->by_label = scores;
+    result->label_images = images;
+done:
+    return status;
+}
+
 /* Keeps the model of the epoch that was just evaluated, and what the record says of it. */
 static d9_status keep_epoch(run *self) {
     d9_status status;
     D9_TRY(d9_session_params_sha256(&self->session, self->result->params_sha256));
     D9_TRY(write_model(self));
     D9_TRY(write_predictions(self));
+    D9_TRY(keep_labels(self));
     D9_TRY(call_kept(self));
 done:
     return status;
@@ -601,6 +622,7 @@ static d9_status describe_model(run *self) {
         D9_TRY(evaluate(self, D9_SEGMENT_EVALUATE, result->epoch_count));
     result->score = self->latest.score;
     result->score_tta = self->latest.score_tta;
+    D9_TRY(keep_labels(self));
     D9_TRY(d9_session_params_sha256(&self->session, result->params_sha256));
 done:
     return status;

@@ -215,7 +215,7 @@ static d9_status write_draws(d9_session *session, const d9_reference_case *refer
     D9_TRY(D9_ALLOCATE(session->context, n, "draws", &wide));
     for (int s = 0; s < D9_DRAW_SLOTS; s++) {
         if (!slots[s]) continue;
-        const int last = d9_augment_places(rule, s) - 1;
+        const int last = d9_augment_value_count(rule, s) - 1;
         const d9_tensor *tensor = d9_safetensors_find(reference->file, slots[s]);
         if (!tensor || d9_shape_count(&tensor->shape) != n)
             D9_TRY(d9_fail(session->context, D9_DATA, "case %s: needs %s (%lld)", reference->name, slots[s],

@@ -107,19 +107,19 @@ typedef struct tensor_error {
 } tensor_error;
 
 static d9_status measure_error(d9_verification *self, const group *g, const d9_recorded_tensor *got, const double *want,
-                               tensor_error *made) {
+                               tensor_error *measured) {
     d9_status status = D9_OK;
     double *start = NULL;
     const d9_tensor_difference difference = d9_tensor_difference_of(got->values, want, got->count);
     double scale = difference.want_norm;
-    *made = (tensor_error){.cosine = g->cosine ? difference.cosine : NAN};
+    *measured = (tensor_error){.cosine = g->cosine ? difference.cosine : NAN};
     if (g->measure == MOVEMENT) {
         D9_TRY(D9_ALLOCATE(self->context, got->count, "initial state", &start));
         D9_TRY(read_initial(self, got->name, got->count, start));
         scale = d9_tensor_difference_of(want, start, got->count).distance;
-        made->storage = scale > 0 ? 6e-8 * difference.want_norm / scale : 0;
+        measured->storage = scale > 0 ? 6e-8 * difference.want_norm / scale : 0;
     }
-    made->error = g->measure == ABSOLUTE ? difference.largest : d9_relative_error(difference.distance, scale);
+    measured->error = g->measure == ABSOLUTE ? difference.largest : d9_relative_error(difference.distance, scale);
 done:
     d9_release(self->context, start);
     return status;
@@ -133,17 +133,17 @@ static d9_status compare_tensor(d9_verification *self, const group *g, const d9_
     const d9_recorded_tensor *got = d9_recorded_tensors_find(recorded, want->name);
     const bool present = got && got->count == want->count;
     const bool coarse = d9_verification_is_half(self) || self->precision->tf32;
-    tensor_error made = {.error = INFINITY};
-    if (present) D9_TRY(measure_error(self, g, got, want->values, &made));
-    const double limit = limit_of(self, g) + (self->precision->compute == D9_F64 ? made.storage : 0);
-    if (!present || !(made.error <= limit)) row->passed = false;
+    tensor_error measured = {.error = INFINITY};
+    if (present) D9_TRY(measure_error(self, g, got, want->values, &measured));
+    const double limit = limit_of(self, g) + (self->precision->compute == D9_F64 ? measured.storage : 0);
+    if (!present || !(measured.error <= limit)) row->passed = false;
     if (present && g->cosine && coarse) {
-        const double cosine = isnan(made.cosine) ? -1 : made.cosine;
+        const double cosine = isnan(measured.cosine) ? -1 : measured.cosine;
         if (!(cosine >= least_cosine)) row->passed = false;
         if (!(cosine >= row->cosine)) row->cosine = cosine;
     }
-    if (!row->note[0] || d9_error_is_worse(made.error, limit, row->error, row->limit)) {
-        row->error = made.error;
+    if (!row->note[0] || d9_error_is_worse(measured.error, limit, row->error, row->limit)) {
+        row->error = measured.error;
         row->limit = limit;
         snprintf(row->note, sizeof row->note, "%s%s", want->name, present ? "" : " is missing");
     }
@@ -162,8 +162,8 @@ static bool is_unexpected(const group *g, const char *name, const d9_recorded_te
 /* ---- the case's own sensitivity ---- */
 
 /* Exponent of the weights' perturbation (case_run.h). f64: the rounding of the file's weights. f32: the error of sums
- * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/32 of their rounding,
- * so that three in a hundred weights round differently. tf32: its full rounding, as the reference is f32. Rounded
+ * of products in f32, whose rms is 0.4 to 2.3e-6 for the convolutions at hand. Half precisions: 1/64 of their rounding,
+ * so that about six in a thousand weights round differently. tf32: its full rounding, as the reference is f32. Rounded
  * transforms: changes with an rms of 0.5%, half the error of such convolutions. */
 static int perturbation_exponent(const d9_verification *self) {
     static const int of_type[] = {[D9_F64] = -24, [D9_F32] = -20, [D9_BF16] = -14, [D9_F16] = -17};
@@ -185,11 +185,11 @@ static d9_status add_sensitivity(d9_verification *self, const group *g, const d9
     for (int i = 0; i < self->unperturbed.count; i++) {
         const d9_recorded_tensor *want = &self->unperturbed.rows[i],
                                  *got = d9_recorded_tensors_find(perturbed, want->name);
-        tensor_error made;
+        tensor_error measured;
         if (!in_group(g, want->name) || !got) continue;
-        D9_TRY(measure_error(self, g, got, want->values, &made));
-        if (isfinite(made.error)) *error = fmax(*error, made.error); /* infinite: no step changes the tensor */
-        *cosine = fmin(*cosine, made.cosine);                        /* fmin ignores NaN */
+        D9_TRY(measure_error(self, g, got, want->values, &measured));
+        if (isfinite(measured.error)) *error = fmax(*error, measured.error); /* infinite: no step changes the tensor */
+        *cosine = fmin(*cosine, measured.cosine);                            /* fmin ignores NaN */
     }
 done:
     return status;

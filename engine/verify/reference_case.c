@@ -12,7 +12,7 @@ enum { LARGEST_PATCH = 16 }; /* side in pixels */
 
 /* ---- metadata ---- */
 
-static d9_status bad(d9_context *context, const d9_reference_case *self, const char *what) {
+static d9_status fail_case(d9_context *context, const d9_reference_case *self, const char *what) {
     return d9_fail(context, D9_DATA, "case %s: %s", self->name, what);
 }
 
@@ -33,7 +33,7 @@ static d9_status read_names(d9_context *context, d9_reference_case *self) {
     D9_TRY(read_object(context, self, "dawn9.names", &self->names));
     json_object_foreach(self->names, key, name) {
         if (!json_is_string(name))
-            D9_TRY(bad(context, self, "dawn9.names in its metadata holds something other than names"));
+            D9_TRY(fail_case(context, self, "dawn9.names in its metadata holds something other than names"));
     }
 done:
     return status;
@@ -51,7 +51,8 @@ static d9_status read_patches(d9_context *context, d9_reference_case *self) {
     patches->size = (int)json_integer_value(json_object_get(object, "size"));
     if (!covariance || !eigenvalues || patches->images < 1 || patches->size < 1 || patches->size > LARGEST_PATCH ||
         patches->size > self->description->height || patches->size > self->description->width)
-        D9_TRY(bad(context, self, "dawn9.patches in its metadata needs images, size, covariance and eigenvalues"));
+        D9_TRY(
+            fail_case(context, self, "dawn9.patches in its metadata needs images, size, covariance and eigenvalues"));
     D9_TRY(d9_arena_copy(context, &self->arena, covariance, &patches->covariance));
     D9_TRY(d9_arena_copy(context, &self->arena, eigenvalues, &patches->eigenvalues));
 done:
@@ -73,7 +74,7 @@ static d9_status read_rates(d9_context *context, d9_reference_case *self, const 
     d9_status status;
     const json_t *list = json_object_get(settings, "lr");
     double steps = 0;
-    if (!list) D9_TRY(bad(context, self, "its settings lack lr"));
+    if (!list) D9_TRY(fail_case(context, self, "its settings lack lr"));
     D9_TRY(read_number(context, self, settings, "steps", &steps));
     if (steps < 1 || (double)json_array_size(list) != steps)
         D9_TRY(d9_fail(context, D9_DATA, "case %s: %g steps but %zu learning rates", self->name, steps,
@@ -82,7 +83,7 @@ static d9_status read_rates(d9_context *context, d9_reference_case *self, const 
     D9_TRY(D9_ARENA_ALLOCATE(context, &self->arena, self->steps, &self->rates));
     for (int64_t k = 0; k < self->steps; k++) {
         const json_t *rate = json_array_get(list, (size_t)k);
-        if (!json_is_number(rate)) D9_TRY(bad(context, self, "lr holds something other than numbers"));
+        if (!json_is_number(rate)) D9_TRY(fail_case(context, self, "lr holds something other than numbers"));
         self->rates[k] = json_number_value(rate);
     }
 done:
@@ -93,7 +94,7 @@ static d9_status read_settings(d9_context *context, d9_reference_case *self) {
     d9_status status;
     json_t *settings = NULL;
     D9_TRY(read_object(context, self, "case", &settings));
-    if (!settings && !self->augmentation) D9_TRY(bad(context, self, "its metadata has no settings (case)"));
+    if (!settings && !self->augmentation) D9_TRY(fail_case(context, self, "its metadata has no settings (case)"));
     if (!self->augmentation) D9_TRY(read_rates(context, self, settings));
     self->norm_epsilon = 1e-5; /* defaults of d9_graph_norm */
     self->norm_momentum = 0.1;
@@ -228,12 +229,12 @@ done:
     return status;
 }
 
-/* Tokens of a stream have labels of their own. */
+/* A stream needs no labels in the file: the label of each token is the next token. */
 static d9_status make_stream(d9_context *context, const d9_reference_case *self, d9_dataset **dataset) {
     d9_status status;
     const d9_tensor *tokens = d9_safetensors_find(self->file, "tokens");
     if (!tokens || tokens->type != D9_TENSOR_I64 || tokens->shape.rank != 1)
-        D9_TRY(bad(context, self, "needs tokens i64 (count)"));
+        D9_TRY(fail_case(context, self, "needs tokens i64 (count)"));
     D9_TRY(d9_description_dataset(context, self->description, "reference case", tokens->shape.d[0], dataset));
     (*dataset)->stream = true;
     D9_TRY(copy_tokens(context, self, tokens, (int32_t *)(void *)(*dataset)->train.images));
@@ -252,7 +253,7 @@ static d9_status make_samples(d9_context *context, const d9_reference_case *self
     const d9_shape *wanted = texts ? &text : &image;
     char size[D9_SHAPE_TEXT];
     if (!samples || samples->type != (texts ? D9_TENSOR_I64 : D9_TENSOR_U8) || samples->shape.rank != wanted->rank)
-        D9_TRY(bad(context, self, texts ? "needs tokens i64 (N, T)" : "needs images u8 (N, C, H, W)"));
+        D9_TRY(fail_case(context, self, texts ? "needs tokens i64 (N, T)" : "needs images u8 (N, C, H, W)"));
     if (samples->shape.d[0] != n || (labels && d9_shape_count(&labels->shape) != n))
         D9_TRY(d9_fail(context, D9_DATA, "case %s: %lld %s, must be %lld with as many labels", self->name,
                        (long long)samples->shape.d[0], texts ? "texts" : "images", (long long)n));

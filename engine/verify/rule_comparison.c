@@ -23,7 +23,7 @@ typedef struct comparison {
     const d9_graph *graph;
     d9_plan *plan; /* plan of the tested backend */
     int64_t step;
-    bool cut; /* truncate the judge's inputs from other rules to tf32 */
+    bool truncate; /* truncate the judge's inputs from other rules to tf32 */
     updated_state updated[MAX_UPDATED];
     int updated_count;
     d9_node_id begin;       /* first node of the current rule */
@@ -34,14 +34,14 @@ typedef struct comparison {
 
 /* ---- copying buffers and values between devices ---- */
 
-/* Copies bytes to the judge. With `cut`, clears the 13 low bits of each f32, which tf32 lacks. */
+/* Copies bytes to the judge. With `truncate`, clears the 13 low bits of each f32, which tf32 lacks. */
 static d9_status copy_bytes(comparison *c, d9_buffer buffer, int64_t offset, int64_t bytes) {
     d9_status status;
     uint32_t *values = NULL;
     if (bytes == 0) return D9_OK;
     D9_TRY(D9_ALLOCATE(c->context, bytes / 4 + 1, "a tensor", &values));
     D9_TRY(c->tested->backend->read(c->context, c->tested->device, buffer, offset, values, bytes));
-    for (int64_t i = 0; c->cut && i < bytes / 4; i++) values[i] &= 0xffffe000u;
+    for (int64_t i = 0; c->truncate && i < bytes / 4; i++) values[i] &= 0xffffe000u;
     D9_TRY(c->judge->backend->write(c->context, c->judge->device, buffer, offset, values, bytes));
 done:
     d9_release(c->context, values);
@@ -61,14 +61,14 @@ done:
     return status;
 }
 
-static bool written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
+static bool is_written_in(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     for (d9_node_id n = begin; n < end; n++)
         for (int i = 0; i < c->graph->nodes[n].output_count; i++)
             if (c->graph->nodes[n].outputs[i] == id) return true;
     return false;
 }
 
-/* True if a node outside of [begin, end) reads the value, or the value is the loss, the logits or no activation. */
+/* True if a node outside of [begin, end) reads the value, or the value is the loss, the logits or not an activation. */
 static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, d9_node_id end) {
     if (c->graph->values[id].kind != D9_VALUE_ACTIVATION || id == c->graph->loss || id == c->graph->logits) return true;
     for (d9_node_id n = 0; n < c->graph->node_count; n++)
@@ -86,7 +86,7 @@ static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value *value = &c->graph->values[id];
             bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT ||
                            value->buffer == D9_BUFFER_GRADIENT;
-            if (travels && !written_in(c, id, begin, end))
+            if (travels && !is_written_in(c, id, begin, end))
                 D9_TRY(copy_bytes(c, value->buffer, value->offset,
                                   d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
         }
@@ -136,7 +136,7 @@ static d9_status save_updated(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value_id id = c->graph->nodes[n].inputs[i];
             const d9_value *value = &c->graph->values[id];
             if (!is_updated(&c->graph->nodes[n], i) || before_of(c, id)) continue;
-            if (value->buffer == D9_BUFFER_GRADIENT) continue; /* not a state: it may stay as it is */
+            if (value->buffer == D9_BUFFER_GRADIENT) continue; /* not a state: clipping may leave it unchanged */
             if (c->updated_count == MAX_UPDATED)
                 D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a rule that updates more than %d states",
                                c->graph->nodes[begin].role, MAX_UPDATED));
@@ -151,8 +151,10 @@ done:
 
 /* ---- comparison ---- */
 
-/* The narrowest type to which the value's numbers were rounded. */
+/* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state from step to step.
+ */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
+    if (node->op == D9_OP_RECUR) return c->tested->program.precision->compute;
     if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
         !c->in_f32)
         return c->tested->program.precision->compute;
@@ -215,26 +217,27 @@ typedef struct output_error {
 static output_error error_of(const double *got, const double *want, const double *before, int64_t count) {
     const d9_tensor_difference difference = d9_tensor_difference_of(got, want, count);
     const double movement = before ? d9_tensor_difference_of(want, before, count).distance : 0;
-    output_error made = {.error = d9_relative_error(difference.distance, before ? movement : difference.want_norm),
-                         .cosine = difference.cosine,
-                         .storage = movement > 0 ? 6e-8 * difference.want_norm / movement : 0};
-    if (isnan(made.cosine)) made.cosine = made.error == 0 ? 1 : -1; /* one or both are all zeros, or one holds NaN */
-    return made;
+    output_error measured = {.error = d9_relative_error(difference.distance, before ? movement : difference.want_norm),
+                             .cosine = difference.cosine,
+                             .storage = movement > 0 ? 6e-8 * difference.want_norm / movement : 0};
+    if (isnan(measured.cosine))
+        measured.cosine = measured.error == 0 ? 1 : -1; /* one or both are all zeros, or one holds NaN */
+    return measured;
 }
 
 /* Change of the judge's output `want` when the node's inputs are truncated to tf32. */
 static d9_status find_sensitivity(comparison *c, const d9_node *node, d9_value_id id, const double *want, int64_t count,
-                                  output_error *moved) {
+                                  output_error *truncated) {
     d9_status status;
     const d9_node_id n = (d9_node_id)(node - c->graph->nodes);
     double *values = NULL;
     D9_TRY(D9_ALLOCATE(c->context, count, "values to compare", &values));
-    c->cut = true;
+    c->truncate = true;
     status = judge_rule(c, n, n + 1);
-    c->cut = false;
+    c->truncate = false;
     D9_TRY(status);
     D9_TRY(d9_session_read_value(c->judge, &c->graph->values[id], values));
-    *moved = error_of(values, want, NULL, count);
+    *truncated = error_of(values, want, NULL, count);
 done:
     d9_release(c->context, values);
     return status;
@@ -249,26 +252,26 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     double *want = got + count;
     D9_TRY(d9_session_read_value(c->tested, value, got));
     D9_TRY(d9_session_read_value(c->judge, value, want));
-    const output_error made = error_of(got, want, before_of(c, id), count);
-    const double limit = limit_of(c, node, id) + (c->judge->program.precision->master == D9_F32 ? made.storage : 0);
+    const output_error measured = error_of(got, want, before_of(c, id), count);
+    const double limit = limit_of(c, node, id) + (c->judge->program.precision->master == D9_F32 ? measured.storage : 0);
     d9_type type = type_of(c, node, value);
     bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, node) || c->rounds_transforms;
     const double least = c->rounds_transforms ? least_cosine_transformed : least_cosine;
-    bool passed = made.error <= limit && (!half || made.cosine >= least);
-    if (!passed && is_tf32(c, node) && isfinite(made.error)) {
-        output_error moved;
-        D9_TRY(find_sensitivity(c, node, id, want, count, &moved));
-        passed =
-            made.error <= 2 * moved.error && (made.cosine >= least_cosine || 1 - made.cosine <= 2 * (1 - moved.cosine));
-        c->row.sensitivity = moved.error;
+    bool passed = measured.error <= limit && (!half || measured.cosine >= least);
+    if (!passed && is_tf32(c, node) && isfinite(measured.error)) {
+        output_error truncated;
+        D9_TRY(find_sensitivity(c, node, id, want, count, &truncated));
+        passed = measured.error <= 2 * truncated.error &&
+                 (measured.cosine >= least_cosine || 1 - measured.cosine <= 2 * (1 - truncated.cosine));
+        c->row.sensitivity = truncated.error;
     }
     if (!passed) c->row.passed = false;
-    if (c->row.compared == 0 || d9_error_is_worse(made.error, limit, c->row.error, c->row.limit)) {
-        c->row.error = made.error;
+    if (c->row.compared == 0 || d9_error_is_worse(measured.error, limit, c->row.error, c->row.limit)) {
+        c->row.error = measured.error;
         c->row.limit = limit;
         snprintf(c->row.note, sizeof c->row.note, "%s", value->name);
     }
-    if (half && !(made.cosine >= c->row.cosine)) c->row.cosine = made.cosine;
+    if (half && !(measured.cosine >= c->row.cosine)) c->row.cosine = measured.cosine;
     c->row.compared += count;
 done:
     d9_release(c->context, got);
@@ -404,7 +407,8 @@ done:
     return status;
 }
 
-static d9_status begin_stream(d9_session *session) {
+/* Zeroes what evaluation steps add to (metrics) or continue from (recurrent states). */
+static d9_status reset_evaluation(d9_session *session) {
     d9_status status;
     D9_TRY(d9_session_zero(session, D9_BUFFER_METRICS));
     D9_TRY(d9_session_zero(session, D9_BUFFER_EVAL_CARRY));
@@ -412,7 +416,8 @@ done:
     return status;
 }
 
-/* Runs the evaluation of a view, of a stream only its first step, because a later one overwrites what it read. */
+/* Runs the evaluation of a view, of a stream only the first step, whose recurrent states begin at zero, as the
+ * judge's do. */
 static d9_status evaluate(d9_session *tested, const d9_view *view) {
     d9_status status;
     const d9_extent *extent = &tested->program.extent;
@@ -422,7 +427,7 @@ static d9_status evaluate(d9_session *tested, const d9_view *view) {
         D9_TRY(d9_session_logits(tested, &(d9_views){.count = 1, .view = {*view}}, logits));
         goto done;
     }
-    D9_TRY(begin_stream(tested));
+    D9_TRY(reset_evaluation(tested));
     D9_TRY(tested->backend->run(tested->context, tested->eval_plan, 0));
 done:
     d9_release(tested->context, logits);
@@ -440,7 +445,7 @@ static d9_status compare_view(d9_session *tested, d9_session *judge, const d9_vi
     int failed;
     D9_TRY(evaluate(tested, view));
     D9_TRY(copy_state_and_batch(&c));
-    D9_TRY(begin_stream(judge));
+    D9_TRY(reset_evaluation(judge));
     D9_TRY(compare_rules(&c, name, sink, user, &failed));
 done:
     return status;

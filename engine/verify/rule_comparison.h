@@ -22,8 +22,8 @@
  *   earlier nodes of the rule write, because only the judge rounds there; errors add as squares
  *   rules whose convolutions round transformed operands (Winograd with products in bf16): 2e-2, cosine 0.9998; the
  *   largest error measured is 1.4e-2
- *   tf32: outputs of convolutions 2e-3, cosine 0.99999, or within twice the change of the judge's output when its
- *   inputs are truncated to tf32 (sums may cancel); others as f32
+ *   tf32: outputs of convolutions and linear layers 2e-3, cosine 0.99999, or within twice the change of the judge's
+ *   output when its inputs are truncated to tf32 (sums may cancel); others as f32
  *
  * Reports a row for each rule that ran, unless later nodes overwrote all its results: name, role of its first node,
  * worst output in `note`. `failed` counts failed rows. */

@@ -39,7 +39,7 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  * perturbed by up to 2^-24 (f64), 2^-20 (f32), 2^-14 (bf16), 2^-17 (fp16), 2^-11 (tf32) or 2^-7 (convolutions round
  * transformed operands to half precision), relative to their size.
  * Perturbations, up to eight, are tried until the error is within twice the sensitivity; the row then passes and
- * reports the sensitivity. Rule by rule, only convolutions in tf32 have such a tolerance.
+ * reports the sensitivity. Rule by rule, only convolutions and linear layers in tf32 have such a tolerance.
  *
  * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);

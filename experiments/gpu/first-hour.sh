@@ -22,6 +22,8 @@
 #             once with tune: on, once with tune: off                          OUT/cold/
 #   speed     the recipes for 94%: airbench94, airbench94-muon, speed94,
 #             ten seeds of each                                                OUT/speed/
+#   texts     imdb-gru, one seed; the language model of WikiText-2 in f32,
+#             bf16 and fp16: seconds, memory, perplexity                       OUT/imdb/, OUT/language/
 #   compare   each prediction (predictions.tsv) beside its measurement         OUT/predictions.txt
 #
 # Less than an hour in total on a card like an H100. OUT/stages.tsv has the duration of each stage.
@@ -29,15 +31,17 @@
 # A finished stage (OUT/STAGE.done) is skipped, except compare. The first stage that fails ends the script with its
 # status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds, cold
 # and speed CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu are part of CUDA; if they are missing the output
-# says so.
+# says so, as it does if texts finds no reviews (dawn9 data fetch imdb) or no WORDS=folder with WikiText-2's train.txt,
+# valid.txt and test.txt.
 #
 # Environment: PRECISION (fp16), PRECISIONS (default: all of the device), ARCHITECTURES (of the build), PEERS, SEEDS
 # (30), COLD (10), SPEED (10 seeds per recipe), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from
 # another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build;
 # LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG,
-# PRECISION_RUNS, BATCH, RECIPES and PREDICTIONS are for a rehearsal without a GPU (tests/cli/first_hour.sh).
+# PRECISION_RUNS, BATCH, RECIPES, REVIEWS, LANGUAGE_RUNS and PREDICTIONS are for a rehearsal without a GPU
+# (tests/cli/first_hour.sh).
 set -eu
-usage() { sed -n '2,38s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,42s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -45,7 +49,7 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile precision peers seeds cold speed compare
+[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile precision peers seeds cold speed texts compare
 cd "$(dirname "$0")/../.."
 build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
@@ -219,6 +223,19 @@ stage_speed() {
     done
 }
 
+# REVIEWS: another configuration than that of IMDB. A card that lacks a precision fails only the runs in it.
+stage_texts() {
+    if [ -n "${REVIEWS-}" ] || "$dawn9" data check imdb; then
+        "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
+    else
+        echo "there are no reviews here: no GRU was trained"
+    fi
+    [ -d "${WORDS-}" ] || { echo "WORDS names no folder of words: no language model was trained"; return 0; }
+    status=0
+    "$dawn9" experiment "${LANGUAGE_RUNS-experiments/language-precision-gpu.yaml}" --seeds 1 --set "data.path=$WORDS" --out "$out/language" || status=$?
+    [ $status = 0 ] || [ -n "$(find "$out/language" -name result.json)" ] || return $status
+}
+
 stage_compare() {
     python3 experiments/gpu/compare.py "$out" ${PREDICTIONS:+"$PREDICTIONS"} >"$out/predictions.txt" || { cat "$out/predictions.txt"; return 1; }
     cat "$out/predictions.txt"
@@ -226,7 +243,7 @@ stage_compare() {
 
 for stage in "$@"; do
     case $stage in
-    build | ops | verify | repeat | sanitize | curve | bench | profile | precision | peers | seeds | cold | speed | compare) ;;
+    build | ops | verify | repeat | sanitize | curve | bench | profile | precision | peers | seeds | cold | speed | texts | compare) ;;
     *) echo "first-hour.sh: no stage named $stage" >&2; usage >&2; exit 2 ;;
     esac
 done

@@ -14,7 +14,7 @@ enum {
     WIDE = 512,          /* columns of a task, at most, if `a` is along K */
     PACK_COLUMNS = 128,  /* columns of weights that one packing task packs */
     TASKS = 4,           /* tasks wanted for each thread, so that all threads end at about the same time */
-    LONG_TASKS = 2,      /* the same for a weight gradient, whose tasks pack both operands each */
+    LONG_TASKS = 2,      /* tasks wanted for each thread in a weight gradient, where each task packs both operands */
     WAKE = 4 << 20,      /* multiply-adds that one thread computes in the time it takes to wake another */
 };
 
@@ -24,7 +24,7 @@ typedef struct plan {
     int64_t lanes, k_block, slice, slices;
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, rounded up to whole panels */
-    int64_t shared, a, b, sums, places, temporary,
+    int64_t shared, a, b, sums, row_starts, temporary,
         thread; /* bytes of the scratch: shared by all threads; each buffer of a thread; all buffers of a thread */
 } plan;
 
@@ -68,16 +68,16 @@ static plan plan_of(const d9_cpu *cpu, const d9_gemm *g) {
     p.columns = d9_round_up(g->n, p.width);
     split_k(g, &p);
     split_rows_and_columns(cpu, g, &p);
-    const bool alone = p.k_block >= p.slice;
+    const bool single_block = p.k_block >= p.slice;
     p.shared = !p.across ? p.lanes * p.columns * LANE : p.slices > 1 ? p.slices * g->m * g->n * LANE : 0;
     p.a = p.row_block * p.k_block * LANE;
     p.b = p.across ? p.k_block * p.column_block * LANE : 0;
-    p.sums = (alone ? p.rows * p.width : p.row_block * p.column_block) * LANE;
-    p.places = p.row_block * (int64_t)sizeof(int64_t);
+    p.sums = (single_block ? p.rows * p.width : p.row_block * p.column_block) * LANE;
+    p.row_starts = p.row_block * (int64_t)sizeof(int64_t);
     p.temporary = (p.across ? d9_max(p.row_block, p.column_block) : d9_max(K_BLOCK, PACK_COLUMNS)) * LANE;
-    int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.places, &p.temporary};
+    int64_t *const bytes[] = {&p.shared, &p.a, &p.b, &p.sums, &p.row_starts, &p.temporary};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) *bytes[i] = d9_round_up(*bytes[i], 64);
-    p.thread = p.a + p.b + p.sums + p.places + 2 * D9_GEMM_AT_ONCE * p.temporary;
+    p.thread = p.a + p.b + p.sums + p.row_starts + 2 * D9_GEMM_AT_ONCE * p.temporary;
     return p;
 }
 
@@ -97,7 +97,7 @@ typedef struct job {
 
 typedef struct buffers { /* one thread's part of the scratch */
     float *a, *b, *sums;
-    int64_t *places;
+    int64_t *row_starts;
     float *temporary;
 } buffers;
 
@@ -107,8 +107,8 @@ static buffers buffers_of(const job *j, int thread) {
     buffers r = {.a = (float *)(void *)at};
     r.b = (float *)(void *)(at += p->a);
     r.sums = (float *)(void *)(at += p->b);
-    r.places = (int64_t *)(void *)(at += p->sums);
-    at += p->places;
+    r.row_starts = (int64_t *)(void *)(at += p->sums);
+    at += p->row_starts;
     r.temporary = (float *)(void *)at;
     return r;
 }
@@ -161,18 +161,19 @@ static void pack_weights(const job *j, int thread, int64_t i) {
         j->cpu->loops->gemm_pack_across(&pack);
 }
 
-/* Returns the array for a block's sums (target or scratch); places[i]: index in it of row i's first column. */
-static d9_kernel_out find_places(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
-                                 int64_t *places) {
+/* Returns the array for a block's sums (target or scratch); row_starts[i]: index in it of row i's first column. */
+static d9_kernel_out find_row_starts(const job *j, int64_t slice, int64_t row, int64_t rows, int64_t column,
+                                     int64_t *row_starts) {
     const d9_gemm_target *c = &j->gemm->c;
     const int64_t m = j->gemm->m, n = j->gemm->n;
     if (j->plan->slices > 1) {
-        for (int64_t i = 0; i < rows; i++) places[i] = (slice * m + row + i) * n + column;
+        for (int64_t i = 0; i < rows; i++) row_starts[i] = (slice * m + row + i) * n + column;
         return (d9_kernel_out){j->scratch, D9_KERNEL_F32};
     }
     for (int64_t i = 0; i < rows; i++) {
         const int64_t at = row + i, line = at / c->wide;
-        places[i] = c->start + line / c->high * c->image + line % c->high * c->line + at % c->wide * c->pixel + column;
+        row_starts[i] =
+            c->start + line / c->high * c->image + line % c->high * c->line + at % c->wide * c->pixel + column;
     }
     return c->y;
 }
@@ -187,7 +188,7 @@ static void multiply_block(const job *j, int thread, int64_t i) {
     const int64_t slice = i / p->column_blocks / p->row_blocks;
     const int64_t rows = d9_min(p->row_block, g->m - row), columns = d9_min(p->column_block, g->n - column);
     const int64_t begin = slice * p->slice, end = d9_min(p->lanes, begin + p->slice);
-    const d9_kernel_out y = find_places(j, slice, row, rows, column, r.places);
+    const d9_kernel_out y = find_row_starts(j, slice, row, rows, column, r.row_starts);
     int64_t lane = begin;
     do { /* at least once: if K is 0, zeros are written */
         const int64_t lanes = d9_min(p->k_block, end - lane);
@@ -210,9 +211,9 @@ static void multiply_block(const job *j, int thread, int64_t i) {
                                                      .b = b,
                                                      .add = lane > begin,
                                                      .last = lane + lanes >= end,
-                                                     .alone = p->k_block >= p->slice,
+                                                     .single_block = p->k_block >= p->slice,
                                                      .sums = r.sums,
-                                                     .places = r.places,
+                                                     .row_starts = r.row_starts,
                                                      .bias = g->c.bias ? g->c.bias + column : NULL,
                                                      .y = y});
         lane += lanes;

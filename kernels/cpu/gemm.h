@@ -81,11 +81,11 @@ struct d9_gemm_block { /* packed operands to multiply */
     bool pairs, across;
     int64_t rows_count, columns_count, lanes;
     const float *a, *b;
-    bool add, last;        /* add to the sums of earlier K blocks; this is the last K block */
-    bool alone;            /* there is one K block: tile sums are not kept */
-    float *sums;           /* (panels of b, register tiles of a, their rows, width) */
-    const int64_t *places; /* index in y of each row's first column */
-    const float *bias;     /* of the first column; NULL: none */
+    bool add, last;            /* add to the sums of earlier K blocks; this is the last K block */
+    bool single_block;         /* there is one K block: tile sums are not kept */
+    float *sums;               /* (panels of b, register tiles of a, their rows, width) */
+    const int64_t *row_starts; /* index in y of each row's first column */
+    const float *bias;         /* of the first column; NULL: none */
     d9_kernel_out y;
 };
 

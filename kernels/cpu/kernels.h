@@ -126,6 +126,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                           const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
 
+/* Maxima of windows; positions outside the image are ignored. */
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 /* Each dy goes to the first maximum of its window in row-major order; the rest of dx is zero. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
@@ -165,14 +166,15 @@ typedef struct d9_cpu_loss {
     const float *logits;   /* (samples, classes) */
     const int32_t *labels; /* (samples) */
     float *loss;           /* (samples) */
-    float *dlogits;        /* (samples, classes); may be the array of the logits */
+    d9_kernel_out dlogits; /* (samples, classes); may be the array of the logits */
     int64_t *correct;      /* number of correct predictions */
 } d9_cpu_loss;
-void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss);
+int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *shape, d9_kernel_store dlogits);
+void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *loss, void *scratch);
 /* Number of samples whose first largest logit is that of the label. */
 int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const float *logits, const int32_t *labels);
-/* metrics (4): adds summed loss, images and correct predictions; the fourth number is the first step, counted from 1,
- * whose summed loss is not finite; 0: none yet. */
+/* metrics (4): adds summed loss, labelled samples and correct predictions; the fourth number is the first step, counted
+ * from 1, whose summed loss is not finite; 0: none yet. */
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 

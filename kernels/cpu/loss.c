@@ -11,6 +11,8 @@
 #include "kernels/cpu/integers.h"
 #include "kernels/cpu/kernels.h"
 
+#include "kernels/formulas/half.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -18,10 +20,12 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-enum { MANY = 4096, WAKE = 1 << 14 }; /* classes; logits of a batch that is not worth a second thread */
+enum { WAKE = 1 << 14 }; /* logits of a batch that is not worth a second thread */
 
 /* Few classes keep the bits that training on images always had. */
-static bool has_many(const d9_kernel_loss *s) { return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= MANY; }
+static bool has_many(const d9_kernel_loss *s) {
+    return s->loss == D9_LOSS_CROSS_ENTROPY && s->classes >= D9_MANY_CLASSES;
+}
 
 static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
     return s->samples * s->classes < WAKE ? 1 : cpu->threads;
@@ -39,14 +43,15 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     const int32_t label = l->labels[n], partner = l->labels[l->shape.samples - 1 - n];
     sample of = {.z = l->logits + n * l->shape.classes, .label = label, .other = partner < 0 ? label : partner};
     cpu->loops->largest(of.z, l->shape.classes, &of.largest);
-    of.at_label = (double)of.z[of.label];
-    of.at_other = (double)of.z[of.other];
+    of.at_label = (double)of.z[d9_loss_class(l->shape.loss, of.label)];
+    of.at_other = (double)of.z[d9_loss_class(l->shape.loss, of.other)];
     return of;
 }
 
-/* True if the first largest logit is that of the label. Nothing exceeds a NaN in the first place. */
-static bool is_first_largest(const float *z, float largest, int32_t label) {
+/* True if the first largest logit is that of the only label. A NaN at index 0 is the largest: nothing exceeds it. */
+static bool is_first_largest(const d9_kernel_loss *s, const float *z, float largest, int32_t label) {
     int32_t k = 0;
+    if (d9_loss_several(s->loss)) return false;
     if (isnan(z[0])) return label == 0;
     if (label < 0 || z[label] != largest) return false;
     while (z[k] != largest) k++;
@@ -54,14 +59,14 @@ static bool is_first_largest(const float *z, float largest, int32_t label) {
 }
 
 static double target_of(const d9_kernel_loss *s, const sample *of, int64_t k) {
-    return d9_loss_target_double(k, of->label, of->other, s->share);
+    return d9_loss_target_double(s->loss, k, of->label, of->other, s->share);
 }
 
-/* Sets the sum of exp(z - max z) and the total of the loss's terms; many classes: writes the exponentials to dz. */
-static void sum_terms(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, float *dz, double *sum,
+/* Sets the sum of exp(z - max z) and the total of the loss's terms; many classes: writes the exponentials to e. */
+static void sum_terms(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, float *e, double *sum,
                       double *total) {
     if (has_many(s)) {
-        cpu->loops->exponentials(of->z, s->classes, of->largest, dz, sum, total);
+        cpu->loops->exponentials(of->z, s->classes, of->largest, e, sum, total);
         return;
     }
     *sum = *total = 0;
@@ -71,50 +76,71 @@ static void sum_terms(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *
     }
 }
 
-/* With many classes dz holds the exponentials, whose sum is `sum`. */
-static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, const d9_loss_row_double *row,
-                         double weight, double sum, float *dz) {
-    if (!has_many(s)) {
-        for (int64_t k = 0; k < s->classes; k++)
-            dz[k] = (float)(weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
-        return;
-    }
-    cpu->loops->softmax_slopes(dz, s->classes, (float)(weight / sum),
-                               (float)(weight * s->smoothing / (double)s->classes), dz);
-    dz[of->label] = (float)(weight * d9_loss_slope_double(s->loss, of->at_label, target_of(s, of, of->label), row));
-    dz[of->other] = (float)(weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
+static void put(d9_kernel_out y, int64_t at, double value) {
+    if (y.store == D9_KERNEL_F32)
+        ((float *)y.data)[at] = (float)value;
+    else
+        ((uint16_t *)y.data)[at] = d9_bf16_from_float((float)value);
 }
 
-/* Returns true if the prediction is correct. */
-static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
+/* Writes the gradient from element `at` of dz. With many classes e holds the exponentials, whose sum is `sum`. */
+static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, const d9_loss_row_double *row,
+                         double weight, double sum, const float *e, d9_kernel_out dz, int64_t at) {
+    if (!has_many(s)) {
+        for (int64_t k = 0; k < s->classes; k++)
+            put(dz, at + k, weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
+        return;
+    }
+    cpu->loops->softmax_slopes(e, s->classes, (float)(weight / sum),
+                               (float)(weight * s->smoothing / (double)s->classes), dz, at);
+    put(dz, at + of->label, weight * d9_loss_slope_double(s->loss, of->at_label, target_of(s, of, of->label), row));
+    put(dz, at + of->other, weight * d9_loss_slope_double(s->loss, of->at_other, target_of(s, of, of->other), row));
+}
+
+/* True if exponentials, which are f32, have no place in dlogits. */
+static bool needs_row(const d9_kernel_loss *s, d9_kernel_store dlogits) {
+    return has_many(s) && dlogits != D9_KERNEL_F32;
+}
+
+int64_t d9_cpu_loss_scratch_bytes(const d9_cpu *cpu, const d9_kernel_loss *s, d9_kernel_store dlogits) {
+    return needs_row(s, dlogits) ? threads_for(cpu, s) * s->classes * (int64_t)sizeof(float) : 0;
+}
+
+/* `e`: scratch for the exponentials, if dlogits have no place for them. Returns true if the prediction is correct. */
+static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_t n) {
     const d9_kernel_loss *s = &l->shape;
     const sample of = sample_of(cpu, l, n);
-    const bool correct = is_first_largest(of.z, of.largest, of.label);
-    float *dz = l->dlogits ? l->dlogits + n * s->classes : NULL;
+    const bool correct = is_first_largest(s, of.z, of.largest, of.label);
     d9_loss_row_double row = {.at_target = d9_loss_at_target_double(of.at_label, of.at_other, s->share),
                               .classes = (double)s->classes,
                               .smoothing = s->smoothing};
     double sum;
-    sum_terms(cpu, s, &of, dz, &sum, &row.total);
+    if (l->dlogits.data && !needs_row(s, l->dlogits.store)) e = (float *)l->dlogits.data + n * s->classes;
+    sum_terms(cpu, s, &of, l->dlogits.data ? e : NULL, &sum, &row.total);
     row.log_sum_exp = d9_log_sum_exp_double((double)of.largest, sum);
     const double weight =
         l->weights ? d9_loss_at_target_double(l->weights[of.label], l->weights[of.other], s->share) : 1;
     if (l->loss) l->loss[n] = (float)(weight * d9_loss_value_double(s->loss, &row));
-    if (dz) write_slopes(cpu, s, &of, &row, weight, sum, dz);
+    if (l->dlogits.data) write_slopes(cpu, s, &of, &row, weight, sum, e, l->dlogits, n * s->classes);
     return correct;
 }
 
-void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *l) {
+static bool run_row(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_t n) {
+    const int64_t bytes = l->shape.classes * d9_kernel_store_bytes(l->dlogits.store);
+    if (l->labels[n] >= 0) return run_sample(cpu, l, e, n);
+    if (l->loss) l->loss[n] = 0;
+    if (l->dlogits.data) memset((char *)l->dlogits.data + n * bytes, 0, (size_t)bytes);
+    return false;
+}
+
+void d9_cpu_loss_run(const d9_cpu *cpu, const d9_cpu_loss *l, void *scratch) {
     const d9_kernel_loss *s = &l->shape;
+    const int64_t threads = threads_for(cpu, s);
     int64_t correct = 0;
-#pragma omp parallel for num_threads(threads_for(cpu, s)) schedule(static) reduction(+ : correct)
-    for (int64_t n = 0; n < s->samples; n++)
-        if (l->labels[n] >= 0) {
-            correct += run_sample(cpu, l, n);
-        } else {
-            if (l->loss) l->loss[n] = 0;
-            if (l->dlogits) memset(l->dlogits + n * s->classes, 0, (size_t)s->classes * sizeof(float));
-        }
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : correct)
+    for (int64_t t = 0; t < threads; t++)
+        for (int64_t n = s->samples * t / threads; n < s->samples * (t + 1) / threads; n++)
+            correct += run_row(cpu, l, scratch ? (float *)scratch + t * s->classes : NULL, n);
     if (l->correct) *l->correct = correct;
 }
 
@@ -124,7 +150,7 @@ int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *s, const float *
     for (int64_t n = 0; n < s->samples; n++) {
         float largest;
         cpu->loops->largest(logits + n * s->classes, s->classes, &largest);
-        correct += is_first_largest(logits + n * s->classes, largest, labels[n]);
+        correct += is_first_largest(s, logits + n * s->classes, largest, labels[n]);
     }
     return correct;
 }

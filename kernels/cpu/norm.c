@@ -80,13 +80,13 @@ typedef struct job {
     const void *arguments;
 } job;
 
-/* Range of items. share_of returns the part of the calling thread in the `count` items from `first` on. */
-typedef struct share {
+/* Range of items. range_of_thread returns the part of the calling thread in the `count` items from `first` on. */
+typedef struct range {
     int64_t from, until;
-} share;
-static share share_of(int64_t first, int64_t count) {
+} range;
+static range range_of_thread(int64_t first, int64_t count) {
     const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    return (share){first + count * thread / threads, first + count * (thread + 1) / threads};
+    return (range){first + count * thread / threads, first + count * (thread + 1) / threads};
 }
 
 /* The images of slice i, counted over all groups; `backwards`: from the last to the first. */
@@ -98,19 +98,20 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
 }
 
 /* Runs both passes over some slices, the second in reverse order, because the last data are still in the cache; between
- * them computes the terms of `groups`. `meet`: other threads have slices of the same groups, so barriers are needed. */
-static void run_passes(const job *j, share slices, share groups, bool meet) {
+ * them computes the terms of `groups`. `barriers`: other threads have slices of the same groups, so barriers are
+ * needed. */
+static void run_passes(const job *j, range slices, range groups, bool barriers) {
     for (int64_t i = slices.from; i < slices.until; i++) {
         const d9_cpu_run run = slice_run(j, i, false);
         double *sums = j->l.sums + i * 2 * j->norm->channels;
         clear_sums(sums, 2 * j->norm->channels);
         j->sums(j, i / j->l.slices, &run, sums);
     }
-    if (meet) {
+    if (barriers) {
 #pragma omp barrier
     }
     for (int64_t g = groups.from; g < groups.until; g++) j->terms(j, g);
-    if (meet) {
+    if (barriers) {
 #pragma omp barrier
     }
     for (int64_t i = slices.until - 1; i >= slices.from && j->apply; i--) {
@@ -127,15 +128,15 @@ static void walk_groups(const job *j) {
     const int64_t fitting = d9_cpu_cache_bytes(j->cpu, 2) / group_bytes, busy = (threads + slices - 1) / slices;
     const int64_t together = fitting / 2 > busy ? fitting / 2 : busy;
     if (fitting >= threads && (groups % threads == 0 || groups > 8 * threads)) {
-        const share mine = share_of(0, groups);
+        const range mine = range_of_thread(0, groups);
         for (int64_t g = mine.from; g < mine.until; g++)
-            run_passes(j, (share){g * slices, (g + 1) * slices}, (share){g, g + 1}, false);
+            run_passes(j, (range){g * slices, (g + 1) * slices}, (range){g, g + 1}, false);
 #pragma omp barrier
         return;
     }
     for (int64_t first = 0; first < groups; first += together) {
         const int64_t count = groups - first < together ? groups - first : together;
-        run_passes(j, share_of(first * slices, count * slices), share_of(first, count), true);
+        run_passes(j, range_of_thread(first * slices, count * slices), range_of_thread(first, count), true);
     }
 }
 
@@ -211,7 +212,7 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
     const bool stream = should_stream(cpu, norm, y);
 #pragma omp parallel num_threads(cpu->threads)
     {
-        const share mine = share_of(0, norm->images);
+        const range mine = range_of_thread(0, norm->images);
         const int64_t image = norm->pixels * norm->channels;
         const d9_cpu_run run = {mine.from * image, image, mine.until - mine.from, norm->pixels};
         cpu->loops->norm_apply(x, &run, norm->channels, terms, epilogue, stream, y);
@@ -223,7 +224,7 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 typedef struct backward {
     d9_kernel_in dy;                 /* read by the loops: dy, or dz if it was written before */
     const d9_cpu_prologue *prologue; /* applied by the loops; without activation if dz was written before */
-    d9_kernel_in before;             /* the original dy, if dz is written */
+    d9_kernel_in original_dy;        /* if dz is written */
     const d9_cpu_prologue *writes;   /* NULL: dz is not written */
     const float *mean, *inv_std, *scale;
     d9_kernel_out dx;
@@ -234,7 +235,8 @@ static void backward_sums(const job *j, int64_t g, const d9_cpu_run *run, double
     const backward *b = j->arguments;
     const int64_t image = run->pixels * j->norm->channels;
     for (int64_t m = 0; b->writes && m < run->images; m++)
-        d9_cpu_prologue_run(j->cpu, b->writes, b->before, run->at + m * run->stride, run->at + m * run->stride + image);
+        d9_cpu_prologue_run(j->cpu, b->writes, b->original_dy, run->at + m * run->stride,
+                            run->at + m * run->stride + image);
     j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, j->norm->channels, b->mean + g * j->norm->channels,
                                       sums);
 }
@@ -263,7 +265,7 @@ static void backward_apply(const job *j, int64_t g, const d9_cpu_run *run) {
 }
 
 /* Runs after backward_terms, when each group's sums are in its first slice. */
-static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, share channels,
+static void parameter_gradients(const d9_kernel_norm *norm, const layout *l, const float *inv_std, range channels,
                                 float *dscale, float *dbias) {
     for (int64_t c = channels.from; c < channels.until; c++) {
         double scale = 0, bias = 0;
@@ -303,6 +305,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
 #pragma omp parallel num_threads(cpu->threads)
     {
         walk_groups(&j);
-        parameter_gradients(norm, &j.l, inv_std, share_of(0, norm->channels), gradients->dscale, gradients->dbias);
+        parameter_gradients(norm, &j.l, inv_std, range_of_thread(0, norm->channels), gradients->dscale,
+                            gradients->dbias);
     }
 }

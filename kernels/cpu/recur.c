@@ -1,6 +1,6 @@
 /* Recurrent layers and embeddings over threads (recur.h). Scratch of a layer: gradients da and sums of the bias'
- * gradient; then packed weights, packed bias and the threads' states, in whose place the products behind the loop have
- * theirs. */
+ * gradient; then packed weights, packed bias and the threads' states, which the products after the loop overwrite with
+ * their own scratch. */
 #include "kernels/cpu/recur.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integers.h"
@@ -32,28 +32,28 @@ static plan plan_of(const d9_cpu *cpu, const d9_cpu_recur *l) {
     return p;
 }
 
-static struct d9_recur_part whole_of(const plan *p, const d9_cpu_recur *l, void *scratch) {
+static struct d9_recur_part all_samples_of(const plan *p, const d9_cpu_recur *l, void *scratch) {
     char *at = scratch;
-    struct d9_recur_part whole = {.layer = l, .da = {at, D9_KERNEL_F32}};
-    whole.sums = (float *)(void *)(at += p->da);
-    whole.weights = (float *)(void *)(at += p->sums);
-    whole.bias = (float *)(void *)(at += p->weights);
+    struct d9_recur_part all_samples = {.layer = l, .da = {at, D9_KERNEL_F32}};
+    all_samples.sums = (float *)(void *)(at += p->da);
+    all_samples.weights = (float *)(void *)(at += p->sums);
+    all_samples.bias = (float *)(void *)(at += p->weights);
     at += p->bias;
-    whole.work = (float *)(void *)at;
-    return whole;
+    all_samples.work = (float *)(void *)at;
+    return all_samples;
 }
 
 /* Packs the weights, then runs `steps` for each thread's samples. */
-static void run_loop(const plan *p, const struct d9_recur_part *whole,
+static void run_loop(const plan *p, const struct d9_recur_part *all_samples,
                      void (*pack)(const struct d9_recur_part *part, int64_t panel),
                      void (*steps)(const struct d9_recur_part *part)) {
 #pragma omp parallel for num_threads(p->threads) schedule(static)
-    for (int64_t panel = 0; panel < p->panels; panel++) pack(whole, panel);
+    for (int64_t panel = 0; panel < p->panels; panel++) pack(all_samples, panel);
 #pragma omp parallel for num_threads(p->threads) schedule(static, 1)
     for (int64_t i = 0; i < p->threads; i++) {
-        struct d9_recur_part part = *whole;
+        struct d9_recur_part part = *all_samples;
         part.begin = p->tiles * i / p->threads * p->rows;
-        part.end = d9_min(p->tiles * (i + 1) / p->threads * p->rows, whole->layer->samples);
+        part.end = d9_min(p->tiles * (i + 1) / p->threads * p->rows, all_samples->layer->samples);
         part.work += i * p->work / EACH;
         steps(&part);
     }
@@ -62,9 +62,9 @@ static void run_loop(const plan *p, const struct d9_recur_part *whole,
 void d9_cpu_recur_run_forward(const d9_cpu *cpu, const d9_cpu_recur *l, const d9_cpu_recur_forward *forward,
                               void *scratch) {
     const plan p = plan_of(cpu, l);
-    struct d9_recur_part whole = whole_of(&p, l, scratch);
-    whole.forward = forward;
-    run_loop(&p, &whole, cpu->loops->recur_pack, cpu->loops->recur_forward);
+    struct d9_recur_part all_samples = all_samples_of(&p, l, scratch);
+    all_samples.forward = forward;
+    run_loop(&p, &all_samples, cpu->loops->recur_pack, cpu->loops->recur_forward);
     const int64_t last = l->samples * l->units, bytes = last * d9_kernel_store_bytes(forward->y.store);
     const d9_kernel_in y = {(const char *)forward->y.data + (l->time - 1) * bytes, forward->y.store};
     if (forward->last_h.data) d9_cpu_cast(cpu, y, last, forward->last_h);
@@ -155,15 +155,15 @@ void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *l, const d
                                void *scratch) {
     const plan p = plan_of(cpu, l);
     const int64_t count = l->time * l->samples, h = l->units, all = p.size.gates * h, shared = p.size.shared * h;
-    struct d9_recur_part whole = whole_of(&p, l, scratch);
-    whole.backward = backward;
-    whole.da.store = backward->dgx.store;
-    run_loop(&p, &whole, cpu->loops->recur_pack_transposed, cpu->loops->recur_backward);
-    if (backward->db) add_tiles(&p, all, whole.sums, backward->db);
+    struct d9_recur_part all_samples = all_samples_of(&p, l, scratch);
+    all_samples.backward = backward;
+    all_samples.da.store = backward->dgx.store;
+    run_loop(&p, &all_samples, cpu->loops->recur_pack_transposed, cpu->loops->recur_backward);
+    if (backward->db) add_tiles(&p, all, all_samples.sums, backward->db);
     if (!backward->du) return;
     char *products = (char *)scratch + p.da + p.sums;
     const rows same = {{backward->dgx.data, backward->dgx.store}, count, shared, all},
-               own = {{whole.da.data, whole.da.store}, count, all - shared, all - shared};
+               own = {{all_samples.da.data, all_samples.da.store}, count, all - shared, all - shared};
     add_steps(cpu, l, &same, backward->y, products, backward->du);
     if (all > shared) add_steps(cpu, l, &own, backward->y, products, backward->du + shared * h);
 }

@@ -2,8 +2,8 @@
  *
  * A thread owns some samples for all steps: threads do not wait for each other within the loop over time, and each
  * sample's results do not depend on the number of threads. U is packed once for all steps. In each step, tiles of a few
- * samples times all gates of one vector of units stay in registers. The gradient of U is one product over all T * N
- * rows behind the loop (gemm.h), that of the bias a sum over the same rows. */
+ * samples times all gates of one vector of units stay in registers. The gradient of U is computed after the loop,
+ * by products over the rows of all steps (gemm.h); that of the bias is a sum over the same rows. */
 #ifndef D9_KERNELS_CPU_RECUR_H
 #define D9_KERNELS_CPU_RECUR_H
 
@@ -61,10 +61,10 @@ struct d9_recur_part { /* samples [begin, end) of a layer, in one thread */
     const d9_cpu_recur_backward *backward;
     float *weights;   /* packed: forward (H / lanes, H, G, lanes), backward (H / lanes, G H, lanes) */
     float *bias;      /* forward (H / lanes, G, lanes) */
-    d9_kernel_out da; /* backward (T, N, own H): gradient of U h' + bias, for the gates whose dgx differs from it */
+    d9_kernel_out da; /* backward: gradient of U h' + bias, (T, N, gates H) for the gates where dgx is another */
     float *sums;      /* backward (tiles, G H): sums of the gradient of the bias */
     int64_t begin, end;
-    float *work; /* d9_recur_work_bytes */
+    float *work; /* states of all tiles of the part, and gates of one tile */
 };
 
 #endif

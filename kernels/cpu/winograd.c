@@ -69,7 +69,8 @@ static int64_t depth_of(const d9_cpu *cpu) {
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
 /* Describes input and output of a convolution as the same number of tiles. */
-static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x, d9_winograd_image *y) {
+static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x,
+                           d9_winograd_image *y) {
     const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
     const int64_t step = 4 * s->stride;
     const int64_t high = by_input ? d9_parts_of(s->height, step) : d9_parts_of(s->out_height, 4);
@@ -80,9 +81,9 @@ static void cut(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winogr
 
 static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->high * g->wide; }
 
-/* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `whole`. */
-static int64_t block_of(int64_t tiles, int64_t largest, int64_t whole) {
-    return d9_round_up(d9_parts_of(tiles, d9_parts_of(tiles, largest)), whole);
+/* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `multiple`. */
+static int64_t block_of(int64_t tiles, int64_t largest, int64_t multiple) {
+    return d9_round_up(d9_parts_of(tiles, d9_parts_of(tiles, largest)), multiple);
 }
 
 /* ---- forward and data gradient ---- */
@@ -101,7 +102,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
                                       : rotated      ? D9_WINOGRAD_SPREAD
                                                      : D9_WINOGRAD_STRIDED;
     conv_plan p = {.filter = {s->inputs, s->outputs, scheme, rotated, s->store}};
-    cut(s, scheme, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
+    describe_tiles(s, scheme, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
     if (rotated && s->stride == 1) p.in.pad = 2 - s->pad;
     p.positions = positions_of(scheme);
     p.tiles = tiles_in(&p.in);
@@ -176,33 +177,33 @@ typedef struct gradient_plan {
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
     int64_t positions, tiles, panels, parts;
-    int64_t whole;         /* number of tiles that fill four lanes */
-    int64_t tiles_at_once; /* number of tiles in a block: a multiple of `whole` */
+    int64_t tile_step;     /* tiles in four lanes, which a product takes at once: 4 in f32, 8 as pairs of bf16 */
+    int64_t tiles_at_once; /* number of tiles in a block: a multiple of `tile_step` */
 } gradient_plan;
 
 /* True if all threads work on one part after the other. */
-static bool together(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
+static bool threads_share_parts(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
 
 static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const int64_t width = cpu->loops->product_width;
     const d9_winograd_scheme scheme = s->stride == 1 ? D9_WINOGRAD_DENSE : D9_WINOGRAD_STRIDED;
     gradient_plan p = {.store = s->store, .positions = positions_of(scheme)};
-    cut(s, scheme, &p.x, &p.dy);
+    describe_tiles(s, scheme, &p.x, &p.dy);
     p.tiles = tiles_in(&p.x);
     p.panels = d9_parts_of(s->inputs, width);
     const bool pairs = multiplies_pairs(cpu, s);
-    p.whole = pairs ? 8 : 4;
-    /* With fewer than MOST_PARTS * whole tiles a part, rounding its size up could leave the last part empty. */
+    p.tile_step = pairs ? 8 : 4;
+    /* With fewer than MOST_PARTS * tile_step tiles a part, rounding its size up could leave the last part empty. */
     p.parts = MOST_PARTS;
-    while (p.parts > 1 &&
-           (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES || p.tiles < MOST_PARTS * p.whole * p.parts))
+    while (p.parts > 1 && (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES ||
+                           p.tiles < MOST_PARTS * p.tile_step * p.parts))
         p.parts /= 2;
-    const int64_t largest = s->stride > 1                       ? STRIDED_ROWS
-                            : together(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
-                                                                : d9_max(1, tiles_of(cpu) / 2);
+    const int64_t largest = s->stride > 1                                  ? STRIDED_ROWS
+                            : threads_share_parts(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
+                                                                           : d9_max(1, tiles_of(cpu) / 2);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
-    p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.whole);
-    const int64_t rows = p.tiles_at_once / (p.whole / 4);
+    p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.tile_step);
+    const int64_t rows = p.tiles_at_once / (p.tile_step / 4);
     p.u = planes_of(D9_WINOGRAD_F32, s->inputs, d9_round_up(s->outputs, GROUP), width);
     p.v = planes_of(lanes, s->inputs, rows, width);
     p.w = planes_of(lanes, s->outputs, rows, GROUP);
@@ -219,7 +220,7 @@ static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 /* Computes one panel of one plane of u: the products of all positions that share the plane, in order. */
 static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
                          int64_t tiles, bool add, float *u) {
-    const int64_t depth = tiles / p->whole * 4;
+    const int64_t depth = tiles / p->tile_step * 4;
     const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
     float *to = u + plane * p->u.plane + j * p->u.rows * width;
     for (int q = 0; q < p->positions; q++)
@@ -235,10 +236,10 @@ static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d
                               int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
-        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->whole);
+        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-        for (int64_t lane = 0; lane < count / p->whole * 4; lane += 4)
-            transform_both(cpu, p, a, first + lane / 4 * p->whole, p->whole, v + lane * p->v.group,
+        for (int64_t lane = 0; lane < count / p->tile_step * 4; lane += 4)
+            transform_both(cpu, p, a, first + lane / 4 * p->tile_step, p->tile_step, v + lane * p->v.group,
                            w + lane * p->w.group);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t item = 0; item < PLANES * p->panels; item++)
@@ -250,7 +251,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
                            int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
-        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->whole);
+        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
         transform_both(cpu, p, a, first, count, v, w);
         for (int64_t item = 0; item < PLANES * p->panels; item++)
             add_products(cpu, p, item, v, w, count, first > from, u);
@@ -258,7 +259,7 @@ static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 }
 
 static int64_t part_begin(const gradient_plan *p, int64_t part) {
-    return d9_min(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), p->whole));
+    return d9_min(p->tiles, part * d9_round_up(d9_parts_of(p->tiles, p->parts), p->tile_step));
 }
 
 static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
@@ -266,7 +267,7 @@ static void run_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9
     const int64_t part = PLANES * p.u.plane, pair = p.positions * (p.v.plane + p.w.plane);
     const d9_winograd_filter filter = {.inputs = s->inputs, .outputs = s->outputs, .scheme = p.x.scheme};
     float *u = scratch, *own = scratch + p.parts * part;
-    if (together(cpu, &p))
+    if (threads_share_parts(cpu, &p))
         for (int64_t k = 0; k < p.parts; k++)
             run_part_together(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own);
     else {
@@ -296,7 +297,7 @@ static bool pools(const d9_cpu_conv_shape *s) { return s->stride == 1; }
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
         const gradient_plan p = plan_gradient(cpu, s);
-        const int64_t pairs = together(cpu, &p) ? 1 : cpu->threads;
+        const int64_t pairs = threads_share_parts(cpu, &p) ? 1 : cpu->threads;
         return (p.parts * PLANES * p.u.plane + pairs * p.positions * (p.v.plane + p.w.plane)) * 4;
     }
     const conv_plan p = plan_conv(cpu, s);

@@ -31,6 +31,17 @@ __global__ void __launch_bounds__(D9_BLOCK)
         tokens[at] = texts[sample_at(slice, at % slice.count) * length + at / slice.count];
 }
 
+__global__ void __launch_bounds__(D9_BLOCK) corpus_kernel(d9_cuda_corpus s, int32_t *tokens, int32_t *labels) {
+    const int64_t first = (s.step ? *s.step : 0) % s.steps_per_epoch * s.time;
+    for (int64_t at = d9_thread(); at < D9_END(s.time * s.columns); at += d9_threads()) {
+        const int64_t row = first + at / s.columns;
+        const int32_t *token = s.tokens + at % s.columns * s.apart + row;
+        const bool inside = row + 1 < s.length;
+        tokens[at] = inside ? token[0] : 0;
+        if (labels) labels[at] = inside ? token[1] : -1;
+    }
+}
+
 /* Each thread reads all losses of the batch; there are only thousands. */
 __global__ void __launch_bounds__(D9_BLOCK) rank_kernel(d9_cuda_slice slice, const float *losses, int32_t *ranked) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads())
@@ -119,6 +130,12 @@ int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int3
     const int64_t count = slice->count * length;
     if (count <= 0) return 0;
     return D9_LAUNCH(tokens_kernel, d9_blocks(count), D9_BLOCK, stream, *slice, texts, length, tokens);
+}
+
+int d9_cuda_read_corpus(d9_cuda_stream stream, const d9_cuda_corpus *corpus, int32_t *tokens, int32_t *labels) {
+    const int64_t count = corpus->time * corpus->columns;
+    if (count <= 0) return 0;
+    return D9_LAUNCH(corpus_kernel, d9_blocks(count), D9_BLOCK, stream, *corpus, tokens, labels);
 }
 
 int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float *losses, int32_t *ranked) {

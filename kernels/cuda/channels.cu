@@ -80,14 +80,15 @@ struct strip {           /* the copied channels of an array's rows */
     int64_t line, first; /* number of channels of a row; first copied channel */
 };
 
-D9_DEVICE int64_t place_of(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
+D9_DEVICE int64_t element_index(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
 
 template <int V, int S, int R>
 D9_DEVICE void move_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x, const strip &from,
                          const strip &to, d9_kernel_out y) {
     d9_raw<V, S> t[R];
-    for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(x, place_of(from, r + k * p.lines, part.c));
-    for (int k = 0; k < R; k++) d9_put<V, S>(y, place_of(to, r + k * p.lines, part.c), V, d9_open<V, S>(x.store, t[k]));
+    for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(x, element_index(from, r + k * p.lines, part.c));
+    for (int k = 0; k < R; k++)
+        d9_put<V, S>(y, element_index(to, r + k * p.lines, part.c), V, d9_open<V, S>(x.store, t[k]));
 }
 
 template <int V, int S>

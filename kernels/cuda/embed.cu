@@ -33,11 +33,12 @@ D9_DEVICE int64_t first_of(const uint64_t *sorted, int64_t count, int64_t token)
     return low;
 }
 
-/* Rows of a block are gridDim.x apart, because the frequent tokens often have the lowest numbers. */
+/* Rows of a block are gridDim.x apart: frequent tokens often have the lowest numbers, which are so divided among the
+ * blocks. */
 __global__ void __launch_bounds__(D9_BLOCK)
     embed_backward_kernel(d9_cuda_embedding s, d9_kernel_in dy, const uint64_t *sorted, const float *before,
                           float *dtable) {
-    D9_SHARED(int64_t, bounds, 2 * ROWS); /* first position of each row and of the row behind it */
+    D9_SHARED(int64_t, bounds, 2 * ROWS); /* first position of each row and of the row after it */
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < 2 * ROWS)
         bounds[thread] =

@@ -1,4 +1,5 @@
-/* CUDA kernels: every operation of graph/ops.def except convolutions, as C launchers over device arrays.
+/* CUDA kernels of operations of graph/ops.def, as C launchers over device arrays. Of convolutions there is only one
+ * with few inputs, in closed form (moments, below).
  *
  * Names and meanings are those of kernels/cpu/kernels.h; storage is f32, bf16 or f16, arithmetic f32, and double in the
  * loss; most sums are f32 over short runs, then double. No result depends on scheduling: there are no floating-point
@@ -66,6 +67,16 @@ int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float 
 /* tokens (length, count): token t of the slice's samples; texts (samples, length). */
 int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
                    int32_t *tokens);
+/* A corpus of `columns` columns of `length` tokens, of which one begins `apart` tokens behind the one before it; a step
+ * reads the next `time` of each. */
+typedef struct d9_cuda_corpus {
+    const int32_t *tokens;
+    const int64_t *step; /* step *step % steps_per_epoch; NULL: step 0 */
+    int64_t columns, length, time, steps_per_epoch, apart;
+} d9_cuda_corpus;
+/* tokens, labels (time, columns): the step's tokens and those that follow them; 0 and -1 past the end. labels may be
+ * NULL. */
+int d9_cuda_read_corpus(d9_cuda_stream stream, const d9_cuda_corpus *corpus, int32_t *tokens, int32_t *labels);
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
                 int64_t size, d9_kernel_out y);
@@ -130,6 +141,7 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
 
 /* ---- pooling ---- */
+/* Maxima of windows; positions outside the image are ignored. */
 int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 /* Each dy goes to the first maximum of its window in row-major order; the rest of dx is zero. dx must not be x. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
@@ -261,7 +273,7 @@ typedef struct d9_cuda_recur_kept { /* of the forward pass, for the backward pas
     d9_cuda_recur_state first;
 } d9_cuda_recur_kept;
 
-/* True if a block's shared memory suffices on every device: 4096 units of one gate, 2048 of GRU, 1755 of LSTM. */
+/* True if a block's shared memory suffices on every device: 3072 units of one gate, 2048 of GRU, 1755 of LSTM. */
 bool d9_cuda_recur_fits(const d9_cuda_recur *shape);
 int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in gx, d9_kernel_in u,
                           const float *bias, const d9_cuda_recur_state *first, const d9_cuda_recur_result *out);
@@ -275,7 +287,7 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
 int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, int64_t count, d9_kernel_out dx);
 
 /* ---- the loss ---- */
-/* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of an image
+/* Uses `share` at *step (or at step 0 if `step` is NULL) instead of shape->share. weights (classes): weight of a sample
  * of each class; NULL: all weights are 1. */
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
@@ -283,9 +295,9 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 /* Gradient of the summed loss times *factor, the loss scale (d9_cuda_guard.scale); NULL: 1. */
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
-                          const float *factor, float *dlogits);
-/* metrics (4): adds summed loss, images and correct predictions. The fourth number is the first step, counted from 1,
- * whose summed loss is not finite; 0: none yet. */
+                          const float *factor, d9_kernel_out dlogits);
+/* metrics (4): adds summed loss, labelled samples and correct predictions. The fourth number is the first step, counted
+ * from 1, whose summed loss is not finite; 0: none yet. */
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, double *metrics);
 
@@ -320,6 +332,17 @@ int d9_cuda_guard_end_step(d9_cuda_stream stream, const d9_cuda_guard_rule *rule
                            d9_cuda_guard *guard);
 
 /* ---- updates and the tail ---- */
+typedef struct d9_cuda_clip {   /* kernels/formulas/clip.h */
+    d9_cuda_coefficient share;  /* 1 / number of losses that the gradient sums */
+    double most;                /* largest norm of share * g */
+    const int64_t *step;        /* NULL: step 0 */
+    const d9_cuda_guard *guard; /* NULL: gradients are not scaled */
+} d9_cuda_clip;
+int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* aligned to 16 bytes */
+/* Scales all gradients g (count) in place, in two launches. Numbers that are not finite stay so, and finite ones stay
+ * finite, so that d9_cuda_guard_check may follow. */
+int d9_cuda_clip_gradient(d9_cuda_stream stream, const d9_cuda_clip *clip, int64_t count, void *scratch, float *g);
+
 typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
     int update;                 /* number of its row in kernels/formulas/updates.def */
     d9_cuda_coefficient rate, decay, share, correction[D9_UPDATE_STATES];

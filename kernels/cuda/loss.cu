@@ -1,5 +1,6 @@
 /* The loss and its gradient, one warp for each sample, and the metrics, in one block; in double, as on the CPU. */
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/vector.h"
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
@@ -23,10 +24,11 @@ D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pai
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP) {
         sum += d9_exp_double(static_cast<double>(z[k]) - largest);
         total += d9_loss_term_double(s.loss, static_cast<double>(z[k]),
-                                     d9_loss_target_double(k, of.label, of.other, s.share));
+                                     d9_loss_target_double(s.loss, k, of.label, of.other, s.share));
     }
-    const double at_target =
-        d9_loss_at_target_double(static_cast<double>(z[of.label]), static_cast<double>(z[of.other]), s.share);
+    const double own = static_cast<double>(z[d9_loss_class(s.loss, of.label)]),
+                 partners = static_cast<double>(z[d9_loss_class(s.loss, of.other)]);
+    const double at_target = d9_loss_at_target_double(own, partners, s.share);
     const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), at_target, d9_warp_sum(total),
                                     static_cast<double>(s.classes), s.smoothing};
     return row;
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 __global__ void __launch_bounds__(D9_BLOCK)
     loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
-                         const float *logits, const int32_t *labels, const float *factor, float *dlogits) {
+                         const float *logits, const int32_t *labels, const float *factor, d9_kernel_out dlogits) {
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     const double scale = factor ? static_cast<double>(*factor) : 1;
@@ -65,15 +67,15 @@ __global__ void __launch_bounds__(D9_BLOCK)
         const float *z = logits + n * s.classes;
         const pair of = pair_of(s, labels, n);
         if (of.label < 0) { /* no label: no gradient */
-            for (int64_t k = lane; k < s.classes; k += D9_WARP) dlogits[n * s.classes + k] = 0;
+            for (int64_t k = lane; k < s.classes; k += D9_WARP) d9_store_one<D9_ANY>(dlogits, n * s.classes + k, 0);
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
-            const double target = d9_loss_target_double(k, of.label, of.other, s.share);
+            const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);
             const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), target, &row);
-            dlogits[n * s.classes + k] = static_cast<float>(counted * slope);
+            d9_store_one<D9_ANY>(dlogits, n * s.classes + k, static_cast<float>(counted * slope));
         }
     }
 }
@@ -88,11 +90,12 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    double *metrics) {
+    const int several = d9_loss_several(s.loss);
     double sum = 0, correct = 0, counted = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
         sum += static_cast<double>(loss[n]);
         counted += labels[n] >= 0 ? 1 : 0;
-        correct += first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
+        correct += several == 0 && first_largest(logits + n * s.classes, s.classes) == labels[n] ? 1 : 0;
     }
     sum = d9_block_sum(sum);
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
@@ -118,7 +121,7 @@ int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_
 
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
-                          const float *factor, float *dlogits) {
+                          const float *factor, d9_kernel_out dlogits) {
     if (shape->samples <= 0) return 0;
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, dlogits);

@@ -54,16 +54,16 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
 
 /* The sums of one thread: of four outputs, from `column` on in the order of put_slopes, and of the patches' elements
  * first, first + 4, ..., over quarter `part` of the pixels. */
-struct place {
+struct thread_part {
     int column, first, part;
 };
-D9_DEVICE place place_of() {
+D9_DEVICE thread_part thread_part_of() {
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP, warp = static_cast<int>(threadIdx.x) / D9_WARP;
-    const place p = {warp % 2 * 32 + lane % 8 * 4, lane / 8, warp / 2};
+    const thread_part p = {warp % 2 * 32 + lane % 8 * 4, lane / 8, warp / 2};
     return p;
 }
 
-D9_DEVICE void add_products(const float *shared, const place &at, float4 sum[D9_MOMENTS_SETS]) {
+D9_DEVICE void add_products(const float *shared, const thread_part &at, float4 sum[D9_MOMENTS_SETS]) {
     D9_UNROLL(1)
     for (int from = at.part * 16; from < at.part * 16 + 16; from += 4) {
         float4 slope[4];
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
         totals + threadIdx.x; /* this thread's sums, D9_BLOCK elements apart; in shared memory to save registers */
     const int64_t group = blockIdx.x / slices, slice = blockIdx.x % slices;
     const int pixels = static_cast<int>(s.out_height * s.out_width);
-    const place at = place_of();
+    const thread_part at = thread_part_of();
     for (int k = 0; k < SUMS; k++) total[k * D9_BLOCK] = 0;
     for (int64_t m = slice; group + s.groups * m < s.images; m += slices)
         for (int run = 0; run < pixels; run += RUN) {

@@ -13,8 +13,8 @@ struct ranked {
     double cost;
 };
 
-/* Shared memory in bytes for a run of 8 lanes: forward x; backward dz or, with keeps_x, dz, x and two bytes for the
- * positions of the maxima, even without a pool, so that the work is divided equally with and without one. */
+/* Shared memory in bytes for the 8 channels of a position: forward x; backward dz or, with keeps_x, dz, x and two bytes
+ * for the positions of the maxima, even without a pool, so that the work is divided equally with and without one. */
 static int64_t run_bytes(d9_kernel_store store, bool backward, bool keeps_x) {
     const int64_t run = store == D9_KERNEL_F32 ? 4 * D9_WIDE : 2 * D9_WIDE;
     return backward && keeps_x ? 2 * run + 2 : run;

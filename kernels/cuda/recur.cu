@@ -30,7 +30,7 @@ D9_DEVICE recur_gates gates_at(int units, int gates, d9_kernel_in gx, int64_t ro
 template <int V>
 D9_DEVICE void multiply_state(int units, int gates, d9_kernel_in u, const float *bias, const float *h, float *a) {
     const int lane = static_cast<int>(threadIdx.x) % LANES, team = static_cast<int>(threadIdx.x) / LANES;
-    for (int from = 0; from < units; from += TEAMS) { /* the same trips for all lanes of a warp */
+    for (int from = 0; from < units; from += TEAMS) { /* as many iterations for all lanes of a warp */
         const int k = from + team;
         float sum[D9_CELL_GATES] = {};
         for (int i = lane * V; i < units && k < units; i += LANES * V) {
@@ -133,7 +133,8 @@ D9_DEVICE void multiply_gradient(int rows, int units, int lines, d9_kernel_in u,
     }
 }
 
-/* Writes dgx, and for the products behind it all_da (T, N, gates * H) and all_before (T, N, H), the h before a step. */
+/* Writes dgx and, for the products after this kernel, all_da (T, N, gates * H) and all_before (T, N, H), the h before
+ * each step. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_backward_kernel(d9_cuda_recur s, int lines, d9_kernel_in dy, d9_cuda_recur_kept kept, d9_kernel_in u,
@@ -195,7 +196,8 @@ static int64_t gates_of(const d9_cuda_recur *s) { return d9_cell_size_of(s->cell
 /* True if rows of U can be read four elements at a time. */
 static bool in_fours(const d9_cuda_recur *s, d9_kernel_in u) { return s->units % D9_FOUR == 0 && d9_aligned(u.data); }
 
-/* Lines that divide the rows of U among the threads, as many as there are threads for all columns. */
+/* Number of lines of threads among which the rows of U are divided: as many as leave each line enough threads for all
+ * columns. */
 static int lines_of(const d9_cuda_recur *s, int run) {
     int lines = MOST_LINES;
     while (lines > 1 && D9_BLOCK / lines * run < s->units) lines /= 2;

@@ -1,11 +1,49 @@
-/* Updates and the tail of a step: one launch updates all parameters of a group; the guard checks for non-finite
- * gradients; the step number advances. Learning rates are read from device memory. */
+/* The clipping of gradients, updates and the tail of a step: one launch updates all parameters of a group; the guard
+ * checks for non-finite gradients; the step number advances. Learning rates are read from device memory. */
+#include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
+#include "kernels/formulas/clip.h"
 #include "kernels/formulas/update.h"
 #undef D9_REAL
 
 __global__ void advance_kernel(int64_t batches, int64_t *step) { *step += batches; }
+
+/* ---- clipping by the norm of all gradients ---- */
+
+enum { CLIP_BLOCKS = 1024 }; /* at most: each block of the second launch adds the sums of all blocks of the first */
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK) clip_sums_kernel(const float *g, int64_t count, double *sums) {
+    double sum = 0;
+    D9_FOR_RUNS(count) {
+        const d9_vector<V> t = d9_load_floats<V>(g, at, n);
+        for (int i = 0; i < V; i++) sum += static_cast<double>(t.v[i]) * static_cast<double>(t.v[i]);
+    }
+    sum = d9_block_sum(sum);
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/* An infinite norm gives the factor 0, and infinity times 0 is NaN; a norm that is NaN gives the factor 1. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    clip_kernel(d9_cuda_clip clip, const double *sums, int64_t count, float *g) {
+    D9_SHARED(double, squares, 1);
+    double sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += D9_BLOCK) sum += sums[i];
+    sum = d9_block_sum(sum);
+    if (threadIdx.x == 0) squares[0] = sum;
+    D9_BARRIER();
+    const double share = static_cast<double>(d9_coefficient(clip.share, clip.step)) *
+                         (clip.guard ? static_cast<double>(clip.guard->inverse) : 1);
+    const double factor = d9_clip_factor(squares[0], share, clip.most);
+    if (factor == 1) return;
+    D9_FOR_RUNS(count) {
+        d9_vector<V> t = d9_load_floats<V>(g, at, n);
+        for (int i = 0; i < V; i++) t.v[i] = static_cast<float>(factor * static_cast<double>(t.v[i]));
+        d9_put_floats<V>(g, at, n, t);
+    }
+}
 
 /* ---- the update ---- */
 
@@ -101,6 +139,27 @@ __global__ void guard_end_step_kernel(d9_cuda_guard_rule rule, const int64_t *st
 
 int d9_cuda_advance(d9_cuda_stream stream, int64_t batches, int64_t *step) {
     return D9_LAUNCH(advance_kernel, 1u, 1u, stream, batches, step);
+}
+
+static unsigned clip_blocks(int64_t count) {
+    const unsigned blocks = d9_blocks(d9_ceiling(count, D9_FOUR)), most = CLIP_BLOCKS;
+    return blocks < most ? blocks : most;
+}
+
+int64_t d9_cuda_clip_scratch_bytes(int64_t count) { return clip_blocks(count) * static_cast<int64_t>(sizeof(double)); }
+
+template <int V>
+static int clip_gradient(d9_cuda_stream stream, const d9_cuda_clip &clip, int64_t count, double *sums, float *g) {
+    const unsigned blocks = clip_blocks(count);
+    D9_CUDA_TRY(D9_LAUNCH(clip_sums_kernel<V>, blocks, D9_BLOCK, stream, g, count, sums));
+    return D9_LAUNCH(clip_kernel<V>, blocks, D9_BLOCK, stream, clip, sums, count, g);
+}
+
+int d9_cuda_clip_gradient(d9_cuda_stream stream, const d9_cuda_clip *clip, int64_t count, void *scratch, float *g) {
+    double *sums = static_cast<double *>(scratch);
+    if (count <= 0) return 0;
+    return d9_aligned(g) ? clip_gradient<D9_FOUR>(stream, *clip, count, sums, g)
+                         : clip_gradient<1>(stream, *clip, count, sums, g);
 }
 
 int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,

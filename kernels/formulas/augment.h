@@ -58,7 +58,7 @@ D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {
 D9_FN int d9_augment_pad(const d9_augment_rule *rule) { return (int)rule->number[D9_AUGMENT_CROP][0]; }
 
 /* Number of possible values (0, 1, ...) of an integer draw. */
-D9_FN int d9_augment_places(const d9_augment_rule *rule, int slot) {
+D9_FN int d9_augment_value_count(const d9_augment_rule *rule, int slot) {
     const int pad = d9_augment_pad(rule), side = (int)rule->number[D9_AUGMENT_CUTOUT][0];
     if (slot == D9_DRAW_CROP_Y) return 2 * pad + rule->height - rule->out_height + 1;
     if (slot == D9_DRAW_CROP_X) return 2 * pad + rule->width - rule->out_width + 1;
@@ -83,10 +83,10 @@ D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, ui
     return (int32_t)(alternating ? bit ^ (epoch & 1) : bit);
 }
 
-/* Draws the integers of `slot` and `slot` + 1, each below its number of places. */
+/* Draws the integers of `slot` and `slot` + 1, each below its number of values. */
 D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, uint32_t stream, int slot,
                                 d9_augment_draws *draws) {
-    const int rows = d9_augment_places(rule, slot), columns = d9_augment_places(rule, slot + 1);
+    const int rows = d9_augment_value_count(rule, slot), columns = d9_augment_value_count(rule, slot + 1);
     if (rows <= 1 && columns <= 1) return;
     const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, stream, 0);
     draws->slot[slot] = (int32_t)d9_philox_below(word.v[0], (uint32_t)rows);

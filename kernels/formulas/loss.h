@@ -12,6 +12,11 @@
  *   loss   = (1 - s) * (lse - sum w_k z_k) + s * (lse - mean z)
  *   d/dz_k = p_k - (1 - s) w_k - s / K
  *
+ * SIGMOID, of any number of labels, t_k = the target weight of label k:
+ *
+ *   loss   = mean over k of max(z_k, 0) - t_k z_k + log(1 + exp(-|z_k|))
+ *   d/dz_k = (sigmoid(z_k) - t_k) / K
+ *
  * Include with D9_REAL set (real.h). Source: Szegedy et al., "Rethinking the Inception architecture", section 7; the
  * uniform part counts the true class too, as in cifar10-fast and PyTorch. */
 #include "kernels/formulas/real.h"
@@ -20,12 +25,14 @@
 D9_FN D9_REAL D9_OF(d9_log_sum_exp)(D9_REAL largest, D9_REAL sum) { return largest + D9_OF(d9_log)(sum); }
 
 typedef struct D9_OF(d9_loss_row) {                            /* inputs of a sample's loss */
-    D9_REAL log_sum_exp, at_target, total, classes, smoothing; /* at_target: sum w_k z_k */
+    D9_REAL log_sum_exp, at_target, total, classes, smoothing; /* at_target: sum w_k z_k; only of one class each */
 } D9_OF(d9_loss_row);
 
 /* Target weight of class k for an image whose label has weight `share` and whose partner's label has the rest. */
-D9_FN D9_REAL D9_OF(d9_loss_target)(int64_t k, int32_t label, int32_t other, D9_REAL share) {
-    return (k == label ? share : 0) + (k == other ? 1 - share : 0);
+D9_FN D9_REAL D9_OF(d9_loss_target)(int loss, int64_t k, int32_t label, int32_t other, D9_REAL share) {
+    const int several = d9_loss_several(loss);
+    const int own = several ? label >> k & 1 : k == label, partners = several ? other >> k & 1 : k == other;
+    return (own ? share : 0) + (partners ? 1 - share : 0);
 }
 /* Sum of the target weights times a value of each class, from the values of the two labels. */
 D9_FN D9_REAL D9_OF(d9_loss_at_target)(D9_REAL at_label, D9_REAL at_other, D9_REAL share) {
@@ -47,10 +54,21 @@ D9_FN D9_REAL D9_OF(d9_loss_slope_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target, 
     return D9_OF(d9_exp)(logit - row->log_sum_exp) - smoothed;
 }
 
+D9_FN D9_REAL D9_OF(d9_loss_term_SIGMOID)(D9_REAL logit, D9_REAL target) {
+    const D9_REAL size = logit < 0 ? -logit : logit;
+    return (logit > 0 ? logit : 0) - target * logit + D9_OF(d9_log)(1 + D9_OF(d9_exp)(-size));
+}
+
+D9_FN D9_REAL D9_OF(d9_loss_value_SIGMOID)(const D9_OF(d9_loss_row) * row) { return row->total / row->classes; }
+
+D9_FN D9_REAL D9_OF(d9_loss_slope_SIGMOID)(D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
+    return (D9_OF(d9_sigmoid)(logit) - target) / row->classes;
+}
+
 /* Selects the loss by its number; losses are not performance critical. */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     switch (loss) {
-#define D9_LOSS(id, name, doc)                                                                                         \
+#define D9_LOSS(id, name, several, doc)                                                                                \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_term_##id)(logit, target);
 #include "kernels/formulas/losses.def"
@@ -62,7 +80,7 @@ D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
 
 D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS(id, name, doc)                                                                                         \
+#define D9_LOSS(id, name, several, doc)                                                                                \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_value_##id)(row);
 #include "kernels/formulas/losses.def"
@@ -74,7 +92,7 @@ D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
 
 D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS(id, name, doc)                                                                                         \
+#define D9_LOSS(id, name, several, doc)                                                                                \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_slope_##id)(logit, target, row);
 #include "kernels/formulas/losses.def"

@@ -26,11 +26,35 @@ D9_FN int d9_activation_from_output(int activation) {
 }
 
 typedef enum d9_loss {
-#define D9_LOSS(id, name, doc) D9_LOSS_##id,
+#define D9_LOSS(id, name, several, doc) D9_LOSS_##id,
 #include "kernels/formulas/losses.def"
 #undef D9_LOSS
     D9_LOSS_COUNT
 } d9_loss;
+enum { D9_MANY_CLASSES = 4096 }; /* from here on, the loss and its gradient take a noticeable part of a step */
+
+enum { D9_LABELS_MOST = 31 /* classes of which a sample may have several: bits of its i32 label */ };
+
+/* 1: a sample may have several classes, the bits of its label; 0: it has one, its label. */
+D9_FN int d9_loss_several(int loss) {
+    switch (loss) {
+#define D9_LOSS(id, name, several, doc)                                                                                \
+    case D9_LOSS_##id:                                                                                                 \
+        return several;
+#include "kernels/formulas/losses.def"
+#undef D9_LOSS
+    default:
+        return 0;
+    }
+}
+
+/* The class whose logit and weight a loss of one class reads; 0 if a sample may have several. */
+D9_FN int32_t d9_loss_class(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
+
+/* Is `label`, at least 0, one of a sample of `classes` classes? */
+D9_FN int d9_loss_is_label(int loss, int32_t label, int64_t classes) {
+    return d9_loss_several(loss) ? classes > D9_LABELS_MOST - 1 || label >> classes == 0 : label < classes;
+}
 
 typedef enum d9_update {
 #define D9_UPDATE(id, name, state, more_state, mean, averages, doc) D9_UPDATE_##id,

@@ -10,7 +10,7 @@
  *   ADAMW      h = g share,  w = w - l d w,  then as ADAM without d: decoupled weight decay
  *   lerp       a = ratio a + (1 - ratio) x
  *
- * a, b, e are numbers[0] to numbers[2]. p1 and q1 are Adam's bias corrections, p1 = 1 - (1 - a)^t in step t, counted
+ * a, b, e are numbers[0] to numbers[2]. p1 and q1 are Adam's bias corrections, p1 = 1 - (1 - a)^t in update t, counted
  * from 1. They are read from tables by step, like the learning rate, so every backend uses the same bits.
  *
  * At a constant learning rate the first two are equivalent: v of the first is -l times v of the second. Include with

@@ -22,6 +22,17 @@ config: resnet.yaml
 arms: {f32: {}, fp16: {set: {precision: fp16}}}
 YAML
 
+cat >words.yaml <<'YAML'
+backend: reference
+threads: 1
+model: {name: language, cell: gru, layers: 1, embedding: 4, hidden: 4}
+data: {dataset: corpus, length: 3}
+eval: {streams: 2}
+train: {epochs: 1, batch_size: 2, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [1]}}
+YAML
+sed 's/resnet/words/; s/title: halves/title: words/' halves.yaml >words-halves.yaml
+mkdir words && for part in train valid test; do yes 'a cat sees a dog' | head -4 >words/$part.txt; done
+
 # Stand-ins for what only a machine with a GPU has.
 mkdir bin peers
 cat >bin/compute-sanitizer <<'SH'
@@ -53,7 +64,8 @@ echo 'print("94.1")' >peers/peer_a.py
 PREBUILT=$(dirname "$dawn9") PATH=$PWD/bin:$PATH PEERS=$PWD/peers
 export PREBUILT PATH PEERS BACKEND=reference PRECISION=f32 PRECISIONS=f32 CONFIG="$PWD/tiny.yaml" SMALL="$PWD/tiny.yaml" \
     SMALL_STEPS=1 CASES="$source/tests/golden/cases/baseline.safetensors" SEEDS=2 COLD=1 \
-    SPEED=2 RECIPES="$PWD/airbench94.yaml $PWD/airbench94-muon.yaml $PWD/speed94.yaml" PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4
+    SPEED=2 RECIPES="$PWD/airbench94.yaml $PWD/airbench94-muon.yaml $PWD/speed94.yaml" PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4 \
+    REVIEWS="$PWD/tiny.yaml" LANGUAGE_RUNS="$PWD/words-halves.yaml" WORDS="$PWD/words"
 
 # The same predictions, meant for any device and this precision.
 predictions=$source/experiments/gpu/predictions.tsv
@@ -61,7 +73,7 @@ sed "s/\tH[12]00 fp16\t/\tany\t/; s/\tfp16\t/\tf32\t/; s/-fp16\.json/-f32.json/g
 export PREDICTIONS=$PWD/any.tsv
 
 accepts sh "$script" records
-for stage in build ops verify repeat sanitize curve bench profile precision peers seeds cold speed compare; do
+for stage in build ops verify repeat sanitize curve bench profile precision peers seeds cold speed texts compare; do
     [ -f records/$stage.done ] && [ -f records/$stage.txt ] || fail "$stage left no record"
 done
 json records/devices.json 'any(d["backend"] == "reference" and d["present"] for d in d)'
@@ -81,6 +93,8 @@ grep -q '94.1' records/peer-peer_a.txt || fail "the peer left no record"
 for run in 1 on off; do [ -f records/cold/$run/result.json ] || fail "cold left no record of $run"; done
 
 [ "$(find records/speed -name result.json | wc -l)" = 6 ] || fail "speed left no runs"
+
+[ -f records/imdb/result.json ] && [ "$(find records/language -name result.json | wc -l)" = 2 ] || fail "texts left no runs"
 
 accepts sh "$script" records curve
 says '^curve: done before'

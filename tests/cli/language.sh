@@ -1,26 +1,7 @@
 # A language model on a small corpus: it learns, its perplexity is that which Python computes from the model file, equal
 # bits on one thread and two, and after an interrupt within an epoch.
 . "$(dirname "$0")/lib.sh"
-mkdir corpus && python3 - <<'PYTHON'
-import random
-draw = random.Random(1)
-for part, lines in (("train", 240), ("valid", 40), ("test", 41)):
-    with open(f"corpus/{part}.txt", "w") as file:
-        for _ in range(lines):
-            name, verb = draw.choice("ann bob eve".split()), draw.choice("sees hears".split())
-            file.write(f" {name} {verb} {draw.choice(['a', 'the'])} {draw.choice(['cat', 'dog', 'bird'])} \n")
-PYTHON
-cat >language.yaml <<'YAML'
-target: 4
-backend: reference
-precision: f32
-threads: 1
-model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 9, dropout: 0.1}
-data: {dataset: corpus, length: 7}
-eval: {streams: 3}
-train: {epochs: 6, batch_size: 4, optimizer: sgd, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], values: [8]}}
-tricks: {clip_norm: {most: 0.25}}
-YAML
+stream_files
 train() { # NAME OPTION...
     name=$1
     shift

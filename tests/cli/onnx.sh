@@ -1,5 +1,6 @@
 # Models exported by dawn9 export have the same logits in ONNX Runtime as in dawn9 eval, for every network, for the
-# baseline and with dawn94's tricks, and for texts with every recurrent cell. Needs node, and onnxruntime-node where tests/run.sh --long installs it.
+# baseline and with dawn94's tricks, and for texts with every recurrent cell; language models
+# have the perplexity of their record. Needs node, and onnxruntime-node where tests/run.sh --long installs it.
 . "$(dirname "$0")/lib.sh"
 export NODE_PATH="$source/build/onnxruntime/node_modules"
 node -e 'require("onnxruntime-node")' 2>/dev/null || skips onnxruntime "no onnxruntime-node in build/onnxruntime"
@@ -21,6 +22,15 @@ for cell in $cells; do
     accepts "$dawn9" export $cell $cell.onnx
     runs node "$source/tests/support/onnx_logits.js" $cell.onnx $cell.logits
     says '^logits: 64 texts, largest difference '
+done
+stream_files
+for cell in $cells; do
+    case $cell in gru | elman_relu) tied=on ;; *) tied=off ;; esac
+    run=$cell-stream
+    accepts "$dawn9" train language.yaml --data corpus --out $run --quiet --set train.epochs=0.3 --set model.hidden=8 \
+        --set model.cell=$cell --set model.tied=$tied --set 'train.lr={knots: [0], values: [0.1]}'
+    accepts "$dawn9" export $run $run.onnx
+    accepts node "$source/tests/support/onnx_perplexity.js" $run 3 5 8
 done
 observe node "$source/tests/support/onnx_logits.js" baseline.onnx dawn94.logits
 [ $status = 1 ] || fail "the logits of another model pass: status $status"

@@ -48,6 +48,19 @@ a, b = (read(name + ".logits")[0]["logits"] for name in ("lstm", "plain"))
 import torch
 assert (b - a - torch.tensor([0.5, -0.5])).abs().max() < 1e-5'
 
+# A language model has the record's perplexity there, as loaded and as the module of pytorch/examples, and back here.
+stream_files
+for cell in $cells; do
+    case $cell in gru | elman_relu) tied=on ;; *) tied=off ;; esac
+    run=$cell-stream
+    accepts "$dawn9" train language.yaml --data corpus --out $run --quiet --set train.epochs=0.3 --set model.hidden=8 \
+        --set model.cell=$cell --set model.tied=$tied --set 'train.lr={knots: [0], values: [0.1]}'
+    accepts "$python" "$source/tests/support/stream_perplexity.py" $run 3 5
+    changed=$(sed 's/.*; //' "$out")
+    accepts "$dawn9" eval $run.back.safetensors --data corpus --json
+    json "$out" "abs(d['perplexity'] / $changed - 1) <= 1e-5"
+done
+
 accepts "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors
 says 'CELU\(alpha=0.3\)'
 

@@ -83,7 +83,6 @@ echo 'data: {dataset: corpus, length: 5}' >>stream.yaml
 echo 'train: {epochs: 0.1, batch_size: 4, momentum: 0, weight_decay: 0, lr: {knots: [0], values: [0.1]}}' >>stream.yaml
 runs "$dawn9" train stream.yaml --data corpus --out stream --quiet
 refuses 2 'stream/model.safetensors language' "$dawn9" predict stream good.txt
-refuses 2 'stream/model.safetensors language' "$dawn9" export stream stream.onnx
 refuses 2 'stream.logits language' "$dawn9" eval stream --data corpus --logits stream.logits
 
 # ---- weights of a model: with its words, not with others ----

@@ -65,4 +65,13 @@ refuses 3 'imdb.yaml aclImdb_v1.tar.gz' "$dawn9" data fetch imdb --from imdb.yam
 before=$(listing)
 refuses 6 'aclImdb/train/neg --data' "$dawn9" data fetch imdb --from given.tar.gz --data aclImdb
 [ "$before" = "$(listing)" ] || fail "a fetch changed reviews"
+
+# ---- WikiText-2 under its names or as train.txt, valid.txt and test.txt ----
+mkdir -p words/wikitext-2 && echo 'a b c' | tee words/train.txt words/valid.txt >words/wikitext-2/wiki.test.tokens
+refuses 1 'words/wiki.train.tokens 6 10797148' "$dawn9" data check wikitext2 --data words
+says '^wiki.test.tokens +wrong size +6 bytes'
+refuses 1 'nowhere data.fetch.wikitext2' "$dawn9" data check wikitext2 --data nowhere
+refuses 3 'text.yaml wikitext-2-v1.zip' "$dawn9" data fetch wikitext2 --from text.yaml --data fetched
+echo 'model: {name: language, embedding: 4, hidden: 4}' >words.yaml
+refuses 3 'wiki.train.tokens nowhere data.fetch.wikitext2' "$dawn9" train words.yaml --set data.dataset=wikitext2 --data nowhere --out none
 verdict

@@ -5,6 +5,7 @@
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
+#include "train/session.h"
 #include <glob.h>
 
 enum { CHOICES = 128, MOST = 1024, CIFAR10_IMAGES = 50000 };
@@ -41,9 +42,11 @@ static void add_graph(fixture *f, int precision, const d9_program *program, cons
 static void add_configuration(fixture *f, const char *path) {
     d9_config *config;
     OK(d9_config_load(&context, path, NULL, &config));
-    const d9_extent extent = program_extent(config, CIFAR10_IMAGES, config->data.image_size);
-    const bool texts = d9_model_find(config->model.name)->texts; /* its network has no convolutions */
-    for (int p = 0; p < PRECISIONS && !texts; p++) {
+    d9_extent extent = program_extent(config, CIFAR10_IMAGES, config->data.image_size);
+    bool counted;
+    if (config->model->texts) OK(d9_config_extent(&context, config, &extent, &counted));
+    if (extent.train_tokens) extent.vocabulary = extent.classes = 33278; /* of WikiText-2 */
+    for (int p = 0; p < PRECISIONS; p++) {
         d9_program program;
         program_make(&context, config, &extent, precisions[p], false, &program);
         add_graph(f, p, &program, &program.train);
@@ -104,7 +107,7 @@ TEST(every_convolution_has_a_plan) {
     fixture *f = *state;
     int without = 0, asked = 0;
     for (int d = 0; d < TEST_DEVICES; d++) {
-        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need 8.0: see module.c */
+        const int count = test_devices[d].version < 80 ? BF16 : PRECISIONS; /* bf16 and tf32 need 8.0: see runtime.c */
         for (int p = 0; p < count; p++) {
             without += check_device(f, &test_devices[d], p);
             asked += f->count[p];

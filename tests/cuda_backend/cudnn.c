@@ -133,7 +133,7 @@ TEST(convolutions_of_other_networks_have_plans) {
             }
 }
 
-static bool offered(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
+static bool is_offered(const d9_cudnn_choice *choices, int count, const d9_cudnn_choice *choice) {
     for (int i = 0; i < count; i++)
         if (memcmp(&choices[i], choice, sizeof *choice) == 0) return true;
     return false;
@@ -160,10 +160,10 @@ TEST(tf32_adds_tensor_cores) {
         description.tf32 = false;
         const int few = list_choices(f, &description, &graph_f32, exact);
         for (int i = 0; i < few; i++)
-            if (!offered(f->choices, many, &exact[i])) fail_msg("%s: tf32 lacks a choice of f32", node->role);
+            if (!is_offered(f->choices, many, &exact[i])) fail_msg("%s: tf32 lacks a choice of f32", node->role);
         int added = 0, first = -1;
         for (int i = 0; i < many; i++) {
-            if (offered(exact, few, &f->choices[i])) continue;
+            if (is_offered(exact, few, &f->choices[i])) continue;
             if (added++ == 0) first = i;
         }
         if (added == 0) fail_msg("%s of %s: tf32 adds nothing", d9_op_name(node->op), node->role);

@@ -105,7 +105,7 @@ d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, c
     (void)context, (void)target, (void)graph;
     for (*count = 0; *count < d9_fake_get()->choices && *count < capacity; ++*count)
         choices[*count] = (d9_cudnn_choice){.engine = *count + 1};
-    d9_fake_get()->counts.surveyed++;
+    d9_fake_get()->counts.listed++;
     return D9_OK;
 }
 

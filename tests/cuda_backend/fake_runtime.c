@@ -43,24 +43,24 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static int64_t arrived; /* copies and memsets to device memory */
+static int64_t arrived; /* number of completed copies and memsets to device memory */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
 int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
 
 /* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
-static cudaError_t answer(cudaError_t error) {
+static cudaError_t store_error(cudaError_t error) {
     if (error == cudaSuccess) return error;
     last = error;
-    d9_model_stale((int)error);
+    d9_model_set_pending_error((int)error);
     return error;
 }
 
 /* Called first by nearly every function: returns the planted failure or the sticky error, if any. */
 static cudaError_t begin(void) {
-    if (++fake.counts.calls == fake.fail_at) return answer((cudaError_t)fake.fail_with);
-    return answer(sticky);
+    if (++fake.counts.calls == fake.fail_at) return store_error((cudaError_t)fake.fail_with);
+    return store_error(sticky);
 }
 
 /* Called first by functions that are illegal during capture. */
@@ -69,7 +69,7 @@ static cudaError_t begin_uncaptured(void) {
     if (error != cudaSuccess || !the_stream.captured) return error;
     fake.counts.illegal++;
     the_stream.spoilt = true;
-    return answer(cudaErrorStreamCaptureUnsupported);
+    return store_error(cudaErrorStreamCaptureUnsupported);
 }
 
 #define BEGIN(how)                                                                                                     \
@@ -81,7 +81,7 @@ static cudaError_t begin_uncaptured(void) {
 cudaError_t cudaGetLastError(void) {
     const cudaError_t error = last;
     last = sticky;
-    d9_model_stale((int)sticky);
+    d9_model_set_pending_error((int)sticky);
     return error;
 }
 
@@ -96,15 +96,15 @@ const char *cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetDeviceCount(int *count) {
     BEGIN(begin);
     *count = 0;
-    if (fake.driver_version / 1000 < fake.runtime_version / 1000) return answer(cudaErrorInsufficientDriver);
-    if (fake.device_error) return answer((cudaError_t)fake.device_error);
+    if (fake.driver_version / 1000 < fake.runtime_version / 1000) return store_error(cudaErrorInsufficientDriver);
+    if (fake.device_error) return store_error((cudaError_t)fake.device_error);
     *count = fake.devices;
-    return fake.devices > 0 ? cudaSuccess : answer(cudaErrorNoDevice);
+    return fake.devices > 0 ? cudaSuccess : store_error(cudaErrorNoDevice);
 }
 
 cudaError_t cudaSetDevice(int device) {
     BEGIN(begin);
-    return device < fake.devices ? cudaSuccess : answer(cudaErrorInvalidDevice);
+    return device < fake.devices ? cudaSuccess : store_error(cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
@@ -136,7 +136,7 @@ static cudaError_t drain(void) {
     if (error == cudaSuccess) error = (cudaError_t)d9_model_list_run(the_stream.pending);
     d9_model_list_clear(the_stream.pending);
     sticky = error;
-    return answer(error);
+    return store_error(error);
 }
 
 /* The allocation that contains these bytes; NULL: none. */
@@ -160,11 +160,11 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     int b = 0;
     BEGIN(begin_uncaptured);
     while (b < BLOCKS && blocks[b].data) b++;
-    if (bytes == 0 || b == BLOCKS) return answer(cudaErrorInvalidValue);
-    if ((int64_t)bytes > bytes_left()) return answer(cudaErrorMemoryAllocation);
+    if (bytes == 0 || b == BLOCKS) return store_error(cudaErrorInvalidValue);
+    if ((int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
     const size_t room = (bytes + 255) / 256 * 256;
     *pointer = aligned_alloc(256, room);
-    if (!*pointer) return answer(cudaErrorMemoryAllocation);
+    if (!*pointer) return store_error(cudaErrorMemoryAllocation);
     memset(*pointer, 0xff, room);
     blocks[b] = (block){*pointer, bytes};
     fake.counts.allocations++;
@@ -178,7 +178,7 @@ cudaError_t cudaFree(void *pointer) {
     const cudaError_t error = begin_uncaptured();
     if (!pointer) return error;
     block *b = block_of(pointer, 1);
-    if (!b || b->data != pointer) return answer(cudaErrorInvalidValue);
+    if (!b || b->data != pointer) return store_error(cudaErrorInvalidValue);
     if (the_stream.pending) drain();
     fake.counts.frees++;
     fake.counts.used_bytes -= (int64_t)b->bytes;
@@ -208,8 +208,8 @@ static int do_move(const void *what) {
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     const move m = {to, NULL, bytes, value};
     BEGIN(begin);
-    if (!block_of(to, bytes)) return answer(cudaErrorInvalidValue);
-    return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
+    if (!block_of(to, bytes)) return store_error(cudaErrorInvalidValue);
+    return store_error((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
 }
 
 /* Reads its source only when the stream reaches it: host memory that was overwritten or freed meanwhile sends other
@@ -217,18 +217,18 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
     const move m = {to, from, bytes, 0};
     BEGIN(begin_uncaptured);
-    if (!block_of(kind == cudaMemcpyHostToDevice ? to : from, bytes)) return answer(cudaErrorInvalidValue);
+    if (!block_of(kind == cudaMemcpyHostToDevice ? to : from, bytes)) return store_error(cudaErrorInvalidValue);
     if (kind == cudaMemcpyHostToDevice) fake.counts.writes++;
     if (kind == cudaMemcpyDeviceToHost) fake.counts.reads++;
     if (kind == cudaMemcpyDeviceToHost) the_stream.reads++;
-    return answer((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
+    return store_error((cudaError_t)d9_model_submit(stream, do_move, &m, sizeof m));
 }
 
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
     BEGIN(begin);
-    if (flags != cudaHostAllocDefault) return answer(cudaErrorInvalidValue);
+    if (flags != cudaHostAllocDefault) return store_error(cudaErrorInvalidValue);
     size_t *made = aligned_alloc(64, 64 + (bytes + 63) / 64 * 64);
-    if (!made) return answer(cudaErrorMemoryAllocation);
+    if (!made) return store_error(cudaErrorMemoryAllocation);
     *made = bytes;
     *pointer = (uint8_t *)made + 64;
     fake.counts.pinned_bytes += (int64_t)bytes;
@@ -247,18 +247,19 @@ cudaError_t cudaFreeHost(void *pointer) {
 
 static void route_launches(void) { /* to the capture, if there is one, otherwise to the queue */
     const bool capturing = the_stream.captured;
-    d9_model_keep(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
-                  capturing);
+    d9_model_queue_to(capturing ? the_stream.captured : the_stream.pending, the_stream.pending ? &the_stream : NULL,
+                      capturing);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     BEGIN(begin);
-    if (flags != cudaStreamNonBlocking || the_stream.pending) return answer(cudaErrorInvalidValue);
+    if (flags != cudaStreamNonBlocking || the_stream.pending) return store_error(cudaErrorInvalidValue);
     the_stream = (struct CUstream_st){.pending = d9_model_list_new()};
     fake.counts.live_streams++;
     *stream = &the_stream;
     route_launches();
-    if (fake.without_code) d9_model_stale(cudaErrorNoKernelImageForDevice); /* reported at the first launch */
+    if (fake.without_code)
+        d9_model_set_pending_error(cudaErrorNoKernelImageForDevice); /* reported at the first launch */
     return cudaSuccess;
 }
 
@@ -302,15 +303,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     }
     stream->captured = NULL;
     route_launches();
-    return error != cudaSuccess ? error : *graph ? cudaSuccess : answer(cudaErrorStreamCaptureInvalidated);
+    return error != cudaSuccess ? error : *graph ? cudaSuccess : store_error(cudaErrorStreamCaptureInvalidated);
 }
 
 /* The executable graph takes the list of work from the graph, which can therefore be instantiated only once. */
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
     BEGIN(begin_uncaptured);
-    if (flags != 0) return answer(cudaErrorInvalidValue);
+    if (flags != 0) return store_error(cudaErrorInvalidValue);
     *made = calloc(1, sizeof **made);
-    if (!*made) return answer(cudaErrorMemoryAllocation);
+    if (!*made) return store_error(cudaErrorMemoryAllocation);
     (*made)->list = graph->list;
     graph->list = NULL;
     fake.counts.instantiations++;
@@ -333,7 +334,7 @@ static int do_replay(const void *what) { /* runs a launched graph */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     BEGIN(begin_uncaptured);
     fake.counts.replays++;
-    return answer((cudaError_t)d9_model_submit(stream, do_replay, &graph->list, sizeof graph->list));
+    return store_error((cudaError_t)d9_model_submit(stream, do_replay, &graph->list, sizeof graph->list));
 }
 
 /* A graph that is still queued is freed after it has run. */
@@ -347,13 +348,13 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
     BEGIN(begin);
     *event = calloc(1, sizeof **event);
-    if (!*event) return answer(cudaErrorMemoryAllocation);
+    if (!*event) return store_error(cudaErrorMemoryAllocation);
     fake.counts.live_events++;
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-    return flags == cudaEventDisableTiming ? cudaEventCreate(event) : answer(cudaErrorInvalidValue);
+    return flags == cudaEventDisableTiming ? cudaEventCreate(event) : store_error(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -373,7 +374,7 @@ static int do_mark(const void *what) { /* the stream has reached an event */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     BEGIN(begin_uncaptured);
     event->pending++;
-    return answer((cudaError_t)d9_model_submit(stream, do_mark, &event, sizeof event));
+    return store_error((cudaError_t)d9_model_submit(stream, do_mark, &event, sizeof event));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -390,7 +391,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 static void reset(void) {
     fake = fresh;
     last = sticky = cudaSuccess;
-    d9_model_stale(0);
+    d9_model_set_pending_error(0);
     d9_model_forbid(NULL, 0);
     d9_model_test("");
 }

@@ -51,14 +51,14 @@ static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_v
 
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how) {
     static const d9_shape image = {4, {6, 9, 7, 3}}, vector = {1, {24}}, pairs = {2, {3, 24}};
-    const d9_shape y = how.halves ? (d9_shape){4, {6, 5, 4, 24}} : (d9_shape){4, {6, 9, 7, 24}};
+    const d9_shape y = how.strided ? (d9_shape){4, {6, 5, 4, 24}} : (d9_shape){4, {6, 9, 7, 24}};
     op_case *c = &f->c;
     const d9_buffer s = D9_BUFFER_SCRATCH;
     const d9_type master = compute == D9_F64 ? D9_F64 : D9_F32;
     *f = (first_case){.whitened = D9_NONE};
     op_case_begin(c, context, "first", compute, master, OP_FILL_RANDOM);
     d9_value_id x = op_input(c, "image", s, compute, image, -1, 2);
-    const int kernel = how.mixes, stride = how.halves ? 2 : 1;
+    const int kernel = how.kernel, stride = how.strided ? 2 : 1;
     const d9_conv_attributes conv = {kernel, stride, kernel / 2};
     if (how.whiten) {
         x = f->whitened = add_conv(c, "filters", x, (d9_shape){4, {27, 3, 3, 3}}, 1, (d9_shape){4, {6, 9, 7, 27}});
@@ -86,7 +86,7 @@ void make_first(first_case *f, d9_context *context, d9_type compute, first_how h
         add_first_gradient(f, x, act.outputs[0], norm.outputs[1], norm.outputs[2], norm.inputs[1], &conv);
 }
 
-void take_contents(first_case *to, const first_case *from) {
+void copy_inputs(first_case *to, const first_case *from) {
     for (int v = 0; v < to->c.graph->value_count; v++)
         for (int w = 0; w < from->c.graph->value_count && to->c.content[v]; w++) {
             const d9_value *value = &from->c.graph->values[w];

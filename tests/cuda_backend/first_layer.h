@@ -14,14 +14,14 @@ typedef struct first_case { /* a graph, and its values of interest */
 
 typedef struct first_how { /* what the graph contains */
     bool whiten, evaluate, trains_filters;
-    int mixes;   /* kernel size of the second convolution, or of the only one */
-    bool halves; /* that convolution has stride 2 */
+    int kernel;   /* kernel size of the second convolution, or of the only one */
+    bool strided; /* that convolution has stride 2 */
 } first_how;
 
 /* Builds the graph, with gradients unless how.evaluate. Master values are f32, or f64 if `compute` is. */
 void make_first(first_case *f, d9_context *context, d9_type compute, first_how how);
 
 /* Copies the inputs of `from` by name. Weights are rounded to its compute type, as its cast nodes do. */
-void take_contents(first_case *to, const first_case *from);
+void copy_inputs(first_case *to, const first_case *from);
 
 #endif

@@ -25,7 +25,7 @@ TEST(nobody_waits_within_an_epoch) {
     for (int64_t s = 2; s <= RUN_STEPS; s++) {
         const d9_fake_counts *before = &w.after[s - 1], *after = &w.after[s];
         const bool first = (s - 1) % RUN_STEPS_PER_EPOCH == 0;
-        assert_int_equal(after->waits - before->waits, first); /* an epoch's first step waits for the last epoch */
+        assert_int_equal(after->waits - before->waits, first); /* an epoch's first step waits for the previous epoch */
         waited += first;
         assert_ints(after->allocations, before->allocations, after->frees, before->frees);
         if (first) continue;

@@ -174,7 +174,8 @@ TEST(gradients_are_summed_in_every_step) {
     op_close(&live), op_case_free(&t.c);
 }
 
-/* fp16: such a step changes no weight. The warning has the number of these steps, the parameter, and the first step. */
+/* fp16: a step with such a gradient changes no weight. The warning has the number of these steps, the parameter, and
+ * the first step. */
 TEST(a_gradient_that_is_not_finite_skips_the_step) {
     training t;
     op_live live;

@@ -11,10 +11,11 @@ static void make_case(op_case *c, rival *r, d9_op op) {
 }
 
 void reject_bad_tokens(rival *r) {
-    for (int bad = 0; bad < 3; bad++) { /* none, a token, a sample */
+    for (int of = 0; of < 5; of++) { /* none, a token, a sample; in a stream: none, a token */
+        const int bad = of % 3;
         op_case c;
         op_live live;
-        make_case(&c, r, D9_OP_TOKENS);
+        make_case(&c, r, of < 3 ? D9_OP_TOKENS : D9_OP_STREAM);
         const d9_node *node = &c.graph->nodes[0];
         c.graph->vocabulary = 30001;
         if (bad) c.content[node->inputs[bad - 1]][17] = 30001;

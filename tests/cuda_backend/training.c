@@ -12,6 +12,18 @@ TEST(a_moving_loss_scale_is_resumed) {
     d9_config_free(&context, config);
 }
 
+/* The states of recurrent layers are part of a checkpoint. The run stops before an epoch's short last step, and within
+ * the second epoch, which begins with zeros. */
+TEST(a_language_model_is_resumed) {
+    char folder[RUN_PATH_BYTES];
+    run_folder_make(folder);
+    d9_config *config = run_language_config(&context, "cuda", "fp16", folder);
+    config->backend_options.loss_scale_every = 2;
+    run_check_resume(config, (const int64_t[]){11, 14, 0});
+    d9_config_free(&context, config);
+    run_folder_remove(folder);
+}
+
 int main(void) {
     const int failed = run_backend_main("cuda", "fp16");
     return failed ? failed : test_run(NULL);

@@ -36,25 +36,25 @@ TEST(what_was_chosen_is_remembered) {
     static watch w;
     const char *path = fresh_cache();
     watch_run("fp16", "auto", &w);
-    const int64_t asked = fake->counts.surveyed;
+    const int64_t asked = fake->counts.listed;
     assert_true(asked > 10 && asked < watch_count(w.plan, "e3")); /* equal shapes are timed once */
     watch_run_afresh("fp16", "auto", &w);
-    assert_int_equal(fake->counts.surveyed, 0);
+    assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e3") > asked);
     watch_run_afresh("bf16", "auto", &w); /* another type is timed separately */
-    assert_int_equal(fake->counts.surveyed, asked);
+    assert_int_equal(fake->counts.listed, asked);
     watch_run_afresh("f32", "auto", &w);
     watch_run_afresh("tf32", "auto", &w); /* so is permission to round */
-    assert_int_equal(fake->counts.surveyed, asked);
+    assert_int_equal(fake->counts.listed, asked);
     watch_run_afresh("fp16", "on", &w); /* timed again, once per shape */
-    assert_int_equal(fake->counts.surveyed, asked);
+    assert_int_equal(fake->counts.listed, asked);
     OK(d9_file_write(&context, path, "dawn9 choices 1\nhalf a line\n", 28));
     watch_run_afresh("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
-    assert_int_equal(fake->counts.surveyed, asked);
+    assert_int_equal(fake->counts.listed, asked);
     watch_run_afresh("fp16", "auto", &w);
     assert_string_equal(w.log, "");
-    assert_int_equal(fake->counts.surveyed, 0);
+    assert_int_equal(fake->counts.listed, 0);
     watch_nothing_left();
 }
 
@@ -87,10 +87,10 @@ TEST(slow_choices_are_dropped) {
     fresh_cache();
     open_session(&g, "fp16", "on", false);
     const d9_fake_counts *c = &fake->counts;
-    assert_true(c->surveyed >= 10);
-    assert_int_equal(c->runs[1], 26 * c->surveyed);
-    assert_int_equal(c->runs[3], (26 + 2) * c->surveyed); /* two to check if its bits repeat */
-    assert_ints(c->runs[6], 26 * c->surveyed, c->runs[7], 2 * c->surveyed);
+    assert_true(c->listed >= 10);
+    assert_int_equal(c->runs[1], 26 * c->listed);
+    assert_int_equal(c->runs[3], (26 + 2) * c->listed); /* two to check if its bits repeat */
+    assert_ints(c->runs[6], 26 * c->listed, c->runs[7], 2 * c->listed);
     close_session(&g);
 }
 
@@ -173,10 +173,10 @@ TEST(what_does_not_repeat_is_banned) {
     assert_int_equal(watch_count(w.plan, "e3"), 0);
     assert_true(watch_count(w.plan, "e6") >= 20); /* the second best */
     watch_run_afresh("fp16", "auto", &w);
-    assert_int_equal(fake->counts.surveyed, 0);
+    assert_int_equal(fake->counts.listed, 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     watch_run_afresh("fp16", "on", &w); /* timed again, but never with the banned choice */
-    assert_true(fake->counts.surveyed > 0);
+    assert_true(fake->counts.listed > 0);
     assert_int_equal(fake->counts.runs[3], 0);
     assert_true(watch_count(w.plan, "e6") >= 20);
     assert_string_equal(w.log, "");
@@ -211,7 +211,7 @@ TEST(verify_bans_what_was_chosen_before) {
 }
 
 /* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */
-static void leave_room(int64_t more) {
+static void limit_free_memory(int64_t more) {
     static watch w;
     watch_run_afresh("fp16", "off", &w);
     const int64_t enough = fake->counts.most_bytes;
@@ -223,7 +223,7 @@ static void leave_room(int64_t more) {
 TEST(a_choice_made_for_want_of_room_is_not_kept) {
     static watch w;
     fresh_cache();
-    leave_room(384 << 10);
+    limit_free_memory(384 << 10);
     watch_run("fp16", "auto", &w);
     if (w.status != D9_OK) fail_msg("%s", w.message);
     assert_true(watch_count(w.plan, "e1") >= 20);
@@ -239,14 +239,14 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     static watch w;
     d9_session session;
     fresh_cache();
-    leave_room(-1000); /* e1 needs 512 KiB */
+    limit_free_memory(-1000); /* e1 needs 512 KiB */
     fake->choices = 6;
     watch_run("fp16", "off", &w);
     assert_int_equal(w.status, D9_DEVICE);
     assert_words(w.message, "GiB");
     watch_nothing_left();
     watch_run_afresh("fp16", "auto", &w);
-    leave_room(384 << 10);
+    limit_free_memory(384 << 10);
     d9_config *config = watch_config(&context, "fp16", "off");
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
     assert_refusal(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");

@@ -1,5 +1,5 @@
-/* The CUDA backend on the CPU model of the kernels, compared with other results: another framework's in the trainer's
- * own step program (verify), the reference's rule by rule from the same inputs, and some epochs of training. */
+/* Compares the CUDA backend, on the CPU model of the kernels or on a GPU, with another framework's numbers (as the
+ * command verify does), rule by rule with the reference backend, and the reference's loss over a few epochs. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -71,8 +71,35 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     set_tensor_cores(false);
 }
 
+/* Texts: a network of two recurrent layers, and one whose states go on to the next step and whose gradients are
+ * clipped, in f32 and fp16; a whole step, rule by rule, in every precision. */
+TEST(texts) {
+    static const char *const precisions[] = {"f32", "fp16", "bf16", "tf32"}, *const cases[] = {"text_gru_layers",
+                                                                                               "language_lstm_tied"};
+    char folder[RUN_PATH_BYTES], name[64];
+    run_folder_make(folder);
+    for (int p = 0; p < 4; p++) {
+        for (int c = 0; c < 2 && p < 2; c++) {
+            snprintf(name, sizeof name, "%s.safetensors", cases[c]);
+            run_check_verify("cuda", precisions[p], name, 1);
+        }
+        d9_config *config = run_language_config(&context, "cuda", precisions[p], folder);
+        run_check_rules(&context, config, false, 30);
+        d9_config_free(&context, config);
+    }
+    run_folder_remove(folder);
+}
+
 /* 13 steps, on cuda replayed from captured graphs. The network amplifies rounding from step to step, so only the loss
  * is compared, with a limit for reordered sums. */
+static void compare_losses(const run_report *got, const run_report *expected) {
+    assert_int_equal(got->epoch_count, expected->epoch_count);
+    for (int64_t e = 0; e < got->epoch_count; e++)
+        if (!(fabs(got->train_loss[e] - expected->train_loss[e]) <= 1e-4 * expected->train_loss[e]))
+            fail_msg("epoch %lld: loss %.7g, reference %.7g", (long long)e + 1, got->train_loss[e],
+                     expected->train_loss[e]);
+}
+
 TEST(the_loss_follows_the_reference) {
     run_report reports[3];
     static const char *const backends[] = {"cuda", "reference", "cuda"}, *const precisions[] = {"f32", "f32", "tf32"};
@@ -81,10 +108,23 @@ TEST(the_loss_follows_the_reference) {
         reports[b] = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
         d9_config_free(&context, config);
     }
-    assert_int_equal(reports[0].epoch_count, reports[1].epoch_count);
-    for (int64_t e = 0; e < reports[0].epoch_count; e++)
-        if (!(fabs(reports[0].train_loss[e] - reports[1].train_loss[e]) <= 1e-4 * reports[1].train_loss[e]))
-            fail_msg("epoch %lld: loss %.7g, reference %.7g", (long long)e + 1, reports[0].train_loss[e],
-                     reports[1].train_loss[e]);
+    compare_losses(&reports[0], &reports[1]);
     if (fake_find()) run_assert_equal(&reports[0], &reports[2], "f32 and tf32 without tensor cores");
+}
+
+/* Two epochs of carried states, also in evaluation. */
+TEST(the_loss_of_a_language_model_follows_the_reference) {
+    run_report reports[2];
+    static const char *const backends[] = {"cuda", "reference"};
+    char folder[RUN_PATH_BYTES];
+    run_folder_make(folder);
+    for (int b = 0; b < 2; b++) {
+        d9_config *config = run_language_config(&context, backends[b], "f32", folder);
+        reports[b] = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+        d9_config_free(&context, config);
+    }
+    run_folder_remove(folder);
+    compare_losses(&reports[0], &reports[1]);
+    for (int e = 0; e < 2; e++)
+        assert_true(fabs(reports[0].epoch_score[e] - reports[1].epoch_score[e]) <= 1e-4 * reports[1].epoch_score[e]);
 }

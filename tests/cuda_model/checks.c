@@ -25,6 +25,8 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_loss loss = {0, 10, 0, D9_LOSS_CROSS_ENTROPY, 1};
     const d9_cuda_coefficient one = {NULL, 1};
     const d9_cuda_slice slice = {.batch = 0, .count = 0, .steps_per_epoch = 1};
+    const d9_cuda_corpus corpus = {.columns = 0, .time = 5, .steps_per_epoch = 1};
+    const d9_cuda_clip clip = {.most = 1};
     const d9_cuda_update update = {.update = D9_UPDATE_SGD_PAGE};
     const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .iterations = 3};
     float *const nothing[D9_UPDATE_STATES] = {NULL};
@@ -77,14 +79,16 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_recur_backward(NULL, &recur, in, &kept, in, NULL, out, NULL, NULL),
         d9_cuda_last_backward(NULL, in, 3, 0, out),
         d9_cuda_loss_forward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL),
-        d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL, NULL),
+        d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL, out),
         d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
         d9_cuda_orthogonal_update(NULL, &orthogonal, in, NULL, NULL, NULL),
+        d9_cuda_clip_gradient(NULL, &clip, 0, NULL, NULL),
         d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
         d9_cuda_guard_check(NULL, in, 0, 0, NULL, 0, NULL),
         d9_cuda_draw(NULL, &slice, &rule, NULL),
         d9_cuda_gather(NULL, &slice, NULL, NULL),
+        d9_cuda_read_corpus(NULL, &corpus, NULL, NULL),
         d9_cuda_rank(NULL, &slice, NULL, NULL),
         d9_cuda_augment(NULL, &slice, &batch, out),
         d9_cuda_order(NULL, 1, 0, 0, NULL, NULL)};

@@ -68,6 +68,34 @@ static void check_integers(d9_check *check, const char *what, const int32_t *exp
     }
 }
 
+/* The second step of the third epoch, and the last, which ends before its last row. */
+void d9_cuda_check_corpus(d9_check *check) {
+    static const struct { int64_t columns, length, time; } sizes[] = {{1, 2, 1}, {3, 8, 5}, {65, 17, 4}};
+    for (int i = 0; i < 3; i++) {
+        const int64_t time = sizes[i].time, columns = sizes[i].columns, length = sizes[i].length,
+                      steps = (length - 1 + time - 1) / time, count = columns * time;
+        int32_t *all = (int32_t *)(void *)d9_floats(columns * length), *tokens = (int32_t *)(void *)d9_floats(count),
+                *labels = (int32_t *)(void *)d9_floats(count);
+        for (int64_t k = 0; k < columns * length; k++) all[k] = (int32_t)(7 * k + 3);
+        for (int64_t at = 2 * steps; at < 3 * steps; at++) {
+            const d9_cuda_corpus corpus = {all, &at, columns, length, time, steps, length};
+            for (int64_t t = 0; t < time; t++)
+                for (int64_t n = 0; n < columns; n++) {
+                    const int64_t row = at % steps * time + t;
+                    tokens[t * columns + n] = row + 1 < length ? all[n * length + row] : 0;
+                    labels[t * columns + n] = row + 1 < length ? all[n * length + row + 1] : -1;
+                }
+            d9_array own = d9_array_new(D9_KERNEL_F32, count, 0), next = d9_array_new(D9_KERNEL_F32, count, 0);
+            d9_check_launch(check, "corpus", d9_cuda_read_corpus(NULL, &corpus, own.data, next.data));
+            check_integers(check, "corpus: tokens", tokens, &own);
+            check_integers(check, "corpus: labels", labels, &next);
+            d9_check_launch(check, "corpus", d9_cuda_read_corpus(NULL, &corpus, own.data, NULL));
+            check_integers(check, "corpus without labels", tokens, &own);
+        }
+        d9_check_done(check);
+    }
+}
+
 void d9_cuda_check_draw(d9_check *check) {
     for (int i = 0; i < CASES; i++) {
         site s = open_site(&cases[i]);

@@ -69,7 +69,7 @@ typedef struct batch { /* a case of the loss, on both sides */
     d9_kernel_loss shape;
 } batch;
 
-static batch open_batch(const d9_kernel_loss *s) {
+static batch open_batch(const d9_kernel_loss *s, d9_kernel_store store) {
     batch b = {.shape = {s->samples, s->classes, s->smoothing, s->loss, 0}};
     const int64_t count = s->samples * s->classes;
     b.logits = d9_random(D9_KERNEL_F32, count, 33);
@@ -82,18 +82,20 @@ static batch open_batch(const d9_kernel_loss *s) {
     b.weights = (double *)(void *)d9_floats(2 * s->classes);
     for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);
     b.gpu_loss = d9_array_new(D9_KERNEL_F32, s->samples, 0);
-    b.gpu_dlogits = d9_array_new(D9_KERNEL_F32, count, 0);
+    b.gpu_dlogits = d9_array_new(store, count, 0);
     return b;
 }
 
 static void run_loss(const batch *b, const d9_kernel_loss *s, const double *weights, float *loss, float *dlogits) {
     const d9_cpu cpu = d9_plain_cpu();
-    d9_cpu_loss_run(&cpu, &(d9_cpu_loss){.shape = *s,
-                                         .weights = weights,
-                                         .logits = b->logits,
-                                         .labels = b->labels,
-                                         .loss = loss,
-                                         .dlogits = dlogits});
+    d9_cpu_loss_run(&cpu,
+                    &(d9_cpu_loss){.shape = *s,
+                                   .weights = weights,
+                                   .logits = b->logits,
+                                   .labels = b->labels,
+                                   .loss = loss,
+                                   .dlogits = {dlogits, D9_KERNEL_F32}},
+                    NULL);
 }
 
 /* Returns the mixing weight as step 2 of a table in cases of 7 samples, otherwise as a constant. */
@@ -106,7 +108,7 @@ static const int64_t loss_step = 2;
 
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
-        batch b = open_batch(&losses[i]);
+        batch b = open_batch(&losses[i], D9_KERNEL_F32);
         run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, b.loss, NULL);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
@@ -121,15 +123,17 @@ void d9_cuda_check_loss_forward(d9_check *check) {
 void d9_cuda_check_loss_backward(d9_check *check) {
     const float scale = 512;
     for (int i = 0; i < LOSSES; i++)
-        for (int scaled = 0; scaled < 2; scaled++) {
-            batch b = open_batch(&losses[i]);
+        for (int scaled = 0; scaled < 4; scaled++) {
+            static const d9_kernel_store stores[] = {D9_KERNEL_F32, D9_KERNEL_F32, D9_KERNEL_BF16, D9_KERNEL_F16};
+            batch b = open_batch(&losses[i], stores[scaled]);
             run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, NULL, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
             d9_check_launch(check, "loss_backward",
                             d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL,
-                                                  b.logits, b.labels, scaled ? &scale : NULL, b.gpu_dlogits.data));
+                                                  b.logits, b.labels, scaled ? &scale : NULL,
+                                                  d9_array_out(&b.gpu_dlogits)));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             d9_check_done(check);
         }
@@ -150,7 +154,7 @@ static void make_ties(batch *b, const d9_kernel_loss *s) {
  * does not replace it. */
 void d9_cuda_check_metrics(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
-        batch b = open_batch(&losses[i]);
+        batch b = open_batch(&losses[i], D9_KERNEL_F32);
         double expected[4] = {1, 2, 1, 0}, got[4] = {1, 2, 1, 0};
         const d9_cpu cpu = d9_plain_cpu();
         make_ties(&b, &losses[i]);

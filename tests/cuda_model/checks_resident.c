@@ -1,7 +1,7 @@
 /* Batch norm in one pass, compared with separate passes, which checks_norm.c and checks_pool.c compare with the CPU:
  * only the order of sums differs. */
 #include "tests/cuda_model/checks.h"
-#include "tests/cuda_model/room.h"
+#include "tests/cuda_model/device_limits.h"
 #include <string.h>
 
 /* images, height, width, channels, groups: of the norm */
@@ -24,7 +24,7 @@ typedef struct site { /* a case, with the outputs of both algorithms */
     int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
-    outputs apart, once; /* of separate passes; of the norm in one pass */
+    outputs separate, one_pass; /* of separate passes; of the norm in one pass */
 } site;
 
 static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
@@ -64,8 +64,8 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
     s.dy = new_random(store, s.count, 25);
     s.reference = new_random(store, s.count, 26);
     s.scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_norm_scratch_bytes(&s.norm) / 4, 0);
-    s.apart = new_outputs(&s);
-    s.once = new_outputs(&s);
+    s.separate = new_outputs(&s);
+    s.one_pass = new_outputs(&s);
     return s;
 }
 
@@ -89,47 +89,50 @@ static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
     return epilogue;
 }
 
-static void compare(d9_check *check, const char *what, const d9_array *apart, const d9_array *once, double tolerance) {
-    float *expected = d9_floats(apart->count);
-    for (int64_t i = 0; i < apart->count; i++) expected[i] = d9_array_at(apart, i);
-    d9_check_array(check, what, expected, once, tolerance);
+static void compare(d9_check *check, const char *what, const d9_array *separate, const d9_array *one_pass,
+                    double tolerance) {
+    float *expected = d9_floats(separate->count);
+    for (int64_t i = 0; i < separate->count; i++) expected[i] = d9_array_at(separate, i);
+    d9_check_array(check, what, expected, one_pass, tolerance);
 }
 
 /* The norm's input: the pool's output, if there is a pool. */
 static d9_kernel_in norm_input(d9_check *check, const site *s) {
     if (!s->window.kernel) return d9_array_in(&s->x);
     d9_check_launch(check, "pool",
-                    d9_cuda_pool_forward(NULL, &s->window, d9_array_in(&s->x), d9_array_out(&s->apart.pooled)));
-    return d9_array_in(&s->apart.pooled);
+                    d9_cuda_pool_forward(NULL, &s->window, d9_array_in(&s->x), d9_array_out(&s->separate.pooled)));
+    return d9_array_in(&s->separate.pooled);
 }
 
-static void forward_apart(d9_check *check, const site *s) {
-    const d9_kernel_norm_state state = state_of(s, &s->apart);
-    const d9_kernel_epilogue epilogue = epilogue_of(s, &s->apart);
+static void forward_separate(d9_check *check, const site *s) {
+    const d9_kernel_norm_state state = state_of(s, &s->separate);
+    const d9_kernel_epilogue epilogue = epilogue_of(s, &s->separate);
     d9_check_launch(check, "norm_forward",
                     d9_cuda_norm_forward(NULL, &s->norm, norm_input(check, s), &state, &epilogue, s->scratch.data,
-                                         d9_array_out(&s->apart.y)));
+                                         d9_array_out(&s->separate.y)));
 }
 
-static void forward_once(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
+static void forward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
     const bool pools = s->window.kernel > 0;
-    const d9_kernel_norm_state state = state_of(s, &s->once);
-    const d9_kernel_epilogue epilogue = epilogue_of(s, &s->once);
+    const d9_kernel_norm_state state = state_of(s, &s->one_pass);
+    const d9_kernel_epilogue epilogue = epilogue_of(s, &s->one_pass);
     d9_check_launch(check, "norm_resident",
                     d9_cuda_norm_resident(NULL, &s->norm, algorithm, pools ? &s->window : NULL, d9_array_in(&s->x),
-                                          d9_array_out(&s->once.pooled), &state, &epilogue, d9_array_out(&s->once.y)));
+                                          d9_array_out(&s->one_pass.pooled), &state, &epilogue,
+                                          d9_array_out(&s->one_pass.y)));
 }
 
 static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
     static const char *const names[] = {"mean", "inv_std", "running_mean", "running_var"};
     const double stages = s->store == D9_KERNEL_F32 ? 4e-6 : s->store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
-    forward_apart(check, s);
-    forward_once(check, s, algorithm);
+    forward_separate(check, s);
+    forward_one_pass(check, s, algorithm);
     for (int i = 0; i < STATISTICS; i++)
-        compare(check, names[i], &s->apart.statistics[i], &s->once.statistics[i], 2e-6);
-    compare(check, "norm_resident", &s->apart.y, &s->once.y, s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
-    if (s->adds) compare(check, "norm_resident sum", &s->apart.sum, &s->once.sum, stages);
-    if (s->window.kernel) compare(check, "norm_resident pooled", &s->apart.pooled, &s->once.pooled, 0);
+        compare(check, names[i], &s->separate.statistics[i], &s->one_pass.statistics[i], 2e-6);
+    compare(check, "norm_resident", &s->separate.y, &s->one_pass.y,
+            s->act.activation == D9_KERNEL_NO_ACT ? 4e-6 : stages);
+    if (s->adds) compare(check, "norm_resident sum", &s->separate.sum, &s->one_pass.sum, stages);
+    if (s->window.kernel) compare(check, "norm_resident pooled", &s->separate.pooled, &s->one_pass.pooled, 0);
 }
 
 static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
@@ -139,8 +142,8 @@ static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
     return prologue;
 }
 
-static void backward_apart(d9_check *check, const site *s) {
-    const outputs *w = &s->apart;
+static void backward_separate(d9_check *check, const site *s) {
+    const outputs *w = &s->separate;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const bool pools = s->window.kernel > 0;
     const d9_kernel_in x = norm_input(check, s), between = d9_array_in(&w->sum);
@@ -153,15 +156,16 @@ static void backward_apart(d9_check *check, const site *s) {
                         d9_cuda_pool_backward(NULL, &s->window, between, d9_array_in(&s->x), d9_array_out(&w->dx)));
 }
 
-static void backward_once(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm, uint32_t *tickets) {
-    const outputs *w = &s->once;
+static void backward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm,
+                              uint32_t *tickets) {
+    const outputs *w = &s->one_pass;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const d9_kernel_norm_gradients gradients = {d9_array_out(&w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_resident_backward",
-                    d9_cuda_norm_resident_backward(NULL, &s->norm, algorithm, s->window.kernel ? &s->window : NULL,
-                                                   d9_array_in(&s->dy), &prologue, d9_array_in(&s->x),
-                                                   s->apart.statistics[MEAN].data, s->apart.statistics[INV_STD].data,
-                                                   s->scale, s->scratch.data, tickets, &gradients));
+                    d9_cuda_norm_resident_backward(
+                        NULL, &s->norm, algorithm, s->window.kernel ? &s->window : NULL, d9_array_in(&s->dy), &prologue,
+                        d9_array_in(&s->x), s->separate.statistics[MEAN].data, s->separate.statistics[INV_STD].data,
+                        s->scale, s->scratch.data, tickets, &gradients));
 }
 
 /* Runs twice: the tickets must be reset, and another thread order must give the same bits. */
@@ -169,18 +173,18 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit in places */
     float *before = d9_floats(s->norm.channels);
     d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
-    forward_apart(check, s); /* computes mean and inv_std */
-    backward_apart(check, s);
+    forward_separate(check, s); /* computes mean and inv_std */
+    backward_separate(check, s);
     for (int turn = 0; turn < 2; turn++) {
-        if (turn) memcpy(before, s->once.dbias.data, (size_t)s->once.dbias.bytes);
-        memset(s->once.dbias.data, 0xff, (size_t)s->once.dbias.bytes);
-        backward_once(check, s, algorithm, tickets.data);
-        if (turn && memcmp(before, s->once.dbias.data, (size_t)s->once.dbias.bytes) != 0)
+        if (turn) memcpy(before, s->one_pass.dbias.data, (size_t)s->one_pass.dbias.bytes);
+        memset(s->one_pass.dbias.data, 0xff, (size_t)s->one_pass.dbias.bytes);
+        backward_one_pass(check, s, algorithm, tickets.data);
+        if (turn && memcmp(before, s->one_pass.dbias.data, (size_t)s->one_pass.dbias.bytes) != 0)
             d9_check_fail(check, "norm_resident_backward: dbias differs the second time");
-        compare(check, "dbias", &s->apart.dbias, &s->once.dbias, 2e-6);
-        compare(check, "dscale", &s->apart.dscale, &s->once.dscale, 4e-6);
-        compare(check, "norm_resident_backward", &s->apart.dx, &s->once.dx, tolerance);
-        if (s->wants_dz) compare(check, "norm_resident_backward dz", &s->apart.dz, &s->once.dz, 0);
+        compare(check, "dbias", &s->separate.dbias, &s->one_pass.dbias, 2e-6);
+        compare(check, "dscale", &s->separate.dscale, &s->one_pass.dscale, 4e-6);
+        compare(check, "norm_resident_backward", &s->separate.dx, &s->one_pass.dx, tolerance);
+        if (s->wants_dz) compare(check, "norm_resident_backward dz", &s->separate.dz, &s->one_pass.dz, 0);
     }
 }
 
@@ -235,7 +239,7 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;
-    d9_model_be(device);
+    d9_model_set_device(device);
     d9_check_launch(
         check, "norm_algorithms",
         d9_cuda_norm_algorithms(norm, D9_KERNEL_F16, true, true, algorithms, D9_CUDA_NORM_ALGORITHMS, &count));
@@ -248,7 +252,7 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
         if (device && algorithms[k].block_bytes > device->shared_bytes)
             d9_check_fail(check, "more than the limit of a block");
     }
-    d9_model_be(NULL);
+    d9_model_set_device(NULL);
     check->compared++;
     return most;
 }

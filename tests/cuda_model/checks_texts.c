@@ -108,7 +108,7 @@ static d9_cuda_recur_state state_of(const d9_array *h0, const float *c0, int i) 
     return (d9_cuda_recur_state){{NULL, D9_KERNEL_F32}, NULL};
 }
 
-/* Step t of sample n in double, from h (H) and c (H), which it replaces. */
+/* One step of one sample, row t * N + n, in double, from h (H) and c (H), which it replaces. */
 static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_store store, int64_t row, float *h,
                          double *c, float *y, float *saved) {
     float *next = d9_floats(s->units);

@@ -1,4 +1,4 @@
-/* The optimizer, the moving average, the guard for gradients and the step counter. */
+/* Clipping, the optimizer, the moving average, the guard for gradients and the step counter. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 
@@ -13,16 +13,16 @@ typedef struct group {
     float *g, *w, *state[D9_UPDATE_STATES];
     d9_array gpu_g, gpu_w, gpu_state[D9_UPDATE_STATES];
     float *gpu[D9_UPDATE_STATES];
-    int kept; /* number of state arrays; the others are NULL */
+    int state_count; /* number of state arrays; the others are NULL */
 } group;
 
-static group open_group(int64_t count, d9_kernel_store store, int shift, int kept) {
-    group s = {.kept = kept};
+static group open_group(int64_t count, d9_kernel_store store, int shift, int state_count) {
+    group s = {.state_count = state_count};
     s.g = d9_random(store, count, 41);
     s.w = d9_random(D9_KERNEL_F32, count, 42);
     s.gpu_g = d9_array_of(store, count, shift, s.g);
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
-    for (int k = 0; k < kept; k++) {
+    for (int k = 0; k < state_count; k++) {
         s.state[k] = d9_random(D9_KERNEL_F32, count, 43 + (uint32_t)k);
         for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squared gradients */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
@@ -33,7 +33,7 @@ static group open_group(int64_t count, d9_kernel_store store, int shift, int kep
 
 static void close_group(d9_check *check, group *s) {
     d9_check_array(check, "update w", s->w, &s->gpu_w, 1e-6);
-    for (int k = 0; k < s->kept; k++) d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
+    for (int k = 0; k < s->state_count; k++) d9_check_array(check, "update state", s->state[k], &s->gpu_state[k], 1e-6);
     d9_check_done(check);
 }
 
@@ -62,8 +62,8 @@ void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) {
                 for (int how = 0; how < 4; how++)
-                    for (int kept = 0; kept <= D9_UPDATE_STATES; kept++) {
-                        group s = open_group(counts[i], store, how == 3, kept);
+                    for (int state_count = 0; state_count <= D9_UPDATE_STATES; state_count++) {
+                        group s = open_group(counts[i], store, how == 3, state_count);
                         const d9_cuda_update rule = rule_of(row, how & 2);
                         update_on_cpu(&s, &rule);
                         d9_check_launch(
@@ -90,11 +90,11 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* Filters wider than high, higher than wide, and larger than a tile; with a guard, also after a bad gradient. Storage
+/* Weights wider than high, higher than wide, and larger than a tile; with a guard, also after a bad gradient. Storage
  * types that the CPU lacks are compared with f32. */
 void d9_cuda_check_orthogonal(d9_check *check) {
     static const int64_t sizes[][2] = {{7, 45}, {65, 27}, {70, 117}, {1, 9}};
-    static const float returns[] = {0, 0, 1}; /* by step */
+    static const float renormalises[] = {0, 0, 1}; /* by step */
     static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
     for (int i = 0; i < 4; i++) D9_FOR_STORES(store) for (int how = 0; how < 3; how++) {
             const int64_t count = sizes[i][0] * sizes[i][1];
@@ -110,7 +110,7 @@ void d9_cuda_check_orthogonal(d9_check *check) {
                                              .store = store,
                                              .momentum = 0.6f,
                                              .by = {3.5f, -4.75f, 2.125f},
-                                             .renormalise = {now ? returns : NULL, 0},
+                                             .renormalise = {now ? renormalises : NULL, 0},
                                              .rate = {rates, 0},
                                              .decay = {decays, 0},
                                              .step = &step,
@@ -128,6 +128,41 @@ void d9_cuda_check_orthogonal(d9_check *check) {
             d9_check_array(check, "orthogonal velocity", s.state[0], &s.gpu_state[0], 1e-6);
             d9_check_done(check);
         }
+}
+
+/* g of `count` elements, of which those at bad[] are not finite, against the factor by hand. A loss scale must change
+ * nothing; infinity must give NaN in its place and zeros elsewhere, and NaN must leave the others as they are. */
+static void check_clip(d9_check *check, int64_t count, int shift, double most, const d9_cuda_guard *guard, float bad) {
+    const d9_cuda_clip clip = {{shares, 0}, most, &step, guard};
+    float *g = d9_random(D9_KERNEL_F32, count, 48);
+    if (bad != 0) g[count / 3] = bad;
+    d9_array gpu = d9_array_of(D9_KERNEL_F32, count, shift, g),
+             scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_clip_scratch_bytes(count) / 4, 0);
+    double squares = 0;
+    for (int64_t i = 0; i < count; i++) squares += (double)g[i] * (double)g[i];
+    const double norm = (double)shares[STEP] * sqrt(squares) * (guard ? (double)guard->inverse : 1);
+    const double factor = bad != 0 ? !isinf(bad) : norm + 1e-6 > most ? most / (norm + 1e-6) : 1;
+    for (int64_t i = 0; i < count; i++) g[i] = (float)(factor * (double)g[i]);
+    d9_check_launch(check, "clip", d9_cuda_clip_gradient(NULL, &clip, count, scratch.data, gpu.data));
+    if (bad == 0) d9_check_array(check, "clip", g, &gpu, 1e-7);
+    for (int64_t i = 0; i < count && bad != 0; i++) {
+        check->compared++;
+        const float got = d9_array_at(&gpu, i);
+        if (i == count / 3 ? !isnan(got) : !(got == g[i]))
+            d9_check_fail(check, "clip of %g: [%d] %g", (double)bad, (int)i, (double)got);
+    }
+    d9_check_done(check);
+}
+
+/* The last count has more elements than the blocks' threads take at once. */
+void d9_cuda_check_clip(d9_check *check) {
+    static const int64_t sizes[] = {1, 7, 65, 2051, 1100003};
+    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = D9_CUDA_FINE};
+    for (int i = 0; i < 5; i++)
+        for (int how = 0; how < 4; how++)
+            check_clip(check, sizes[i], how & 1, how & 2 ? 0.125 : 1e6, how & 1 ? &guard : NULL, 0);
+    check_clip(check, 2051, 0, 0.125, &guard, INFINITY);
+    check_clip(check, 2051, 0, 0.125, &guard, NAN);
 }
 
 void d9_cuda_check_lerp(d9_check *check) {

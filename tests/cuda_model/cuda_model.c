@@ -6,13 +6,13 @@
 
 enum { THREADS = D9_SCENARIO_THREADS };
 
-static void count_up(int *numbers) {
+static void fill_with_squares(int *numbers) {
     for (int i = 0; i < THREADS; i++) numbers[i] = i * i;
 }
 
 TEST(barriers_let_threads_meet) {
     int in[THREADS], out[THREADS];
-    count_up(in);
+    fill_with_squares(in);
     for (int turn = 0; turn < 3; turn++) { /* one turn for each order of the threads */
         assert_int_equal(d9_scenario_reverse(in, out), 0);
         for (int i = 0; i < THREADS; i++) assert_int_equal(out[i], in[THREADS - 1 - i]);
@@ -21,7 +21,7 @@ TEST(barriers_let_threads_meet) {
 
 TEST(lanes_exchange) {
     int in[THREADS], exchanged[THREADS], shifted[THREADS];
-    count_up(in);
+    fill_with_squares(in);
     assert_int_equal(d9_scenario_shuffles(in, exchanged, shifted), 0);
     for (int i = 0; i < THREADS; i++) assert_ints(exchanged[i], in[i ^ 5], shifted[i], in[i % 32 == 31 ? i : i + 1]);
 }
@@ -29,7 +29,7 @@ TEST(lanes_exchange) {
 TEST(lanes_vote) {
     int in[THREADS];
     unsigned ballots[THREADS / 32];
-    count_up(in);
+    fill_with_squares(in);
     assert_int_equal(d9_scenario_ballot(in, ballots), 0);
     for (int i = 0; i < THREADS / 32; i++) assert_int_equal(ballots[i], 0xaaaaaaaau);
 }
@@ -97,9 +97,9 @@ TEST(clusters_run_in_any_order) {
 TEST(shared_memory_has_an_end) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
     d9_model_test("room");
-    assert_ints(d9_scenario_room(most - fixed), 0, d9_scenario_room(most + 1), D9_MODEL_INVALID_VALUE);
+    assert_ints(d9_scenario_shared_bytes(most - fixed), 0, d9_scenario_shared_bytes(most + 1), D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "");
-    assert_int_equal(d9_scenario_room(most - fixed + 1), D9_MODEL_INVALID_VALUE);
+    assert_int_equal(d9_scenario_shared_bytes(most - fixed + 1), D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "room_kernel: 6160 bytes of static and 226289 of dynamic shared memory");
     d9_model_test("room");
     assert_int_equal(d9_scenario_static_room(), D9_MODEL_INVALID_VALUE);
@@ -119,7 +119,7 @@ static void assert_refused(int (*scenario)(void), const char *reason) {
     assert_int_equal(scenario(), D9_MODEL_LAUNCH_FAILURE);
     if (!strstr(d9_model_failure(), reason)) fail_msg("\"%s\" does not say \"%s\"", d9_model_failure(), reason);
     d9_model_test("scenario"); /* the failed launch must not affect later ones */
-    count_up(in);
+    fill_with_squares(in);
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
 }
 

@@ -54,7 +54,7 @@ enum { D9_MODEL_CLUSTER = 8, D9_MODEL_STATIC_BYTES = 48 << 10, D9_MODEL_SHARED_B
 
 int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body, unsigned cluster = 1,
                     size_t dynamic_bytes = 0);
-void d9_model_on(const void *stream); /* sets the stream of the next launch */
+void d9_model_set_stream(const void *stream); /* sets the stream of the next launch */
 
 /* Excludes code that passes arguments from the race check (race.h). */
 #define D9_UNWATCHED __attribute__((no_sanitize("thread")))
@@ -63,7 +63,7 @@ void d9_model_on(const void *stream); /* sets the stream of the next launch */
 template <typename K, typename... A>
 int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, unsigned cluster, int64_t dynamic_bytes,
                   K kernel, A... arguments) {
-    d9_model_on(stream);
+    d9_model_set_stream(stream);
     return d9_model_launch(
         name, grid, block, [=]() D9_UNWATCHED { kernel(arguments...); }, cluster, static_cast<size_t>(dynamic_bytes));
 }
@@ -74,7 +74,7 @@ int d9_model_call(const void *stream, const char *name, dim3 grid, dim3 block, u
 #define D9_LAUNCH(kernel, grid, block, stream, ...) D9_LAUNCH_CLUSTER(kernel, grid, block, 1, 0, stream, ##__VA_ARGS__)
 
 /* True if `launch` was queued, or rejected with *error: stream.h. */
-bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error);
+bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error);
 int d9_model_refuse(const std::string &why, int error); /* records the failure; returns `error` */
 
 /* A block's array: one per declaration; aligned to `alignment`, never to more. */

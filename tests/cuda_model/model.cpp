@@ -142,7 +142,7 @@ template <typename T> void shuffle(T *numbers, size_t count) {
 
 thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(thread)]; }
 
-void place(int thread) { /* makes it the running thread */
+void set_running(int thread) {
     const unsigned size = static_cast<unsigned>(m.block_threads), t = static_cast<unsigned>(thread) % size;
     const unsigned width = d9_model_here.block_size.x, height = d9_model_here.block_size.y;
     m.running = thread;
@@ -177,7 +177,7 @@ bool take_next(fiber *on) {
     state.started = true;
     state.on = on;
     on->thread = thread;
-    place(thread);
+    set_running(thread);
     return true;
 }
 
@@ -352,7 +352,7 @@ void drive_warp(size_t lanes) {
         for (size_t i = c.at; i < c.at + lanes; i++) {
             const thread_state &t = state_of(c.order[i]);
             if (t.ended || t.waits != wait::none) continue;
-            place(c.order[i]);
+            set_running(c.order[i]);
             to_fiber(t.on);
         }
     } while (open_warp(begin));
@@ -459,7 +459,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     if (dynamic_bytes > D9_MODEL_SHARED_BYTES) return D9_MODEL_INVALID_VALUE;
     int error;
     const auto later = [=] { return d9_model_launch(kernel, grid, block, body, cluster, dynamic_bytes); };
-    if (d9_model_kept(kernel, later, &error)) return error;
+    if (d9_model_queued(kernel, later, &error)) return error;
     const size_t clusters = size_t(grid.x) * (grid.y / cluster) * grid.z;
     m.rows.insert({bare_name(kernel), m.test});
     m.body = &body;
@@ -477,7 +477,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
 static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
 
 /* Fails if a block's arrays, one after another as nvcc places them, exceed a limit, alone or with the dynamic part. */
-static void check_room(size_t block) {
+static void check_shared_bytes(size_t block) {
     size_t bytes = 0;
     for (const shared_array &array : m.in->shared)
         if (array.block == block && array.tag != &m) bytes += (array.bytes + 15) / 16 * 16;
@@ -503,7 +503,7 @@ static shared_array &shared_of(size_t block, const void *tag, const char *name, 
     d9_memory_forbid(data + bytes, size - bytes - static_cast<size_t>(data - memory.get()));
     d9_race_forget(data, bytes);
     all.push_back({block, tag, name, bytes, data, std::move(memory)});
-    check_room(block);
+    check_shared_bytes(block);
     return all.back();
 }
 
@@ -599,7 +599,7 @@ std::string d9_race_thread_at(size_t index, size_t thread) {
            number(y + thread / m.block_threads) + ", " + number(index / width / height) + ")";
 }
 
-std::string d9_race_place_of(uintptr_t at) {
+std::string d9_race_name_of_memory(uintptr_t at) {
     const shared_array *array = array_at(at);
     if (!array) return "in global memory";
     return "at byte " + std::to_string(at - reinterpret_cast<uintptr_t>(array->data)) + " of " + array->name;
@@ -616,8 +616,8 @@ struct d9_misaligned {
 };
 extern "C" void __ubsan_handle_type_mismatch_v1(const d9_misaligned *what, uintptr_t at);
 extern "C" void __ubsan_handle_type_mismatch_v1(const d9_misaligned *what, uintptr_t at) {
-    fail(d9_race_place_of(at) + ": an address that is no multiple of " + std::to_string(1 << what->log_alignment) +
-         ", " + what->file + ":" + std::to_string(what->line));
+    fail(d9_race_name_of_memory(at) + ": an address that is no multiple of " +
+         std::to_string(1 << what->log_alignment) + ", " + what->file + ":" + std::to_string(what->line));
     if (m.running >= 0) wait_here(wait::turn, what->file, static_cast<int>(what->line));
 }
 #endif

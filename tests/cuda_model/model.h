@@ -39,7 +39,7 @@ const char *d9_model_kernel_at(size_t index, const char **test);
 
 /* Lists (barrier at which threads waited, as FILE:LINE, test), sorted by barrier. NULL: past the end. */
 const char *d9_model_barrier_at(size_t index, const char **test);
-const char *d9_model_fence_at(size_t index, const char **test); /* the same for fences */
+const char *d9_model_fence_at(size_t index, const char **test); /* lists fences likewise */
 void d9_model_drop(const char *site); /* ignores that barrier or fence from now on; NULL: none */
 
 void d9_model_seed(unsigned seed); /* seed of the order of clusters, warps and lanes; initially 0 */

@@ -60,7 +60,7 @@ watcher w;
 bool watches; /* kernels are compiled for the check; set before `w` is constructed */
 
 uint32_t cluster_of(uint32_t number) { return (number - w.first) / w.cluster_threads; }
-uint32_t place_of(uint32_t number) { return (number - w.first) % w.cluster_threads; }
+uint32_t index_in_cluster(uint32_t number) { return (number - w.first) % w.cluster_threads; }
 
 /* Merges both, thread by thread. */
 d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
@@ -81,7 +81,7 @@ template <typename T> d9_race_known note(const d9_race_known &known, const T &th
     for (d9_race_thread *t : threads) {
         std::vector<uint32_t> &row = more->clusters[cluster_of(t->number)];
         row.resize(w.cluster_threads);
-        row[place_of(t->number)] = t->clock++;
+        row[index_in_cluster(t->number)] = t->clock++;
     }
     return more;
 }
@@ -91,7 +91,7 @@ bool before(const access &a) {
     if (a.number < w.first || a.number == w.thread->number) return true;
     if (!w.thread->known) return false;
     const auto row = w.thread->known->clusters.find(cluster_of(a.number));
-    return row != w.thread->known->clusters.end() && row->second[place_of(a.number)] >= a.clock;
+    return row != w.thread->known->clusters.end() && row->second[index_in_cluster(a.number)] >= a.clock;
 }
 
 cell *page_of(uintptr_t at) {
@@ -131,8 +131,10 @@ std::string code_at(uintptr_t code) { /* an address for addr2line */
 }
 
 void report(const char *does, const access &now, const char *did, const access &then, uintptr_t at) {
-    const auto who = [](const access &a) { return d9_race_thread_at(cluster_of(a.number), place_of(a.number)); };
-    d9_race_found(who(now) + " " + does + " what " + who(then) + " " + did + ", " + d9_race_place_of(at) +
+    const auto who = [](const access &a) {
+        return d9_race_thread_at(cluster_of(a.number), index_in_cluster(a.number));
+    };
+    d9_race_found(who(now) + " " + does + " what " + who(then) + " " + did + ", " + d9_race_name_of_memory(at) +
                   ", and nothing orders them (addr2line -Cife PROGRAM " + code_at(now.code) + " " + code_at(then.code) +
                   ")");
 }

@@ -47,6 +47,6 @@ void d9_race_atomic(const void *at, size_t bytes); /* a relaxed read-modify-writ
 
 void d9_race_found(const std::string &what);                  /* fails the launch */
 std::string d9_race_thread_at(size_t cluster, size_t thread); /* names a thread and its block */
-std::string d9_race_place_of(uintptr_t at);                   /* names the shared array, or global memory */
+std::string d9_race_name_of_memory(uintptr_t at);             /* names the shared array, or global memory */
 
 #endif

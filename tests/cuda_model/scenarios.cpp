@@ -171,7 +171,7 @@ int d9_scenario_trace(unsigned *count, int *trace) {
     return D9_LAUNCH(trace_kernel, D9_SCENARIO_BLOCKS, THREADS, nullptr, count, trace);
 }
 
-int d9_scenario_room(int64_t dynamic_bytes) {
+int d9_scenario_shared_bytes(int64_t dynamic_bytes) {
     return D9_LAUNCH_CLUSTER(room_kernel, 2u, 1u, 1, dynamic_bytes, nullptr);
 }
 

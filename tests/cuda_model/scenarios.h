@@ -29,7 +29,7 @@ int d9_scenario_alignment(unsigned *place);
 enum { D9_SCENARIO_BLOCKS = 6 };
 int d9_scenario_trace(unsigned *count, int *trace);
 /* A launch with 6160 bytes of static shared memory and `dynamic_bytes` of dynamic. */
-int d9_scenario_room(int64_t dynamic_bytes);
+int d9_scenario_shared_bytes(int64_t dynamic_bytes);
 int d9_scenario_places(int *seen); /* seen (2 * 3 * 4 * 5): 1 for each thread of a grid (2, 3) of blocks (4, 5) */
 
 /* Kernels that must be rejected. */
@@ -47,7 +47,7 @@ int d9_scenario_static_room(void);    /* two arrays of 24 KiB and one of a byte 
 int d9_scenario_plain_array(void);    /* reads 16 bytes of an array declared without alignment */
 int d9_scenario_odd_place(void);      /* reads 16 bytes of an aligned array from its second element */
 int d9_scenario_odd_store(void);      /* stores 16 bytes at an odd multiple of 8 in global memory */
-int d9_scenario_odd_double(void);     /* stores a double at an odd multiple of 4 in dynamic shared memory */
+int d9_scenario_odd_double(void);     /* reads a double at an odd multiple of 4 in dynamic shared memory */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Queued launches: see stream.h. d9_model_launch calls d9_model_kept first. */
+/* Queued launches: see stream.h. d9_model_launch calls d9_model_queued first. */
 #include "tests/cuda_model/stream.h"
 #include "tests/cuda_model/cuda_model.h"
 #include "tests/cuda_model/model.h"
@@ -14,17 +14,17 @@ struct item {                    /* one launch, or other work */
     std::vector<unsigned char> what;
 };
 
-struct keeper { /* the queue that launches go to, and planted errors */
+struct launch_queue { /* the queue that launches go to, and planted errors */
     d9_model_list *list = nullptr;
     const void *stream = nullptr, *launched_on = nullptr;
     bool captured = false;
     std::set<std::string> loaded;
     size_t launches = 0;
-    int stale = 0, forbidden_error = 0;
+    int pending_error = 0, forbidden_error = 0;
     const char *forbidden = nullptr;
 };
 
-keeper k;
+launch_queue k;
 
 constexpr int invalid_handle = 400, not_loaded = 900; /* cudaErrorInvalidResourceHandle, ...StreamCaptureUnsupported */
 
@@ -34,12 +34,12 @@ struct d9_model_list {
     std::vector<item> items;
 };
 
-void d9_model_on(const void *stream) { k.launched_on = stream; }
+void d9_model_set_stream(const void *stream) { k.launched_on = stream; }
 
-bool d9_model_kept(const char *kernel, const std::function<int()> &launch, int *error) {
+bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int *error) {
     if (!k.list) return false;
-    *error = k.stale;
-    k.stale = 0;
+    *error = k.pending_error;
+    k.pending_error = 0;
     if (*error) return true;
     if (k.forbidden && std::string(kernel).find(k.forbidden) != std::string::npos) *error = k.forbidden_error;
     if (*error) return true;
@@ -60,13 +60,13 @@ void d9_model_list_free(d9_model_list *list) { delete list; }
 size_t d9_model_list_size(const d9_model_list *list) { return list->items.size(); }
 void d9_model_list_clear(d9_model_list *list) { list->items.clear(); }
 size_t d9_model_launches(void) { return k.launches; }
-void d9_model_stale(int error) { k.stale = error; }
+void d9_model_set_pending_error(int error) { k.pending_error = error; }
 void d9_model_forbid(const char *kernel, int error) {
     k.forbidden = kernel;
     k.forbidden_error = error;
 }
 
-void d9_model_keep(d9_model_list *list, const void *stream, bool captured) {
+void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured) {
     k.list = list;
     k.stream = stream;
     k.captured = captured;

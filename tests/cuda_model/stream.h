@@ -1,8 +1,8 @@
 /* Launches that are queued and run later, as in a CUDA stream or captured graph. Arguments are copied at the launch, so
  * a replay repeats it exactly.
  *
- *   d9_model_keep(list, stream, false)     launches on `stream` are added to the list, and run with it
- *   d9_model_keep(NULL, NULL, false)       launches run at once (the initial state) */
+ *   d9_model_queue_to(list, stream, false)     launches on `stream` are added to the list, and run with it
+ *   d9_model_queue_to(NULL, NULL, false)       launches run at once (the initial state) */
 #ifndef D9_TESTS_CUDA_STREAM_H
 #define D9_TESTS_CUDA_STREAM_H
 
@@ -23,12 +23,12 @@ void d9_model_list_clear(d9_model_list *list);
 
 /* `captured`: a kernel that was never launched is rejected, because lazily loaded code cannot be loaded during capture.
  * Launches on another stream are always rejected. */
-void d9_model_keep(d9_model_list *list, const void *stream, bool captured);
+void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured);
 /* Adds `work` with a copy of `bytes` of `what` to the stream's list, or runs it at once without a list. Returns 0 or a
  * cudaError_t. */
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);
 /* Sets a pending error, which the next launch returns. 0: none. */
-void d9_model_stale(int error);
+void d9_model_set_pending_error(int error);
 /* Launches of kernels whose name contains `kernel` fail with `error`, which does not stay pending. NULL: none. */
 void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, which is returned. */

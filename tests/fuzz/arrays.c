@@ -1,5 +1,6 @@
-/* NumPy files: images.npy and labels.npy of a dataset. The input's first two bytes are the length of images.npy; the
- * rest is labels.npy. A dataset that loads has as many images as its header says, and every label has a class. */
+/* NumPy files: images.npy and labels.npy of a dataset. The input's first two bytes are the length of images.npy, which
+ * follows; the rest is labels.npy. A dataset that loads has as many images as its header says, and every label has a
+ * class. */
 #include "data/dataset.h"
 #include "tests/fuzz/support/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* The Python version of CIFAR: a pickle of two records. The input's first two bytes are the length of what comes before
- * the two rows of pixels, which are inserted. An accepted pickle converts twice to the same records, of pixels that are
- * in it. */
+ * the two rows of pixels, which are inserted. An accepted pickle converts twice to the same records, and their pixels
+ * are in it. */
 #define _GNU_SOURCE /* memmem */
 #include "data/cifar.h"
 #include "tests/fuzz/support/fuzz.h"

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fuzz_part(&data, &size, &part, &part_size)) fuzz_put(&bench, "fuzz.yaml", part, part_size);
     if (fuzz_part(&data, &size, &part, &part_size)) fuzz_put(&bench, "base.yaml", part, part_size);
     const d9_status status = d9_config_load(&bench.context, "fuzz.yaml", NULL, &config);
-    fuzz_judge_config(&bench, status, config);
+    fuzz_check_config(&bench, status, config);
     fuzz_end(&bench);
     return 0;
 }

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     const d9_status status = d9_config_parse(&bench.context, "fuzz.yaml", base, &edits, &config);
     d9_arena_free(&bench.context, &arena);
-    fuzz_judge_config(&bench, status, config);
+    fuzz_check_config(&bench, status, config);
     fuzz_end(&bench);
     free(text);
     return 0;

@@ -45,7 +45,7 @@ double op_round(d9_type type, double x);               /* x rounded to `type` */
 /* ---- the table of cases: every operation, also at odd sizes ---- */
 int op_spec_count(void);
 d9_op op_spec_op(int index);
-/* The loss of image i in a case of D9_OP_LOSS, computed with plain loops. */
+/* The loss of image or token i in a case of D9_OP_LOSS, computed with plain loops. */
 double op_loss_by_hand(const op_case *c, int64_t i);
 void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d9_type master, op_fill fill);
 

@@ -73,13 +73,13 @@ static bool writes(const d9_node *node, d9_value_id value) {
 }
 
 void program_check_graph(const d9_graph *graph) {
-    bool finished = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* false: the batch is made elsewhere */
+    bool makes_batch = d9_edit_next(graph, D9_OP_AUGMENT, 0) != D9_NONE; /* false: the batch is given */
     for (d9_node_id n = 0; n < graph->node_count; n++) {
         const d9_node *node = &graph->nodes[n];
         for (int i = 0; i < node->input_count; i++) {
             assert_in_range(node->inputs[i], 0, graph->value_count - 1);
             const d9_value *value = &graph->values[node->inputs[i]];
-            if (!finished && (node->inputs[i] == graph->image || node->inputs[i] == graph->labels)) continue;
+            if (!makes_batch && (node->inputs[i] == graph->image || node->inputs[i] == graph->labels)) continue;
             if (value->kind == D9_VALUE_ACTIVATION && (value->producer == D9_NONE || value->producer >= n))
                 fail_msg("%s %s reads %s before it is written", d9_op_name(node->op), node->role, value->name);
         }

@@ -31,8 +31,9 @@ void program_check_networks(const char *const *first, size_t rows, size_t stride
 /* Fails unless every activation is written by one node, its producer, and read only later. Image and labels need no
  * producer if the graph has no D9_OP_AUGMENT. */
 void program_check_graph(const d9_graph *graph);
-bool program_is_backward(const d9_graph *graph, d9_node_id n); /* true for nodes added by the gradient pass */
-/* Number of nodes of this operation, only forward or only backward ones. */
+/* True for nodes after the first loss, except metrics, updates, averages and copies. */
+bool program_is_backward(const d9_graph *graph, d9_node_id n);
+/* Number of nodes of this operation for which program_is_backward is `backward`. */
 int program_count(const d9_graph *graph, d9_op op, bool backward);
 /* The node with this operation and role; fails if there is none. */
 d9_node_id program_find(const d9_graph *graph, d9_op op, const char *role);

@@ -77,13 +77,13 @@ static double limit_for(const op_case *c, d9_type type) {
     return limit_of(node->op == D9_OP_ORTHOGONAL_UPDATE ? node->as.update.products : type);
 }
 
-static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_options *options, op_live *own,
-                    op_live *right) {
+static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_options *options, op_live *tested,
+                    op_live *reference) {
     const int64_t count = op_count(c, value);
     const d9_value *v = &c->graph->values[value];
     assert_true(count <= RIVAL_MANY);
-    op_read(right, value, r->b);
-    op_read(own, value, r->a);
+    op_read(reference, value, r->b);
+    op_read(tested, value, r->a);
     d9_type type = v->type;
     if (r->narrow_gradients && c->graph->nodes[0].op == D9_OP_CONV_BACKWARD_WEIGHT) type = c->compute;
     for (int64_t i = 0; i < count && type != v->type; i++) r->b[i] = op_round(type, r->b[i]);
@@ -93,7 +93,7 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
         fail_msg("%s %s: %s: %lld of %lld integers differ", d9_type_name(c->compute), c->name, v->name,
                  (long long)wrong, (long long)count);
     d9_node_time rule;
-    r->backend->times(own->plan, &rule, 1, false);
+    r->backend->times(tested->plan, &rule, 1, false);
     const double error = op_error(r->a, r->b, count), limit = rule.rounds_transforms ? 2.4e-2 : limit_for(c, type);
     if (!(error <= limit))
         fail_msg("%s %s: %s: error %.3g, limit %.3g", d9_type_name(c->compute), c->name, v->name, error, limit);
@@ -101,13 +101,13 @@ static void compare(rival *r, op_case *c, d9_value_id value, const d9_backend_op
 
 void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     const d9_node *node = &c->graph->nodes[0];
-    op_live own, right;
-    open_and_step(&own, c, r->backend, options);
-    open_and_step(&right, c, &d9_backend_reference, &serial);
+    op_live tested, reference;
+    open_and_step(&tested, c, r->backend, options);
+    open_and_step(&reference, c, &d9_backend_reference, &serial);
     for (int o = 0; o < node->output_count; o++)
-        if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options, &own, &right);
-    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options, &own, &right);
-    op_close(&own), op_close(&right);
+        if (node->outputs[o] != D9_NONE) compare(r, c, node->outputs[o], options, &tested, &reference);
+    for (int i = 3; i < 5 && node->op == D9_OP_NORM; i++) compare(r, c, node->inputs[i], options, &tested, &reference);
+    op_close(&tested), op_close(&reference);
 }
 
 /* Planning an operation that the backend does not have must fail and name the node. */
@@ -147,20 +147,21 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 static d9_shape images(int64_t n, int64_t h, int64_t w, int64_t c) { return (d9_shape){4, {n, h, w, c}}; }
 
-typedef struct chain { /* nodes that `rule` fuses; outputs: the values to compare */
+typedef struct chain { /* a graph whose nodes `rule` fuses; outputs: the values to compare */
     d9_value_id outputs[6];
     int count;
     const char *rule;
 } chain;
 
-/* Position of the addition beside the activation. */
+/* Is there an addition, and is it before or after the activation? */
 typedef enum addition { ADDS_NOT, ADDS_LAST, ADDS_FIRST, ADDITIONS } addition;
 
 static d9_node celu_node(d9_op op) {
     return (d9_node){.op = op, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
 }
 
-/* Appends act to `x`, with or without an add. Unless `evaluate`, the value between the two has a second reader. */
+/* Appends act to `x`, with or without an add (`swapped`: its second input is x). Unless `evaluate`, the value between
+ * the two has a second reader. */
 static void add_stages(op_case *c, chain *made, d9_value_id x, addition adds, bool swapped, bool evaluate) {
     const d9_shape shape = c->graph->values[x].shape;
     const d9_type type = c->graph->values[x].type;
@@ -211,11 +212,11 @@ static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, add
 }
 
 /* The nodes before a gradient: act_backward, after an add if `adds`; its output has a second reader if `wanted`. */
-typedef struct precedence {
+typedef struct preceding {
     bool adds, wanted;
-} precedence;
+} preceding;
 
-static d9_value_id add_gradients(op_case *c, chain *made, precedence p, d9_shape x, d9_type type) {
+static d9_value_id add_gradients(op_case *c, chain *made, preceding p, d9_shape x, d9_type type) {
     const d9_buffer s = D9_BUFFER_SCRATCH;
     d9_node act = celu_node(D9_OP_ACT_BACKWARD);
     act.inputs[0] = op_input(c, "dy", s, type, x, -2, 2);
@@ -241,7 +242,7 @@ static void add_reader(op_case *c, chain *made, d9_value_id id) {
     op_node(c, &reader);
 }
 
-static chain make_backward_chain(op_case *c, d9_context *context, precedence p, d9_type type) {
+static chain make_backward_chain(op_case *c, d9_context *context, preceding p, d9_type type) {
     const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}}, statistics = {2, {3, 27}};
     const d9_buffer s = D9_BUFFER_SCRATCH;
     chain made = {.rule = p.adds ? "add+act_backward+norm_backward" : "act_backward+norm_backward"};
@@ -273,7 +274,7 @@ static chain make_bias_chain(op_case *c, d9_context *context, d9_type type) {
     return made;
 }
 
-static chain make_bias_backward_chain(op_case *c, d9_context *context, precedence p, d9_type type) {
+static chain make_bias_backward_chain(op_case *c, d9_context *context, preceding p, d9_type type) {
     const d9_shape x = images(6, 3, 5, 27), vector = {1, {27}};
     chain made = {.rule = "act_backward+bias_backward"};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
@@ -334,7 +335,7 @@ void rival_fused_rules(rival *r, const d9_type *types, int type_count) {
             check_chain(r, &c, &made);
         }
         op_case c;
-        const chain made = make_backward_chain(&c, r->context, (precedence){0}, types[i]);
+        const chain made = make_backward_chain(&c, r->context, (preceding){0}, types[i]);
         check_chain(r, &c, &made);
     }
 }
@@ -345,7 +346,7 @@ void rival_fused_gradients(rival *r, const d9_type *types, int type_count) {
         chain made = make_bias_chain(&c, r->context, types[i]);
         check_chain(r, &c, &made);
         for (int v = 0; v < 4; v++) {
-            const precedence p = {v & 1, v & 2};
+            const preceding p = {v & 1, v & 2};
             if (p.adds && !p.wanted) continue;
             made = make_backward_chain(&c, r->context, p, types[i]);
             check_chain(r, &c, &made);
@@ -372,7 +373,7 @@ void rival_wanted_intermediate(rival *r) {
     op_case_free(&c);
 }
 
-static d9_status status_when_open(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
+static d9_status status_of_call(rival *r, op_case *c, d9_status (*after)(rival *, op_live *)) {
     op_live live;
     op_open(&live, c, r->backend, &r->unfused);
     const d9_status status = after(r, &live);
@@ -397,7 +398,7 @@ void rival_bad_indices(rival *r, const d9_op *ops, size_t op_count) {
             op_case c;
             if (op_spec_op(i) != ops[k]) continue;
             op_case_make(&c, r->context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
-            assert_int_equal(status_when_open(r, &c, run_with_bad_indices), D9_DEVICE);
+            assert_int_equal(status_of_call(r, &c, run_with_bad_indices), D9_DEVICE);
             op_case_free(&c);
         }
 }

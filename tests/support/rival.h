@@ -14,8 +14,9 @@ typedef struct rival {
     const d9_backend *backend;
     d9_backend_options fused, unfused; /* with two threads */
     double *a, *b;                     /* (RIVAL_MANY) each */
-    bool absent[D9_OP_COUNT];          /* operations that the backend does not have: planning them must fail */
-    bool narrow_gradients; /* the backend rounds gradients of filters to the compute type: so are the reference's */
+    bool absent[D9_OP_COUNT]; /* operations that the backend does not have: planning them must fail */
+    bool narrow_gradients; /* the backend rounds gradients of filters to the compute type; the reference's are rounded
+                              before comparing */
 } rival;
 
 void rival_open(rival *r, d9_context *context, const d9_backend *backend);
@@ -32,7 +33,8 @@ void rival_read_plan(op_case *c, const d9_backend *backend, const d9_backend_opt
 
 /* Compares all op cases in each compute type, with random and with integer inputs. */
 void rival_every_operation(rival *r, const d9_type *types, int type_count);
-/* Compares fused chains: norm or norm_eval, act, with or without add on either side; act_backward, norm_backward. */
+/* Compares fused chains: norm or norm_eval, then act, with an add before it, after it or not at all; and act_backward,
+ * norm_backward. */
 void rival_fused_rules(rival *r, const d9_type *types, int type_count);
 /* Compares fused chains: bias, act; act_backward, norm_backward; and, where another node reads the output of
  * act_backward too, [add,] act_backward, norm_backward and act_backward, bias_backward. */

@@ -183,6 +183,35 @@ d9_config *run_config(d9_context *context, const char *backend, const char *prec
     return make_config(context, backend, precision, 1, "4, 6, 8, 8", more);
 }
 
+d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder) {
+    static const char *const words[] = {"a", "bird", "cat", "dog", "eve", "hears", "sees"}, *const parts[] = {"train",
+                                                                                                              "valid",
+                                                                                                              "test"};
+    char yaml[1024];
+    for (int p = 0; p < 3; p++) {
+        d9_text text;
+        d9_text_init(context, &text);
+        for (int line = 0; line < (p ? 8 : 40); line++) {
+            for (int w = 0; w < 5; w++) d9_text_add(&text, " %s", words[(line * line + w * w + line * w + p) % 7]);
+            d9_text_add(&text, "\n");
+        }
+        char name[16];
+        snprintf(name, sizeof name, "%s.txt", parts[p]);
+        run_write(folder, name, d9_text_get(&text), text.size);
+        d9_text_free(&text);
+    }
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: corpus, path: \"%s\", length: 5}\n"
+             "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
+             "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 12, dropout: 0.2}\n"
+             "eval: {streams: 2}\n"
+             "train: {epochs: 2, batch_size: 4, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], "
+             "values: [4]}}\n"
+             "tricks: {clip_norm: {most: 0.25}}\n",
+             folder, backend, precision);
+    return program_config(context, yaml);
+}
+
 int run_bench_set_up(void **state) {
     static run_bench b;
     b.config = run_config(&context, "reference", "f32", "");
@@ -333,7 +362,7 @@ typedef struct bench {
     const char *backend, *precision;
 } bench;
 
-/* With the network of run_config: checks resuming, or seeds if `stops` is NULL. */
+/* With the narrow network of run_config: checks resuming, or seeds if `stops` is NULL. */
 static void check_narrow(bench *b, const int64_t *stops) {
     d9_config *config = run_config(&context, b->backend, b->precision, "");
     if (stops)

@@ -11,6 +11,7 @@ typedef struct op_spec {
     int64_t group_size;
     int variant;      /* of the op: activation, update or mirror rule, ... */
     double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
+    d9_loss loss;
 } op_spec;
 
 /* Forward and backward operations of the same sizes. */
@@ -21,8 +22,8 @@ typedef struct op_spec {
         .op = operation##_BACKWARD_WEIGHT, __VA_ARGS__                                                                 \
     }
 
-/* A recurrent layer of `c` units. kernel 1: states are given, and those after the last token returned; pad 1: without
- * the saved numbers, or without the gradients of the parameters. */
+/* A recurrent layer of `c` units. kernel 1: the states before the first token are inputs, those after the last token
+ * outputs; pad 1: the forward node has no output `saved`, the backward node none for parameters. */
 #define CELL(cell)                                                                                                     \
     PAIR(D9_OP_RECUR, .t = 1, .n = 1, .c = 1, .variant = cell),                                                        \
         PAIR(D9_OP_RECUR, .t = 1, .n = 7, .c = 7, .variant = cell, .kernel = 1),                                       \
@@ -89,6 +90,8 @@ static const op_spec specs[] = {
     PAIR(D9_OP_LOSS, .n = 65, .o = 3, .parameter = 0.2),
     PAIR(D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 1),
     PAIR(D9_OP_LOSS, .n = 7, .o = 10, .parameter = 0.2, .variant = 2),
+    PAIR(D9_OP_LOSS, .n = 33, .o = 3, .loss = D9_LOSS_SIGMOID),
+    PAIR(D9_OP_LOSS, .n = 7, .o = 6, .loss = D9_LOSS_SIGMOID, .variant = 1),
     {.op = D9_OP_METRICS, .n = 65, .o = 10},
     {.op = D9_OP_UPDATE, .n = 1003, .variant = D9_UPDATE_SGD_PAGE, .kernel = 1},
     {.op = D9_OP_UPDATE, .n = 7, .variant = D9_UPDATE_SGD_TORCH, .kernel = 1},
@@ -130,18 +133,18 @@ static const op_spec specs[] = {
     PAIR(D9_OP_EMBED, .t = 5, .n = 7, .c = 16, .o = 11),
     PAIR(D9_OP_EMBED, .t = 9, .n = 65, .c = 27, .o = 99),
     {.op = D9_OP_EMBED_BACKWARD, .t = 5, .n = 7, .c = 16, .o = 11, .pad = 1}, /* added to a gradient */
-    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; the step has two or four tokens left */
+    {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; in step 4 each column has two left */
     {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
+    {.op = D9_OP_STREAM, .t = 2, .n = 3, .o = 61, .variant = 2}, /* as norm's */
     {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
     {.op = D9_OP_ALL_REDUCE, .n = 65},
     {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */
     PAIR(D9_OP_LOSS, .t = 5, .n = 7, .o = 10),     /* some tokens have no label */
     PAIR(D9_OP_LOSS, .t = 3, .n = 5, .o = 65, .parameter = 0.2),
     {.op = D9_OP_METRICS, .t = 5, .n = 7, .o = 10},
-    CELL(D9_CELL_ELMAN_TANH),
-    CELL(D9_CELL_ELMAN_RELU),
-    CELL(D9_CELL_GRU),
-    CELL(D9_CELL_LSTM),
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) CELL(D9_CELL_##id),
+#include "kernels/formulas/cells.def"
+#undef D9_CELL
     PAIR(D9_OP_LAST, .t = 1, .n = 7, .c = 5),
     PAIR(D9_OP_LAST, .t = 5, .n = 7, .c = 16),
     THREE(D9_OP_LINEAR, .t = 1, .n = 7, .c = 5, .o = 3),
@@ -383,14 +386,15 @@ static d9_value_id add_logits(op_case *c, const op_spec *s) {
 }
 /* Tokens can have no label, which is -1. */
 static d9_value_id add_labels(op_case *c, const op_spec *s) {
-    const d9_value_id labels =
-        op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, (double)(s->o - 1));
+    const double largest = d9_loss_several((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
+    const d9_value_id labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, largest);
     for (int64_t i = 2; s->t && i < rows_of(s); i += 5) c->content[labels][i] = -1;
     return labels;
 }
 
 /* variant 1: mixed targets; 2: also class weights. */
 static void build_loss(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.loss.loss = s->loss;
     node->as.loss.smoothing = s->parameter;
     node->as.loss.share = (d9_coefficient){D9_NONE, s->variant ? 0.75 : 1};
     node->as.loss.weights = D9_NONE;
@@ -475,8 +479,11 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
 static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
-    node->as.augment =
-        (d9_augment_attributes){.batch = s->n, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH, .samples = s->o};
+    node->as.augment = (d9_augment_attributes){.batch = s->variant ? s->n * s->variant : s->n,
+                                               .count = s->n,
+                                               .steps_per_epoch = STEPS_PER_EPOCH,
+                                               .samples = s->o,
+                                               .first = s->variant ? 1 : 0};
     node->inputs[0] = op_input(c, "stream", D9_BUFFER_IMAGES, D9_I32, vector(s->o), 0, 30000);
     node->outputs[0] = op_output(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n));
     node->outputs[1] = op_output(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->t * s->n));
@@ -617,6 +624,16 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
     op_node(c, &node);
 }
 
+/* Of a sample with any of `classes` labels, in share w, and those of its mixing partner. */
+static double sigmoid_loss(const double *z, int64_t classes, int64_t own, int64_t other, double w) {
+    double sum = 0;
+    for (int64_t k = 0; k < classes; k++) {
+        const double yes = -log(1 / (1 + exp(-z[k]))), no = -log(1 / (1 + exp(z[k])));
+        sum += w * (own >> k & 1 ? yes : no) + (1 - w) * (other >> k & 1 ? yes : no);
+    }
+    return sum / (double)classes;
+}
+
 double op_loss_by_hand(const op_case *c, int64_t i) {
     const d9_node *node = &c->graph->nodes[0];
     const double *labels = c->content[node->inputs[1]];
@@ -629,6 +646,7 @@ double op_loss_by_hand(const op_case *c, int64_t i) {
     if (labels[i] < 0) return 0;
     const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
     const double w = node->as.loss.share.constant;
+    if (node->as.loss.loss == D9_LOSS_SIGMOID) return sigmoid_loss(z, classes, own, other, w);
     const double loss = (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
     return node->as.loss.weights == D9_NONE ? loss : (w * class_weights[own] + (1 - w) * class_weights[other]) * loss;
 }

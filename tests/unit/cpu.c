@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 
 typedef struct fixture {
-    const d9_backend *cpu; /* cpu or onednn */
+    const d9_backend *backend; /* cpu or onednn */
     bool bf16;
     char library[128]; /* such as "oneDNN 2.6.3"; "": not installed */
     rival r;
@@ -19,14 +19,14 @@ static bool open_fixture(fixture *f, const char *backend) { /* false: the backen
     d9_device *device;
     d9_device_info info;
     d9_context_init(&context);
-    OK(d9_backend_find(&context, backend, &f->cpu));
-    if (f->cpu->open(&context, &fused, &device) != D9_OK) return false;
-    f->cpu->describe(device, &info);
+    OK(d9_backend_find(&context, backend, &f->backend));
+    if (f->backend->open(&context, &fused, &device) != D9_OK) return false;
+    f->backend->describe(device, &info);
     f->bf16 = info.precision[D9_PRECISION_BF16];
     const char *library = strstr(info.version, "oneDNN");
     snprintf(f->library, sizeof f->library, "%s", library ? library : "");
-    f->cpu->close(&context, device);
-    rival_open(&f->r, &context, f->cpu);
+    f->backend->close(&context, device);
+    rival_open(&f->r, &context, f->backend);
     return true;
 }
 
@@ -45,7 +45,7 @@ TEST(every_operation_and_fused_rule_in_bf16) {
     check_operations(f, D9_BF16);
 }
 
-TEST(a_wanted_intermediate_is_not_swallowed) { rival_wanted_intermediate(&((fixture *)*state)->r); }
+TEST(an_output_with_another_reader_is_kept) { rival_wanted_intermediate(&((fixture *)*state)->r); }
 
 TEST(indices_out_of_range_are_refused) {
     static const d9_op ops[] = {D9_OP_DRAW,  D9_OP_AUGMENT,        D9_OP_GATHER, D9_OP_TOKENS,
@@ -67,8 +67,8 @@ TEST(threads_change_no_bit_outside_convolutions) {
         const d9_backend_options *second = is_conv(node->op) ? &one : &three; /* convolutions: one thread again */
         for (int o = 0; o < node->output_count; o++) {
             if (node->outputs[o] == D9_NONE) continue;
-            rival_run(&c, f->cpu, &one, node->outputs[o], f->r.a);
-            rival_run(&c, f->cpu, second, node->outputs[o], f->r.b);
+            rival_run(&c, f->backend, &one, node->outputs[o], f->r.a);
+            rival_run(&c, f->backend, second, node->outputs[o], f->r.b);
             if (op_differences(f->r.a, f->r.b, op_count(&c, node->outputs[o]))) fail_msg("%s: bits differ", c.name);
         }
         op_case_free(&c);
@@ -91,8 +91,8 @@ TEST(a_padded_pool_is_by_itself) {
         pool.outputs[0] = op_output(&c, "pooled", D9_BUFFER_SCRATCH, D9_F32, (d9_shape){4, {2, 4 + pad, 3 + pad, 64}});
         op_node(&c, &conv);
         op_node(&c, &pool);
-        rival_read_plan(&c, f->cpu, &fused, text, sizeof text);
-        assert_int_equal(strstr(text, "conv+pool\t") != NULL, strcmp(f->cpu->name, "cpu") == 0 && !pad);
+        rival_read_plan(&c, f->backend, &fused, text, sizeof text);
+        assert_int_equal(strstr(text, "conv+pool\t") != NULL, strcmp(f->backend->name, "cpu") == 0 && !pad);
         op_case_free(&c);
     }
 }
@@ -115,13 +115,13 @@ static bool plan_is_accepted(fixture *f, op_case *c, const char *text) {
     const d9_backend_options options = {.threads = 2, .force_plan = text};
     d9_device *device;
     d9_plan *plan = NULL;
-    OK(f->cpu->open(&context, &options, &device));
-    OK(f->cpu->allocate(&context, device, &c->program));
-    const bool fits = f->cpu->plan(&context, device, &c->program, c->graph, &plan) == D9_OK;
+    OK(f->backend->open(&context, &options, &device));
+    OK(f->backend->allocate(&context, device, &c->program));
+    const bool fits = f->backend->plan(&context, device, &c->program, c->graph, &plan) == D9_OK;
     if (!fits) assert_int_equal(context.status, D9_USAGE);
     d9_context_clear(&context);
-    f->cpu->plan_free(&context, plan);
-    f->cpu->close(&context, device);
+    f->backend->plan_free(&context, plan);
+    f->backend->close(&context, device);
     return fits;
 }
 
@@ -129,9 +129,9 @@ static bool plan_is_accepted(fixture *f, op_case *c, const char *text) {
 static int list_algorithms(fixture *f, op_case *c, d9_choice_time *rows, int capacity) {
     int count;
     op_live live;
-    op_open(&live, c, f->cpu, &unfused);
+    op_open(&live, c, f->backend, &unfused);
     const double began = d9_clock_now();
-    OK(f->cpu->benchmark(&context, live.plan, 0, rows, capacity, &count));
+    OK(f->backend->benchmark(&context, live.plan, 0, rows, capacity, &count));
     const double took = d9_clock_now() - began; /* the benchmark runs each algorithm at least once */
     op_close(&live);
     for (int i = 0; i < count; i++)
@@ -196,10 +196,11 @@ TEST(other_precisions_are_refused_by_name) {
         d9_device *device;
         d9_plan *plan;
         op_case_make(&c, &context, 0, types[t][0], types[t][1], OP_FILL_RANDOM);
-        OK(f->cpu->open(&context, &fused, &device));
-        OK(f->cpu->allocate(&context, device, &c.program));
-        assert_refusal(f->cpu->plan(&context, device, &c.program, c.graph, &plan), D9_DEVICE, c.graph->nodes[0].role);
-        f->cpu->close(&context, device);
+        OK(f->backend->open(&context, &fused, &device));
+        OK(f->backend->allocate(&context, device, &c.program));
+        assert_refusal(f->backend->plan(&context, device, &c.program, c.graph, &plan), D9_DEVICE,
+                       c.graph->nodes[0].role);
+        f->backend->close(&context, device);
         op_case_free(&c);
     }
 }

@@ -3,15 +3,14 @@
  * outputs and scratch. Inputs are small integers, which kernels that only multiply and add must sum exactly, and
  * random numbers from -1 to 1, in f32 and bf16. Shapes that a kernel rejects are left out. */
 #include "kernels/cpu/conv.h"
-#include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 
 /* Limits for the root mean square of the errors and for the largest error, relative to the root mean square of the
  * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
 typedef struct tolerance {
     const char *kernel;
-    bool pairs;                /* of a kernel that rounds its products' operands to bf16 */
+    bool pairs;                /* of products of bf16 pairs (product_pairs of d9_cpu_loops) */
     double rms[3], largest[3]; /* per pass */
     bool exact;                /* no error is allowed on small integers */
 } tolerance;
@@ -54,17 +53,6 @@ static guarded between_guards(int64_t bytes, int64_t shift) { /* begins `shift` 
 
 static void check_guards(const guarded *g) {
     for (int i = 0; i < GUARD; i++) assert_true(g->all[i] == 0xff && g->all[GUARD + g->bytes + i] == 0xff);
-}
-
-static float stored(const guarded *g, d9_kernel_store store, int64_t i) {
-    return store == D9_KERNEL_F32 ? g->data[i] : d9_bf16_to_float(((const uint16_t *)(void *)g->data)[i]);
-}
-
-static void put(const guarded *g, d9_kernel_store store, int64_t i, float value) {
-    if (store == D9_KERNEL_F32)
-        g->data[i] = value;
-    else
-        ((uint16_t *)(void *)g->data)[i] = d9_bf16_from_float(value);
 }
 
 /* ---- a case: three arrays, the expected result of each pass, running it ---- */
@@ -121,7 +109,7 @@ static void fill(conv_case *c, int i) { /* array i, with values that the storage
         const uint32_t word = d9_philox4x32_10((uint32_t)i, (uint32_t)k, 0, 0, 0).v[0];
         const float value =
             c->integers ? (float)d9_philox_below(word, 7) - 3 : (float)d9_philox_below(word, 65536) / 32768 - 1;
-        c->values[i][k] = c->shape.store == D9_KERNEL_F32 ? value : d9_bf16_to_float(d9_bf16_from_float(value));
+        c->values[i][k] = (float)rounded(c->shape.store, (double)value);
     }
 }
 
@@ -131,7 +119,7 @@ static void store_inputs(conv_case *c, d9_kernel_store store) {
     for (int i = 0; i < 3; i++) {
         free(c->inputs[i].all);
         c->inputs[i] = between_guards(c->counts[i] * d9_kernel_store_bytes(store), (int)d9_kernel_store_bytes(store));
-        for (int64_t k = 0; k < c->counts[i]; k++) put(&c->inputs[i], store, k, c->values[i][k]);
+        for (int64_t k = 0; k < c->counts[i]; k++) save(c->inputs[i].data, store, k, (double)c->values[i][k]);
     }
 }
 
@@ -171,8 +159,8 @@ static void free_case(conv_case *c) {
     for (int i = 0; i < 3; i++) free(c->inputs[i].all), free(c->want[i]), free(c->values[i]);
 }
 
-static void say_failure(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
-                        double value) {
+static void fail_case(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const char *what,
+                      double value) {
     const d9_cpu_conv_shape *s = &c->shape;
     fail_msg("%s, %s, %s, level %s, %d threads, %d images of %d x %d, %d -> %d channels, kernel %d, stride %d, pad %d: "
              "%s %g",
@@ -198,13 +186,13 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     const int64_t count = c->counts[array_of(pass)];
     double errors = 0, squares = 0, largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double want = c->want[pass][i], got = (double)stored(to, store, i);
+        const double want = c->want[pass][i], got = load(to->data, store, i);
         const double rounding = store == D9_KERNEL_F32 ? 0 : 0x1p-8 * fabs(want);
         double error = fabs(got - want);
         if (c->integers && allowed->exact) {
             const float exact = (float)want;
-            if (!(got == (double)(store == D9_KERNEL_F32 ? exact : d9_bf16_to_float(d9_bf16_from_float(exact)))))
-                say_failure(c, kernel, cpu, "an integer sum is off by", got - want);
+            if (!(got == rounded(store, (double)exact)))
+                fail_case(c, kernel, cpu, "an integer sum is off by", got - want);
         }
         error = error <= rounding ? 0 : error - rounding;
         errors += error * error;
@@ -214,8 +202,8 @@ static void compare(const conv_case *c, const d9_cpu_conv_kernel *kernel, const 
     if (c->products == 0 && errors == 0) return; /* all windows lie in the padding */
     const double values = fmax(sqrt(squares / (double)count), typical_of(c, count) / 2);
     const double rms = sqrt(errors / (double)count) / values, most = largest / values;
-    if (!(rms <= allowed->rms[pass])) say_failure(c, kernel, cpu, "root mean square of the errors", rms);
-    if (!(most <= allowed->largest[pass])) say_failure(c, kernel, cpu, "largest error", most);
+    if (!(rms <= allowed->rms[pass])) fail_case(c, kernel, cpu, "root mean square of the errors", rms);
+    if (!(most <= allowed->largest[pass])) fail_case(c, kernel, cpu, "largest error", most);
 }
 
 static guarded run(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) { /* the result */
@@ -288,12 +276,12 @@ static void check_maxima(const conv_case *c, const d9_cpu_conv_kernel *kernel, c
         float value[4];
         int best = 0;
         for (int k = 0; k < 4; k++) {
-            value[k] = stored(y, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
+            value[k] = (float)load(y->data, s->store, pixel_of(s, p, i / s->outputs, k, i % s->outputs));
             if (value[k] > value[best]) best = k;
         }
-        if (*place_at(p, i) != best) say_failure(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
-        const float maximum = stored(&p->maxima, s->store, i);
-        if (maximum != value[best]) say_failure(c, kernel, cpu, "another maximum:", (double)maximum);
+        if (*place_at(p, i) != best) fail_case(c, kernel, cpu, "the maximum has another position:", *place_at(p, i));
+        const float maximum = (float)load(p->maxima.data, s->store, i);
+        if (maximum != value[best]) fail_case(c, kernel, cpu, "another maximum:", (double)maximum);
     }
 }
 
@@ -305,7 +293,7 @@ static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *k
         run_pooled(c, kernel, cpu, &p, NULL, whole ? y.data : NULL);
         check_maxima(c, kernel, cpu, &p, plain);
         if (whole && memcmp(y.data, plain->data, (size_t)plain->payload) != 0)
-            say_failure(c, kernel, cpu, "another output beside its maxima:", 1);
+            fail_case(c, kernel, cpu, "another output beside its maxima:", 1);
         check_guards(&y);
         free(y.all);
         free_pooled(&p);
@@ -320,14 +308,15 @@ static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *
             got = between_guards(bytes, 0);
     memset(y.data, 0, (size_t)y.bytes);
     for (int64_t i = 0; i < s->images * p.high * p.wide * s->outputs; i++) {
-        put(&p.maxima, s->store, i, c->values[2][i]);
+        save(p.maxima.data, s->store, i, (double)c->values[2][i]);
         *place_at(&p, i) = (unsigned char)(d9_philox4x32_10(9, (uint32_t)i, 0, 0, 0).v[0] % 4);
-        put(&y, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs), c->values[2][i]);
+        save(y.data, s->store, pixel_of(s, &p, i / s->outputs, *place_at(&p, i), i % s->outputs),
+             (double)c->values[2][i]);
     }
     run_pooled(c, kernel, cpu, NULL, y.data, want.data);
     run_pooled(c, kernel, cpu, &p, NULL, got.data);
     if (memcmp(want.data, got.data, (size_t)bytes) != 0)
-        say_failure(c, kernel, cpu, "another gradient from maxima than from the whole:", 1);
+        fail_case(c, kernel, cpu, "another gradient from maxima than from the whole:", 1);
     check_guards(&y), check_guards(&want), check_guards(&got);
     free(y.all), free(want.all), free(got.all);
     free_pooled(&p);
@@ -358,7 +347,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
         for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++) {
             guarded other = run(c, kernel, &cpus[i]);
             if (memcmp(first.data, other.data, (size_t)first.payload) != 0)
-                say_failure(c, kernel, &cpus[i], "bits depend on the number of threads:", 1);
+                fail_case(c, kernel, &cpus[i], "bits depend on the number of threads:", 1);
             free(other.all);
         }
         free(first.all);
@@ -367,7 +356,8 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
     return compared;
 }
 
-static int check_levels(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
+/* Tests all passes with every instruction set that runs here; returns the number of comparisons. */
+static int check_instruction_sets(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
     store_inputs(c, store);
     for (int i = 0; d9_cpu_level_at(i); i++) {
@@ -395,8 +385,8 @@ static int check_case(const d9_cpu_conv_kernel *kernel, d9_cpu_conv_shape shape)
     for (int i = 0; i < 3; i++) { /* integers in both types, then random numbers rounded to each type */
         shape.store = i == 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32;
         conv_case c = new_case(shape, i == 0);
-        compared += check_levels(&c, kernel, shape.store);
-        if (i == 0) compared += check_levels(&c, kernel, D9_KERNEL_BF16);
+        compared += check_instruction_sets(&c, kernel, shape.store);
+        if (i == 0) compared += check_instruction_sets(&c, kernel, D9_KERNEL_BF16);
         free_case(&c);
     }
     return compared;
@@ -466,7 +456,7 @@ static void put_special_values(conv_case *c) {
     static const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-39f};
     for (int64_t pixel = 0; pixel < s->images * s->height * s->width; pixel += 7)
         for (int64_t i = 0; i < s->inputs; i += 3)
-            put(&c->inputs[0], s->store, pixel * s->inputs + i, odd[pixel / 7 % 5]);
+            save(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
 }
 
 static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) { /* y: not pooled */
@@ -483,14 +473,14 @@ static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p,
     guarded maxima = between_guards(count * each, 0), ones = between_guards(count * each, 0),
             spread = between_guards(c->counts[2] * each, 0);
     int64_t numbers = 0;
-    for (int64_t i = 0; i < count; i++) put(&ones, s->store, i, 1);
+    for (int64_t i = 0; i < count; i++) save(ones.data, s->store, i, 1);
     d9_cpu_pool_forward(cpu, &window, (d9_kernel_in){y->data, s->store}, (d9_kernel_out){maxima.data, s->store});
     d9_cpu_pool_backward(cpu, &window, (d9_kernel_in){ones.data, s->store}, (d9_kernel_in){y->data, s->store},
                          (d9_kernel_out){spread.data, s->store});
     assert_memory_equal(p->maxima.data, maxima.data, (size_t)(count * each));
     for (int64_t i = 0; i < count; i++) {
-        numbers += isfinite(stored(&maxima, s->store, i)) != 0;
-        assert_true(stored(&spread, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
+        numbers += isfinite(load(maxima.data, s->store, i)) != 0;
+        assert_true(load(spread.data, s->store, pixel_of(s, p, i / s->outputs, *place_at(p, i), i % s->outputs)) == 1);
     }
     assert_true(numbers > 0 && numbers < count);
     free(maxima.all), free(ones.all), free(spread.all);

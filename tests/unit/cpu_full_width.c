@@ -1,6 +1,6 @@
 /* The first steps of dawn94 at full width and batch 16, and of a language model with 5,000 words, with default
  * algorithms and fused rules, compared with the reference backend rule by rule: golden cases are narrow, and wide
- * layers and many classes use other code. `poisoned`: all NaN. */
+ * layers and many classes use other code. `poisoned`: parameters are NaN, and rows must fail. */
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -19,7 +19,7 @@ static void check(const char *backend, const char *precision, bool poisoned) {
     d9_config_free(&context, config);
 }
 
-/* A corpus of `WORDS` different words in a mixed order, and the line's <eos>. */
+/* A corpus of `WORDS` different words in a mixed order, and <eos> for the ends of lines. */
 static void write_corpus(const char *folder) {
     enum { WORDS = 4999, EACH = 6 };
     static const char *const parts[] = {"train.txt", "valid.txt", "test.txt"};
@@ -29,7 +29,7 @@ static void write_corpus(const char *folder) {
     for (int p = 0; p < 3; p++) run_write(folder, parts[p], text, WORDS * EACH);
 }
 
-/* The norm is clipped far below its value, because the comparison of a clip that changes nothing has no scale. */
+/* Gradients are clipped far below their norm: errors are relative to the change by the clip, which must not be 0. */
 static void check_language(const char *precision, bool poisoned) {
     char yaml[2048], folder[RUN_PATH_BYTES];
     const char *missing = run_missing(&context, "cpu", precision, NULL);

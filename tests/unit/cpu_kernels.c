@@ -2,22 +2,12 @@
  * here, in f32 and bf16, for odd sizes, with one and several threads. */
 #include "kernels/cpu/statistics.h" /* has its own D9_REAL */
 #define D9_REAL double
-#include "core/system.h"
-#include "kernels/cpu/kernels.h"
 #include "kernels/formulas/activation.h"
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/update.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 
 enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 }; /* elements of an array, arrays, bytes */
-
-/* An array of values as a kernel stores them and as doubles. */
-typedef struct array {
-    double *want; /* contents, or expected contents */
-    float *f32;   /* storage for both types */
-    d9_kernel_store store;
-    int64_t count;
-} array;
 
 typedef struct fixture {
     array a[ARRAYS];
@@ -33,12 +23,7 @@ typedef struct setting { /* conditions of a check */
 
 static int set_up(void **state) {
     static fixture f;
-    void *memory;
-    for (int i = 0; i < ARRAYS; i++) {
-        OK(d9_allocate(&context, MANY * (sizeof(double) + sizeof(float)), "a test", &memory));
-        f.a[i].want = memory;
-        f.a[i].f32 = (float *)(f.a[i].want + MANY);
-    }
+    make_arrays(f.a, ARRAYS, MANY, MANY);
     OK(d9_allocate(&context, SCRATCH, "a test", &f.scratch));
     *state = &f;
     return 0;
@@ -46,21 +31,9 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    for (int i = 0; i < ARRAYS; i++) d9_release(&context, f->a[i].want);
+    free_arrays(f->a, ARRAYS);
     d9_release(&context, f->scratch);
     return 0;
-}
-
-static d9_kernel_in in(const array *a) { return (d9_kernel_in){a->f32, a->store}; }
-static d9_kernel_out out(const array *a) { return (d9_kernel_out){a->f32, a->store}; }
-
-static double rounded(d9_kernel_store store, double x) {
-    return store == D9_KERNEL_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
-}
-
-static double stored(const array *a, int64_t i) {
-    return a->store == D9_KERNEL_F32 ? (double)a->f32[i]
-                                     : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->f32)[i]);
 }
 
 /* A random number in [-2, 2), or an integer from -3 to 3. */
@@ -72,10 +45,7 @@ static double next_number(fixture *f, bool integers) {
 /* Sets element i to x, rounded to the storage type, in both forms. */
 static void put(array *a, int64_t i, double x) {
     a->want[i] = rounded(a->store, x);
-    if (a->store == D9_KERNEL_F32)
-        a->f32[i] = (float)a->want[i];
-    else
-        ((uint16_t *)(void *)a->f32)[i] = d9_bf16_from_float((float)a->want[i]);
+    save(a->data, a->store, i, a->want[i]);
 }
 
 /* Array i, filled with random numbers. */
@@ -94,7 +64,7 @@ static array *empty(fixture *f, int i, int64_t count, d9_kernel_store store) {
     assert_true(count + 4 <= MANY);
     a->store = store;
     a->count = count;
-    memset(a->f32, 0xff, (size_t)((count + 4) * d9_kernel_store_bytes(store)));
+    memset(a->data, 0xff, (size_t)((count + 4) * d9_kernel_store_bytes(store)));
     for (int64_t k = 0; k < count; k++) a->want[k] = 0;
     return a;
 }
@@ -161,8 +131,8 @@ static void elementwise(fixture *f, const setting *s) {
 /* Casts 60000 positive numbers with various low bits, infinities, NaN, an overflow, and -0; widens them again. */
 static void casts(fixture *f, const setting *s) {
     const int64_t n = 60000;
-    float *from = f->a[0].f32;
-    uint16_t *to = (uint16_t *)(void *)f->a[1].f32;
+    float *from = f->a[0].data;
+    uint16_t *to = (uint16_t *)(void *)f->a[1].data;
     for (int64_t i = 0; i < n; i++) from[i] = d9_float_of_bits((uint32_t)(0x3f000000 + i * 0x1555 + i % 3 * 0x7fff));
     from[0] = INFINITY, from[1] = -INFINITY, from[2] = NAN, from[3] = 3.4e38f, from[4] = -0.0f;
     d9_cpu_cast(&s->cpu, (d9_kernel_in){from, D9_KERNEL_F32}, n, (d9_kernel_out){to, D9_KERNEL_BF16});
@@ -206,21 +176,22 @@ static void updates(fixture *f, const setting *s) {
         float *kept_in[D9_UPDATE_STATES] = {NULL};
         for (int k = 0; k < D9_UPDATE_STATES; k++) {
             state[k] = fill(f, 2 + k, n, D9_KERNEL_F32, false);
-            for (int64_t i = 0; i < n && k > 0; i++) state[k]->f32[i] = fabsf(state[k]->f32[i]); /* averaged squares */
-            for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->f32[i] : 0;
-            memset(state[k]->f32 + n, 0xff, 16);
-            if (k < kept) kept_in[k] = state[k]->f32;
+            for (int64_t i = 0; i < n && k > 0; i++)
+                state[k]->data[i] = fabsf(state[k]->data[i]); /* averaged squares */
+            for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->data[i] : 0;
+            memset(state[k]->data + n, 0xff, 16);
+            if (k < kept) kept_in[k] = state[k]->data;
         }
-        memset(w->f32 + n, 0xff, 16);
-        d9_cpu_update_group(&s->cpu, &rule, g->f32, n, w->f32, kept_in);
+        memset(w->data + n, 0xff, 16);
+        d9_cpu_update_group(&s->cpu, &rule, g->data, n, w->data, kept_in);
         for (int64_t i = 0; i < n; i++)
             d9_update_one_double(row, g->want[i], &terms, &w->want[i], &state[0]->want[i], &state[1]->want[i]);
         check(w, s, "updated weights", 3e-7);
         for (int k = 0; k < kept; k++) check(state[k], s, "kept", 3e-7);
     }
     array *a = fill(f, 0, 40007, D9_KERNEL_F32, false), *x = fill(f, 1, 40007, D9_KERNEL_F32, false);
-    memset(a->f32 + a->count, 0xff, 16);
-    d9_cpu_lerp(&s->cpu, 0.95f, x->f32, a->count, a->f32);
+    memset(a->data + a->count, 0xff, 16);
+    d9_cpu_lerp(&s->cpu, 0.95f, x->data, a->count, a->data);
     for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
     check(a, s, "lerp", 3e-7);
 }
@@ -247,9 +218,17 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
           *y = empty(f, 4, count, s->store);
     array *running = fill(f, 5, 2 * gc, D9_KERNEL_F32, false);
     assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
-    memset(running->f32 + 2 * gc, 0xff, 16);
-    const d9_kernel_norm_state state = {
-        scale->f32, scale->f32 + c_count, running->f32, running->f32 + gc, mean->f32, inv_std->f32, 1e-2, 0.1, 0, 0};
+    memset(running->data + 2 * gc, 0xff, 16);
+    const d9_kernel_norm_state state = {scale->data,
+                                        scale->data + c_count,
+                                        running->data,
+                                        running->data + gc,
+                                        mean->data,
+                                        inv_std->data,
+                                        1e-2,
+                                        0.1,
+                                        0,
+                                        0};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     d9_cpu_norm_forward(&s->cpu, n, in(x), &state, &none, f->scratch, out(y));
     double means = 0, sizes = 0;
@@ -285,8 +264,9 @@ static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_nor
     array *dx = empty(f, 5, count, s->store), *dscale = empty(f, 6, c_count, D9_KERNEL_F32),
           *dbias = empty(f, 7, c_count, D9_KERNEL_F32);
     const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
-    const d9_kernel_norm_gradients gradients = {out(dx), dscale->f32, dbias->f32};
-    d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->f32, inv_std->f32, scale->f32, f->scratch, &gradients);
+    const d9_kernel_norm_gradients gradients = {out(dx), dscale->data, dbias->data};
+    d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->data, inv_std->data, scale->data, f->scratch,
+                         &gradients);
     for (int64_t g = 0; g < n->groups; g++)
         for (int64_t c = 0; c < c_count; c++) {
             const double m = mean->want[g * c_count + c], r = inv_std->want[g * c_count + c];
@@ -365,7 +345,7 @@ static void pools(fixture *f, const setting *s) {
 }
 
 static void biases(fixture *f, const setting *s) {
-    static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}}; /* rows, channels */
+    static const int64_t shapes[][2] = {{7, 27}, {65, 64}, {1000, 3}, {3, 513}, {56, 4609}}; /* rows, channels */
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const int64_t rows = shapes[i][0], channels = shapes[i][1], count = rows * channels;
         const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
@@ -373,8 +353,8 @@ static void biases(fixture *f, const setting *s) {
         array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, channels, D9_KERNEL_F32, s->integers);
         array *y = empty(f, 2, count, s->store), *db = empty(f, 3, channels, D9_KERNEL_F32);
         assert_true(d9_cpu_bias_scratch_bytes(channels) <= SCRATCH);
-        d9_cpu_bias_forward(&s->cpu, in(x), b->f32, rows, channels, &none, f->scratch, out(y));
-        d9_cpu_bias_backward(&s->cpu, in(x), &plain, rows, channels, f->scratch, db->f32);
+        d9_cpu_bias_forward(&s->cpu, in(x), b->data, rows, channels, &none, f->scratch, out(y));
+        d9_cpu_bias_backward(&s->cpu, in(x), &plain, rows, channels, f->scratch, db->data);
         for (int64_t k = 0; k < count; k++) {
             y->want[k] = x->want[k] + b->want[k % channels];
             db->want[k % channels] += x->want[k];
@@ -426,7 +406,7 @@ static void linears(fixture *f, const setting *s) {
     }
 }
 
-/* A bias in the product has the bits of a bias after it, in panels of columns that are whole and not. */
+/* Adding the bias within the product gives the bits of adding it afterwards, also in a partial panel of columns. */
 static void biased_linears(fixture *f, const setting *s) {
     static const d9_kernel_linear shapes[] = {{7, 65, 10}, {33, 300, 65}, {65, 20, 600}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -438,10 +418,10 @@ static void biased_linears(fixture *f, const setting *s) {
               *bias = fill(f, 2, l->outputs, D9_KERNEL_F32, false);
         array *y = empty(f, 3, count, s->store), *plain = empty(f, 4, count, s->store),
               *want = empty(f, 5, count, s->store);
-        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), bias->f32, f->scratch, out(y));
+        d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), bias->data, f->scratch, out(y));
         d9_cpu_linear_forward(&s->cpu, l, in(x), in(w), NULL, f->scratch, out(plain));
-        d9_cpu_bias_forward(&s->cpu, in(plain), bias->f32, l->samples, l->outputs, &none, f->scratch, out(want));
-        assert_memory_equal(y->f32, want->f32, (size_t)(count * d9_kernel_store_bytes(s->store)));
+        d9_cpu_bias_forward(&s->cpu, in(plain), bias->data, l->samples, l->outputs, &none, f->scratch, out(want));
+        assert_memory_equal(y->data, want->data, (size_t)(count * d9_kernel_store_bytes(s->store)));
     }
 }
 
@@ -491,15 +471,15 @@ static void augmentation(fixture *f, const setting *s) {
 static void strips(fixture *f, const setting *s) { /* four images side by side, and back */
     const d9_cpu_strip strip = {.images = 8, .height = 3, .width = 5, .channels = 27, .across = 4, .gap = 1};
     array *x = fill(f, 0, 8 * 3 * 5 * 27, s->store, s->integers), *y = empty(f, 1, 2 * 3 * 24 * 27, s->store), *back;
-    d9_cpu_strip_pack(&s->cpu, &strip, x->f32, s->store, y->f32);
+    d9_cpu_strip_pack(&s->cpu, &strip, x->data, s->store, y->data);
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t c = i % 27, column = i / 27 % 24, h = i / 27 / 24 % 3, n = i / 27 / 24 / 3 * 4 + column / 6;
         y->want[i] = column % 6 == 5 ? 0 : x->want[((n * 3 + h) * 5 + column % 6) * 27 + c];
     }
     check(y, s, "strip", 0);
     back = empty(f, 2, x->count, s->store);
-    d9_cpu_strip_unpack(&s->cpu, &strip, y->f32, s->store, back->f32);
-    assert_memory_equal(back->f32, x->f32, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
+    d9_cpu_strip_unpack(&s->cpu, &strip, y->data, s->store, back->data);
+    assert_memory_equal(back->data, x->data, (size_t)(x->count * d9_kernel_store_bytes(s->store)));
 }
 
 /* ---- fused with 2 threads equals unfused with 1 or 3 bit for bit ---- */
@@ -511,7 +491,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm
     const d9_cpu other = {.loops = s->cpu.loops, .threads = 2}; /* for the fused side */
     array *x = fill(f, 0, count, s->store, s->integers), *b = fill(f, 1, count, s->store, s->integers),
           *vectors = fill(f, 2, 8 * gc, D9_KERNEL_F32, false);
-    float *v = vectors->f32;
+    float *v = vectors->data;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     array *y = empty(f, 3, count, s->store), *sum = empty(f, 4, count, s->store);
@@ -521,11 +501,11 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm
     array *fused = empty(f, 5, count, s->store), *fused_sum = empty(f, 6, count, s->store);
     const d9_kernel_epilogue epilogue = {.act = act, .addend = in(b), .last = out(fused_sum)};
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, out(fused));
-    assert_memory_equal(fused->f32, y->f32, bytes);
-    assert_memory_equal(fused_sum->f32, sum->f32, bytes);
-    memset(fused_sum->f32, 0, bytes); /* again without storing act(norm(x)) */
+    assert_memory_equal(fused->data, y->data, bytes);
+    assert_memory_equal(fused_sum->data, sum->data, bytes);
+    memset(fused_sum->data, 0, bytes); /* again without storing act(norm(x)) */
     d9_cpu_norm_forward(&other, &n, in(x), &state, &epilogue, f->scratch, (d9_kernel_out){NULL, s->store});
-    assert_memory_equal(fused_sum->f32, sum->f32, bytes);
+    assert_memory_equal(fused_sum->data, sum->data, bytes);
     array *dz = empty(f, 7, count, s->store), *dx = empty(f, 4, count, s->store),
           *fused_dx = empty(f, 5, count, s->store);
     const d9_cpu_prologue plain = {.act = {D9_KERNEL_NO_ACT, 0}}, slope = {.act = act, .reference = in(y)};
@@ -534,7 +514,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) { /* norm
     d9_cpu_act_backward(&s->cpu, in(b), in(y), act, count, out(dz));
     d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, &a);
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &c);
-    assert_memory_equal(fused_dx->f32, dx->f32, bytes);
+    assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
 }
 
@@ -552,7 +532,7 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     void *at[3];
     for (int i = 0; i < 3; i++)
-        at[i] = (char *)empty(f, first + i, count + shift, store)->f32 + shift * d9_kernel_store_bytes(store);
+        at[i] = (char *)empty(f, first + i, count + shift, store)->data + shift * d9_kernel_store_bytes(store);
     for (int64_t i = 0; i < 8 * gc; i++) v[i] = 1 + (float)(i % 7) / 8;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue epilogue = {.act = act, .addend = in(&f->a[1]), .last = {at[1], store}};
@@ -585,7 +565,7 @@ static void divisions(fixture *f, const setting *s) {
             cpu.loops = s->cpu.loops;
             run_norms(f, &cpu, &n, shift, 5, v + vectors);
             for (int a = 0; a < 3; a++)
-                assert_memory_equal((char *)f->a[5 + a].f32 + shift * each, f->a[2 + a].f32, (size_t)bytes);
+                assert_memory_equal((char *)f->a[5 + a].data + shift * each, f->a[2 + a].data, (size_t)bytes);
             assert_memory_equal(v + vectors, v, (size_t)vectors * sizeof(float));
         }
     }

@@ -1,19 +1,29 @@
 /* The CPU kernels of the loss, its gradient and the metrics, compared with the formulas in double, in place and not, at
- * every level (instruction set) that runs here. Few classes must have the bits of the formulas in double. One, two and
- * three threads must give the same bits. What lies behind each array must stay as it was. */
+ * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. Few classes must
+ * have the bits of the formulas in double. One, two and three threads must give the same bits. What lies behind each
+ * array must stay as it was. */
 #include "kernels/cpu/kernels.h"
+#include "kernels/formulas/half.h"
 #include "core/system.h"
 #include "tests/support/test.h"
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
 
-enum { ROWS = 7, CLASSES = 33278, ALL = ROWS * CLASSES, GUARDS = 16, MANY = 4096 };
+enum {
+    ROWS = 7,
+    CLASSES = 33278,
+    ALL = ROWS * CLASSES,
+    GUARDS = 16,
+    SCRATCH = 3 * CLASSES * 4,
+    MANY = D9_MANY_CLASSES
+};
 
 typedef struct fixture {
     float *logits, *dlogits, *first; /* first: dlogits of one thread, out of place */
-    double *want;                    /* expected dlogits */
-    double *weights;                 /* (classes) */
+    void *scratch;
+    double *want;    /* expected dlogits */
+    double *weights; /* (classes) */
     double want_loss[ROWS];
     float loss[ROWS + GUARDS], first_loss[ROWS];
     int32_t labels[ROWS];
@@ -24,12 +34,13 @@ static int set_up(void **state) {
     static fixture f;
     void *memory;
     const size_t floats = (size_t)(ALL + GUARDS) * sizeof(float);
-    OK(d9_allocate(&context, 3 * floats + (ALL + CLASSES) * sizeof(double), "a test", &memory));
+    OK(d9_allocate(&context, 3 * floats + (ALL + CLASSES) * sizeof(double) + SCRATCH, "a test", &memory));
     f.want = memory;
     f.weights = f.want + ALL;
     f.logits = (float *)(void *)(f.weights + CLASSES);
     f.dlogits = f.logits + ALL + GUARDS;
     f.first = f.dlogits + ALL + GUARDS;
+    f.scratch = f.first + ALL + GUARDS;
     for (int64_t k = 0; k < CLASSES; k++) f.weights[k] = 0.25 * (double)(1 + k % 7);
     *state = &f;
     return 0;
@@ -52,6 +63,8 @@ static void fill(fixture *f, const d9_kernel_loss *s) {
     for (int64_t i = 0; i < s->samples * count; i++) f->logits[i] = sizes[i / count % 3] * unit(i);
     for (int64_t n = 0; n < s->samples; n++)
         f->labels[n] = n == 3 ? -1 : (int32_t)(n == 1 ? 4 : n == 2 ? count - 1 : n * 7 % count);
+    for (int64_t n = 0; d9_loss_several(s->loss) && n < s->samples; n++)
+        f->labels[n] = n == 3 ? -1 : n == 1 ? 0 : (int32_t)((INT64_C(1) << count) - 1 - n);
     for (int64_t n = 1; n < 3 && n < s->samples; n++) f->logits[n * count + 4] = f->logits[(n + 1) * count - 1] = 100;
 }
 
@@ -67,20 +80,24 @@ static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
             largest = (double)z[k] > largest ? (double)z[k] : largest;
             best = z[k] > z[best] ? k : best;
         }
-        f->correct[n] = best == label;
+        f->correct[n] = !d9_loss_several(s->loss) && best == label;
         f->want_loss[n] = 0;
         memset(f->want + n * s->classes, 0, (size_t)s->classes * sizeof(double));
         if (label < 0) continue;
-        for (int64_t k = 0; k < s->classes; k++) sum += exp((double)z[k] - largest), total += (double)z[k];
-        const d9_loss_row_double row = {largest + log(sum),
-                                        d9_loss_at_target_double((double)z[label], (double)z[other], s->share), total,
+        for (int64_t k = 0; k < s->classes; k++) {
+            sum += exp((double)z[k] - largest);
+            total +=
+                d9_loss_term_double(s->loss, (double)z[k], d9_loss_target_double(s->loss, k, label, other, s->share));
+        }
+        const double own = (double)z[d9_loss_class(s->loss, label)], others = (double)z[d9_loss_class(s->loss, other)];
+        const d9_loss_row_double row = {largest + log(sum), d9_loss_at_target_double(own, others, s->share), total,
                                         (double)s->classes, s->smoothing};
         const double weight = weights ? d9_loss_at_target_double(weights[label], weights[other], s->share) : 1;
         f->want_loss[n] = weight * d9_loss_value_double(s->loss, &row);
         for (int64_t k = 0; k < s->classes; k++)
             f->want[n * s->classes + k] =
-                weight *
-                d9_loss_slope_double(s->loss, (double)z[k], d9_loss_target_double(k, label, other, s->share), &row);
+                weight * d9_loss_slope_double(s->loss, (double)z[k],
+                                              d9_loss_target_double(s->loss, k, label, other, s->share), &row);
     }
 }
 
@@ -92,8 +109,8 @@ static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s
              (long long)i, cpu->loops->level, (long long)s->classes, s->smoothing, s->share, (double)got, want, limit);
 }
 
-/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has an error of half a unit of the difference,
- * that of the exponential and that of the sum; the loss that of the logarithm of the sum. */
+/* Few classes: the expected bits. Many: p_k = exp(z_k - max z) / sum has the rounding errors of the difference, of the
+ * exponential and of the sum; the loss has that of the sum's logarithm. */
 static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, const float *dlogits) {
     const double unit_error = s->classes < MANY ? 0 : 0x1p-24;
     const double uniform = 2 * s->smoothing / (double)s->classes; /* at least the weighted share of smoothing */
@@ -115,7 +132,27 @@ static void guard(float *x, int64_t begin, int64_t count) {
     memset(x + begin, 0xff, (size_t)(count - begin + GUARDS) * sizeof(float));
 }
 
-/* Runs all cases of one thread out of place, and of two and three threads in place. */
+/* The instruction for bf16 flushes denormals to zero. */
+static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, const double *weights) {
+    const int64_t count = s->samples * s->classes;
+    uint16_t *const got = (uint16_t *)(void *)f->dlogits;
+    assert_true(d9_cpu_loss_scratch_bytes(cpu, s, D9_KERNEL_BF16) <= SCRATCH);
+    memset(got, 0xff, (size_t)(count + GUARDS) * 2);
+    d9_cpu_loss_run(cpu,
+                    &(d9_cpu_loss){.shape = *s,
+                                   .weights = weights,
+                                   .logits = f->logits,
+                                   .labels = f->labels,
+                                   .dlogits = {got, D9_KERNEL_BF16}},
+                    f->scratch);
+    for (int64_t i = 0; i < count; i++)
+        if (got[i] != d9_bf16_from_float(f->first[i]) && !(fabsf(f->first[i]) < 0x1p-126F))
+            fail_msg("bf16 dlogits %lld at level %s: %#x, not %.9g", (long long)i, cpu->loops->level, got[i],
+                     (double)f->first[i]);
+    for (int i = 0; i < GUARDS; i++) assert_int_equal(got[count + i], 0xffff);
+}
+
+/* Runs the kernel on one thread out of place, and on two and three threads in place. */
 static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops *loops, const double *weights) {
     const int64_t count = s->samples * s->classes, rows = s->samples;
     int64_t expected = 0;
@@ -130,18 +167,19 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
                          .logits = f->logits,
                          .labels = f->labels,
                          .loss = f->loss,
-                         .dlogits = threads == 1 ? f->first : f->dlogits,
+                         .dlogits = {threads == 1 ? f->first : f->dlogits, D9_KERNEL_F32},
                          .correct = &correct};
-        guard(l.dlogits, 0, count);
+        guard(l.dlogits.data, 0, count);
         guard(f->loss, 0, rows);
-        if (threads > 1) memcpy(l.dlogits, f->logits, (size_t)count * sizeof(float)), l.logits = l.dlogits;
+        if (threads > 1) l.logits = memcpy(l.dlogits.data, f->logits, (size_t)count * sizeof(float));
         assert_int_equal(d9_cpu_correct(&cpu, s, l.logits, l.labels), expected);
-        d9_cpu_loss_run(&cpu, &l);
-        check(f, &cpu, s, l.dlogits);
+        d9_cpu_loss_run(&cpu, &l, NULL);
+        check(f, &cpu, s, l.dlogits.data);
         assert_int_equal(correct, expected);
         if (threads == 1) memcpy(f->first_loss, f->loss, sizeof f->first_loss);
-        assert_memory_equal(l.dlogits, f->first, (size_t)count * sizeof(float));
+        assert_memory_equal(l.dlogits.data, f->first, (size_t)count * sizeof(float));
         assert_memory_equal(f->loss, f->first_loss, (size_t)rows * sizeof(float));
+        run_bf16(f, s, &cpu, weights);
     }
 }
 
@@ -166,6 +204,18 @@ TEST(the_loss_and_its_gradient) {
         }
 }
 
+/* All 31 labels of a sample, none of them, and others. */
+TEST(the_loss_of_several_labels) {
+    fixture *f = *state;
+    EACH_LEVEL(loops)
+    for (int64_t c = 10; c <= 31; c += 21) {
+        d9_kernel_loss s = {.samples = ROWS, .classes = c, .share = 1, .loss = D9_LOSS_SIGMOID};
+        run_threads(f, &s, loops, NULL);
+        s.share = 0.75;
+        run_threads(f, &s, loops, NULL);
+    }
+}
+
 /* One sample with NaN or an infinity at the label, beside it, in the first and in the last place. */
 TEST(nan_and_infinities) {
     fixture *f = *state;
@@ -184,19 +234,21 @@ TEST(nan_and_infinities) {
                 expect(f, &s, NULL);
                 guard(f->loss, 0, 1);
                 guard(f->dlogits, 0, s.classes);
-                d9_cpu_loss_run(&cpu, &(d9_cpu_loss){.shape = s,
-                                                     .logits = f->logits,
-                                                     .labels = f->labels,
-                                                     .loss = f->loss,
-                                                     .dlogits = f->dlogits,
-                                                     .correct = &correct});
+                d9_cpu_loss_run(&cpu,
+                                &(d9_cpu_loss){.shape = s,
+                                               .logits = f->logits,
+                                               .labels = f->labels,
+                                               .loss = f->loss,
+                                               .dlogits = {f->dlogits, D9_KERNEL_F32},
+                                               .correct = &correct},
+                                NULL);
                 check(f, &cpu, &s, f->dlogits);
                 assert_int_equal(correct, f->correct[0]);
                 if (values[v] != -INFINITY) assert_true(isnan(f->loss[0]) && isnan(f->dlogits[9]));
             }
 }
 
-/* The largest logits may all be -inf, or the first be NaN, which no logit exceeds. */
+/* A row's logits may all be -inf, or its first be NaN, which no logit exceeds. */
 TEST(predictions) {
     fixture *f = *state;
     EACH_LEVEL(loops)

@@ -2,20 +2,12 @@
  * set) that runs here, for every cell, in f32 and bf16, with and without a state before the first step. One, two and
  * three threads must give the same bits. Memory that is not written yet, and what lies behind each array, is NaN. */
 #include "kernels/cpu/recur.h"
-#include "core/system.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 
 #define D9_REAL double
 #include "kernels/formulas/cells.h"
 
 enum { MANY = 1 << 18, GUARDS = 16, SCRATCH = 1 << 24 }; /* elements of an array, elements behind it, bytes */
-
-typedef struct array { /* values as a kernel stores them, and as doubles */
-    float *data;
-    double *want;
-    d9_kernel_store store;
-    int64_t count;
-} array;
 
 enum { GX, U, BIAS, H0, C0, DY, Y, SAVED, LAST_H, LAST_C, DGX, DU, DB, ARRAYS };
 
@@ -28,14 +20,8 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     static fixture f;
-    void *memory;
-    for (int i = 0; i < ARRAYS; i++) {
-        const size_t floats = (size_t)(MANY + GUARDS) * sizeof(float);
-        OK(d9_allocate(&context, MANY * sizeof(double) + 2 * floats, "a test", &memory));
-        f.a[i].want = memory;
-        f.a[i].data = (float *)(f.a[i].want + MANY);
-        f.first[i] = f.a[i].data + MANY + GUARDS;
-    }
+    make_arrays(f.a, ARRAYS, MANY, 2 * (MANY + GUARDS));
+    for (int i = 0; i < ARRAYS; i++) f.first[i] = f.a[i].data + MANY + GUARDS;
     OK(d9_allocate(&context, SCRATCH, "a test", &f.scratch));
     *state = &f;
     return 0;
@@ -43,24 +29,12 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     fixture *f = *state;
-    for (int i = 0; i < ARRAYS; i++) d9_release(&context, f->a[i].want);
+    free_arrays(f->a, ARRAYS);
     d9_release(&context, f->scratch);
     return 0;
 }
 
 TEST_GROUP(set_up, tear_down)
-
-static d9_kernel_in in(const array *a) { return (d9_kernel_in){a->data, a->store}; }
-static d9_kernel_out out(const array *a) { return (d9_kernel_out){a->data, a->store}; }
-
-static double rounded(d9_kernel_store store, double x) {
-    return store == D9_KERNEL_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
-}
-
-static double stored(const array *a, int64_t i) {
-    return a->store == D9_KERNEL_F32 ? (double)a->data[i]
-                                     : (double)d9_bf16_to_float(((const uint16_t *)(void *)a->data)[i]);
-}
 
 /* Fills everything with NaN. */
 static void clear(array *a, d9_kernel_store store, int64_t count) {
@@ -72,11 +46,7 @@ static void clear(array *a, d9_kernel_store store, int64_t count) {
 
 /* Stores the expected values. */
 static void store_all(array *a) {
-    for (int64_t i = 0; i < a->count; i++)
-        if (a->store == D9_KERNEL_F32)
-            a->data[i] = (float)a->want[i];
-        else
-            ((uint16_t *)(void *)a->data)[i] = d9_bf16_from_float((float)a->want[i]);
+    for (int64_t i = 0; i < a->count; i++) save(a->data, a->store, i, a->want[i]);
 }
 
 /* Random numbers in [-size, size), rounded to the storage type. */
@@ -143,7 +113,7 @@ static void expect_forward(fixture *f, const layer *l) {
     }
 }
 
-/* From the stored values of y and saved; in the double array of `last_h` and `last_c` are dh and dc. */
+/* From the expected values of Y and SAVED. dh and dc are kept in `want` of LAST_H and LAST_C. */
 static void expect_backward(fixture *f, const layer *l) {
     const int64_t h = l->units, outputs = l->size.gates * h;
     double *dh = f->a[LAST_H].want, *dc = f->a[LAST_C].want, *du = f->a[DU].want, *db = f->a[DB].want, da[4 * 256];
@@ -188,7 +158,8 @@ static d9_cpu_recur kernel_of(const fixture *f, const layer *l) {
                           .c0 = l->has_state && l->size.memory ? f->a[C0].data : NULL};
 }
 
-/* Makes arrays [from, until) NaN, runs the pass, and compares them with the values or the bits of one thread. */
+/* Fills the pass's outputs with NaN, runs it, and compares them with the expected values (one thread) or with the bits
+ * of one thread (more). */
 static void run(fixture *f, const layer *l, int threads, bool backward) {
     static const char *const names[] = {"", "", "", "", "", "", "y", "saved", "hT", "cT", "dgx", "dU", "db"};
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = threads};
@@ -221,7 +192,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     }
 }
 
-/* Evaluation saves nothing: the same y. */
+/* Evaluation, which saves nothing, must give the same y. */
 static void check_evaluation(fixture *f, const layer *l) {
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = 2};
     const d9_cpu_recur kernel = kernel_of(f, l);

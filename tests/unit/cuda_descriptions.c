@@ -42,14 +42,11 @@ TEST(ids_differ) {
         for (int b = 0; b < a; b++) assert_int_not_equal(d.tensor[a].id, d.tensor[b].id);
 }
 
-/* Of bf16 convolutions, cuDNN writes weight gradients in bf16; they are then widened, because the graph has f32. */
 TEST(each_pass_writes_its_own) {
     static const int written[] = {D9_CONV_OUTPUT, D9_CONV_IMAGE, D9_CONV_WEIGHTS};
     for (int p = 0; p < 3; p++) {
-        const d9_conv_geometry half = geometry((d9_conv_pass)p, D9_BF16), single = geometry((d9_conv_pass)p, D9_F32);
-        assert_int_equal(d9_conv_describe(&half).written, written[p]);
-        assert_int_equal(d9_conv_describe(&half).widened, p == D9_CONV_BACKWARD_WEIGHT);
-        assert_false(d9_conv_describe(&single).widened);
+        const d9_conv_geometry g = geometry((d9_conv_pass)p, D9_BF16);
+        assert_int_equal(d9_conv_describe(&g).written, written[p]);
     }
 }
 
@@ -64,7 +61,6 @@ TEST(tf32_is_a_description_of_its_own) {
             assert_int_equal(d.tf32, tf32);
             for (int a = 0; a < D9_CONV_ARGUMENTS; a++) assert_int_equal(d.tensor[a].type, D9_F32);
             assert_int_equal(d.accumulate, D9_F32);
-            assert_false(d.widened);
             d9_conv_text(&d, text[tf32]);
         }
         assert_non_null(strstr(text[0], " f32 x 7x3x5x6 w 4x3x3x3 y 7x4x2x2 pad 0 stride 2"));
@@ -76,4 +72,67 @@ TEST(operations_are_counted) {
     const d9_conv_geometry g = geometry(D9_CONV_FORWARD, D9_F16);
     const d9_conv_description d = d9_conv_describe(&g);
     assert_true(d9_conv_operations(&d) == 2.0 * 7 * 2 * 2 * 4 * 3 * 3 * 3);
+}
+
+/* A layer of (outputs, inputs) weights over `rows` images or tokens, or its weight gradient, with values of three
+ * types.
+ */
+typedef struct layer {
+    d9_value values[3];
+    d9_graph graph;
+    d9_node node;
+    d9_site site;
+} layer;
+
+static const d9_site *make_layer(layer *l, d9_op op, int64_t rows, int64_t inputs, int64_t outputs,
+                                 const d9_type types[3]) {
+    static const d9_precision precision = {.name = "f16"};
+    static const d9_program program = {.precision = &precision};
+    *l = (layer){.values = {{.type = types[0], .shape = {3, {1, rows, inputs}}},
+                            {.type = types[1], .shape = {2, {outputs, inputs}}},
+                            {.type = types[2], .shape = {3, {1, rows, outputs}}}},
+                 .graph = {.values = l->values, .value_count = 3},
+                 .node = {.op = op, .inputs = {0, 1}, .input_count = 2, .outputs = {2}, .output_count = 1},
+                 .site = {.program = &program, .graph = &l->graph, .nodes = {&l->node}, .node_count = 1}};
+    if (op == D9_OP_LINEAR_BACKWARD_WEIGHT) l->node.inputs[0] = 2, l->node.inputs[1] = 0, l->node.outputs[0] = 1;
+    return &l->site;
+}
+
+static bool handles(int64_t rows, int64_t inputs, int64_t outputs, d9_type logits) {
+    layer l;
+    return d9_conv_handles_linear(
+        make_layer(&l, D9_OP_LINEAR, rows, inputs, outputs, (d9_type[]){D9_F16, D9_F16, logits}));
+}
+
+/* Classifiers stay with our kernels; the input side of the GRU on IMDB has few weights, but many tokens; logits in half
+ * precision are f32, and those of a language model are many. */
+TEST(large_linear_layers_are_convolutions) {
+    assert_false(handles(512, 512, 10, D9_F16));
+    assert_false(handles(1, 65536, 1, D9_F16));
+    assert_true(handles(1, 65537, 1, D9_F16));
+    assert_false(handles(1 << 17, 1 << 11, 1 << 11, D9_F32));
+    assert_true(handles(1, (1 << 22) + 1, 1, D9_F32));
+    assert_true(handles(150 * 64, 125, 300, D9_F16));
+    assert_false(handles(1 << 17, 1024, 1, D9_F16));
+    assert_true(handles((1 << 17) + 1, 1024, 1, D9_F16));
+    assert_true(handles(20 * 35, 200, 33278, D9_F32));
+}
+
+static void check_staged(d9_op op, const d9_type types[3], d9_type computed, const int64_t bytes[3]) {
+    layer l;
+    int64_t staged[D9_CONV_ARGUMENTS];
+    const d9_conv_geometry g = d9_conv_library_geometry(make_layer(&l, op, 3, 70, 5, types));
+    const d9_conv_description d = d9_conv_describe(&g);
+    assert_ints(g.type, computed, d9_conv_staged_bytes(&l.site, &d, staged), bytes[0] + bytes[1] + bytes[2]);
+    assert_memory_equal(staged, bytes, sizeof staged);
+}
+
+/* cuDNN writes a weight gradient in bf16, which the graph has in f32. Values of different types are computed in f32, to
+ * which image (3 x 70) and weights (5 x 70) are converted. */
+TEST(values_of_another_type_are_staged) {
+    check_staged(D9_OP_LINEAR, (d9_type[]){D9_F16, D9_F16, D9_F16}, D9_F16, (int64_t[]){0, 0, 0});
+    check_staged(D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_type[]){D9_BF16, D9_F32, D9_BF16}, D9_BF16, (int64_t[]){0, 768, 0});
+    check_staged(D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_type[]){D9_F32, D9_F32, D9_F32}, D9_F32, (int64_t[]){0, 0, 0});
+    check_staged(D9_OP_LINEAR, (d9_type[]){D9_F16, D9_F16, D9_F32}, D9_F32, (int64_t[]){1024, 1536, 0});
+    check_staged(D9_OP_LINEAR_BACKWARD_WEIGHT, (d9_type[]){D9_F16, D9_F32, D9_F32}, D9_F32, (int64_t[]){1024, 0, 0});
 }

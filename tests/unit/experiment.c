@@ -278,7 +278,8 @@ static int failing_lock(void *user, int file, const char *path) { /* `user`: the
     return -1;
 }
 
-/* Without file locks a run fails. If another process takes the lock after the state was read, the run is running. */
+/* Without file locks a run fails. If another process takes the lock after the state was read, the run counts as
+ * running. */
 TEST(test_a_run_without_its_lock_is_not_trained, setup, teardown) {
     const struct {
         int error;

@@ -123,7 +123,7 @@ TEST(activations_at_special_values) {
     }
 }
 
-/* ---- recurrent cells: input x and state a of each gate, h and c before the token ---- */
+/* ---- recurrent cells: x and a, the sums of each gate over input and state; h and c before the token ---- */
 
 enum { CELL_INPUTS = 2 * D9_CELL_GATES + 2 }; /* x, a, h, c */
 
@@ -213,7 +213,7 @@ TEST(cells_at_special_values) {
         for (int i = 0; i < CELL_INPUTS; i++) {
             const bool reads = i < 2 * D9_CELL_GATES  ? i % D9_CELL_GATES < size.gates
                                : i == CELL_INPUTS - 1 ? size.memory == 1
-                                                      : cell == D9_CELL_GRU;
+                                                      : size.gates > 1 && !size.memory; /* h' beside U h' */
             double in[CELL_INPUTS];
             draw_cell(1, 1, in);
             in[i] = NAN;
@@ -321,6 +321,33 @@ TEST(loss_is_smoothed_cross_entropy) {
     }
 }
 
+/* Against -log sigmoid and finite differences, and far out, where only one of the terms is left. */
+TEST(sigmoid_loss_is_a_mean_of_yes_and_no) {
+    const double z[4] = {0.3, -1.2, 2.5, 80}, h = 1e-6;
+    const d9_loss_row_double row = {.total = 6, .classes = 4};
+    NEAR(d9_loss_value_double(D9_LOSS_SIGMOID, &row), 1.5, 1e-15);
+    for (int k = 0; k < 4; k++)
+        for (int t = 0; t < 3; t++) {
+            const double target = 0.5 * t;
+            const double want = target * log1p(exp(-z[k])) + (1 - target) * (z[k] + log1p(exp(-z[k])));
+            NEAR(d9_loss_term_double(D9_LOSS_SIGMOID, z[k], target), want, 1e-14);
+            NEAR((double)d9_loss_term_float(D9_LOSS_SIGMOID, (float)z[k], (float)target), want, 1e-5);
+            const double above = d9_loss_term_double(D9_LOSS_SIGMOID, z[k] + h, target);
+            const double below = d9_loss_term_double(D9_LOSS_SIGMOID, z[k] - h, target);
+            NEAR(4 * d9_loss_slope_double(D9_LOSS_SIGMOID, z[k], target, &row), (above - below) / (2 * h), 1e-7);
+        }
+}
+
+/* Label bits: 31 of them are the most, and an image mixed with another has the shares of both. */
+TEST(labels_are_classes_or_bits) {
+    assert_true(d9_loss_is_label(D9_LOSS_CROSS_ENTROPY, 9, 10) && !d9_loss_is_label(D9_LOSS_CROSS_ENTROPY, 10, 10));
+    assert_true(d9_loss_is_label(D9_LOSS_SIGMOID, 1023, 10) && !d9_loss_is_label(D9_LOSS_SIGMOID, 1024, 10));
+    assert_true(d9_loss_is_label(D9_LOSS_SIGMOID, INT32_MAX, 31) && !d9_loss_is_label(D9_LOSS_SIGMOID, INT32_MAX, 30));
+    NEAR(d9_loss_target_double(D9_LOSS_SIGMOID, 30, INT32_MAX, 5, 0.75), 0.75, 0);
+    NEAR(d9_loss_target_double(D9_LOSS_SIGMOID, 2, 4, 5, 0.75), 1, 0);
+    NEAR(d9_loss_target_double(D9_LOSS_CROSS_ENTROPY, 2, 4, 2, 0.75), 0.25, 0);
+}
+
 TEST(norm_pieces) {
     NEAR(d9_norm_inv_std_double(3.0, 1.0), 0.5, 1e-15);
     NEAR((double)d9_norm_inv_std_float(3.0f, 1.0f), 0.5, 1e-7);
@@ -402,7 +429,7 @@ TEST(reflection_repeats_no_edge) {
 static void check_ranges(const d9_augment_rule *rule, const int span[5]) { /* `span`: number of values of each draw */
     static const int slots[5] = {D9_DRAW_CROP_Y, D9_DRAW_CROP_X, D9_DRAW_MIRROR, D9_DRAW_CUTOUT_Y, D9_DRAW_CUTOUT_X};
     int seen[5][32] = {{0}};
-    for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_places(rule, slots[s]), span[s]);
+    for (int s = 0; s < 5; s++) assert_int_equal(d9_augment_value_count(rule, slots[s]), span[s]);
     for (uint32_t sample = 0; sample < 9000; sample++) {
         const d9_augment_draws draws = d9_augment_draw(rule, sample, 2);
         for (int s = 0; s < 5; s++) {

@@ -87,7 +87,7 @@ static void find_winners(network *self, int32_t *winners) {
     assert_int_equal(w, self->winner_count);
 }
 
-/* The summed loss for the state in `self->state`, after no other step. */
+/* The summed loss of step 0 with the state in `self->state`. */
 static double loss(network *self) {
     const int64_t count = d9_shape_count(&self->forward.values[self->forward.loss].shape);
     double values[BATCH * 8], sum = 0;
@@ -108,7 +108,7 @@ static d9_node_id first_trained(const d9_graph *graph) {
     return n;
 }
 
-/* Texts of `length` random tokens, or a stream of two such windows in each column. */
+/* Texts of `length` random tokens or, for a language model, one text with two such windows in each column. */
 static d9_dataset *make_texts(const d9_model *model, int length) {
     static const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "a", "b", "c", "d", "e"};
     enum { WORDS = sizeof words / sizeof *words };

@@ -7,7 +7,7 @@
 enum { VOCABULARY = 30000 };
 
 /* The network of `model: {name: NAME, ...}` with its loss, without tricks, for two images, or two texts of `side`
- * tokens; a stream's classes are its vocabulary. */
+ * tokens; a language model's vocabulary has `classes` words. */
 typedef struct network {
     d9_config *config;
     d9_graph graph;

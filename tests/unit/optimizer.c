@@ -26,7 +26,7 @@ static d9_status add_head(d9_context *inner, const void *options, const d9_graph
 static const d9_trick plain_head = {.name = "plain_head", .on_optimizer = add_head};
 static const d9_trick *const with_head[] = {&plain_head};
 
-/* Defines an on_optimizer hook that changes the first group, or the list of groups. */
+/* Defines an on_optimizer hook that changes `group`, the first one, or the list of groups. */
 #define CHANGE(name, ...)                                                                                              \
     static d9_status name(d9_context *unused, const void *options, const d9_graph *graph, d9_groups *groups) {         \
         (void)unused, (void)options, (void)graph;                                                                      \

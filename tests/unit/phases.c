@@ -146,12 +146,12 @@ TEST(test_a_plan_of_each_list) {
 
 /* ---- several batches a step, the predicted time, frozen parameters ---- */
 
-typedef struct served { /* a step: its first batch, its number of batches, the side of its images */
+typedef struct step_shape { /* a step: its first batch, its number of batches, the side of its images */
     int64_t step, batches, side;
-} served;
+} step_shape;
 
 /* Checks a run's steps one by one, and the images of each. */
-static void check_steps(const char *tricks, const served *expected, int64_t count) {
+static void check_steps(const char *tricks, const step_shape *expected, int64_t count) {
     d9_program program;
     d9_config *config = configure(resnet9, "auto", tricks);
     build_program(config, &program);
@@ -170,7 +170,7 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
     }
     assert_int_equal(step, program.steps);
     for (int phase = 0; phase < program.phase_count; phase++) assert_true(runs[1 + phase]); /* every list is used */
-    int64_t alike = 0, at = 0, steps = 0; /* counting runs of equal steps gives the same number */
+    int64_t alike = 0, at = 0, steps = 0; /* counting sequences of equal steps gives the same number */
     for (; at < program.steps; at += alike * d9_program_batches(&program, at), steps += alike) {
         alike = d9_program_equal_steps(&program, at);
         const int64_t last = at + (alike - 1) * d9_program_batches(&program, at);
@@ -183,13 +183,14 @@ static void check_steps(const char *tricks, const served *expected, int64_t coun
 /* An epoch has four batches: if fewer than a step's batches are left, they are taken one by one, with images of the
  * same size. */
 TEST(test_batches_of_a_step) {
-    static const served late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
-                                  {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
-                        two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 3, 16}, {7, 1, 16}, {8, 4, 16}},
-                        small[] = {{0, 3, 12}, {3, 1, 12}, {4, 1, 12}, {5, 1, 12},
-                                   {6, 1, 16}, {7, 1, 16}, {8, 3, 16}, {11, 1, 16}};
-    served single[12];
-    for (int step = 0; step < 12; step++) single[step] = (served){step, 1, 16};
+    static const step_shape late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
+                                      {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
+                            two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16},
+                                     {4, 3, 16}, {7, 1, 16}, {8, 4, 16}},
+                            small[] = {{0, 3, 12}, {3, 1, 12}, {4, 1, 12}, {5, 1, 12},
+                                       {6, 1, 16}, {7, 1, 16}, {8, 3, 16}, {11, 1, 16}};
+    step_shape single[12];
+    for (int step = 0; step < 12; step++) single[step] = (step_shape){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
     check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
     /* Steps 3 to 5 could be one step of three batches, but an epoch ends at step 4. */

@@ -141,11 +141,11 @@ TEST(test_order_of_the_list) {
     d9_node_id average = program_find(g, D9_OP_LERP, "tail.average");
     assert_true(loss < metrics && metrics < weights && weights < biases && biases < average);
     assert_int_equal(average, g->node_count - 1);
-    for (d9_node_id n = 0; n < g->node_count; n++) { /* apart from `end`, only backward nodes lack a gradient rule */
+    for (d9_node_id n = 0; n < g->node_count; n++) { /* within the network only backward nodes lack a gradient rule */
         const d9_op_info *info = d9_op_info_of(g->nodes[n].op);
-        const bool end = info->batch || info->update || n == metrics || n == average;
-        if (!end && !info->gradient) assert_true(n > metrics && n < weights);
-        if (!end && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
+        const bool outside = info->batch || info->update || n == metrics || n == average;
+        if (!outside && !info->gradient) assert_true(n > metrics && n < weights);
+        if (!outside && !(n > metrics && n < weights)) assert_true(info->gradient != NULL);
     }
     program_drop(&b);
 }

@@ -283,8 +283,8 @@ static int64_t epochs_until_stopped(const d9_result *result, int64_t patience) {
     return result->epoch_count;
 }
 
-/* With a measure whose lower values are better, a score below the target meets it, the best epoch has the lowest score,
- * and early stopping waits for a lower one. */
+/* With a measure whose lower values are better, a score at or below the target meets it, the best epoch has the lowest
+ * score, and early stopping waits for a lower one. */
 TEST_WITH(run_bench *b, test_lower_is_better, run_bench_set_up, run_bench_tear_down) {
     d9_config *config = run_config(&context, "reference", "f32", "");
     d9_result whole, result;

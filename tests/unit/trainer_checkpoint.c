@@ -55,18 +55,18 @@ static void put_tensors(bench *b, const d9_tensor *tensors, int count) {
 
 static void put(bench *b) { put_tensors(b, b->file->tensors, b->file->tensor_count); } /* writes b->file */
 
-static d9_status read_by(bench *b, d9_session *session) {
+static d9_status read_into(bench *b, d9_session *session) {
     b->progress = (d9_progress_state){.epochs = b->rows};
     return d9_checkpoint_read(session, b->path, MOST_ROWS, &b->progress);
 }
 
-static d9_status read_back(bench *b) { return read_by(b, &b->session); }
+static d9_status read_back(bench *b) { return read_into(b, &b->session); }
 
 /* A session with other options must reject the checkpoint. */
 static void assert_not_its_own(bench *b, const d9_session_options *options) {
     d9_session session;
     OK(d9_session_open(&context, options, &session));
-    assert_int_equal(read_by(b, &session), D9_USAGE);
+    assert_int_equal(read_into(b, &session), D9_USAGE);
     d9_context_clear(&context), d9_session_close(&session);
 }
 

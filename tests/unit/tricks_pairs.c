@@ -12,7 +12,7 @@
 enum { MAX_YAML = 2048 };
 typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* a cell of the table */
 
-/* Options that suit a batch of 8 images of 16x16, in the order of tricks.def. */
+/* Options that suit a batch of 8 images of 12x12, in the order of tricks.def. */
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{size: 5}",
@@ -45,7 +45,7 @@ _Static_assert(sizeof options / sizeof *options == D9_TRICK_COUNT, "a row of opt
     "backend: reference\nprecision: f32\nthreads: 1\n"                                                                 \
     "model: {" model "}\n"                                                                                             \
     "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n"
-static const char recipe[] = RECIPE("16", "name: resnet9, channels: [4, 4, 6, 6]");
+static const char recipe[] = RECIPE("12", "name: resnet9, channels: [4, 4, 6, 6]");
 
 /* `refuse`: a bit for each trick that finds nothing to edit or whose shapes do not fit. */
 #define BIT(trick) (1u << D9_TRICK_##trick)
@@ -54,14 +54,14 @@ static const struct network {
     unsigned refuse;
 } networks[] = {
     {"tiny", recipe, BIT(progressive)},
-    {"resnet", RECIPE("16", "name: resnet, width: 2"), BIT(pool_before_activation)},
+    {"resnet", RECIPE("12", "name: resnet, width: 2"), BIT(pool_before_activation)},
     {"resnet9", recipe, 0},
     {"resnet, imagenet", RECIPE("23", "name: resnet, depth: 50, width: 2, stem: imagenet"),
      BIT(patch_whitening) | BIT(whitening_bias)},
-    {"vgg", RECIPE("16", "name: vgg, channels: [3, 4], hidden: 6"),
+    {"vgg", RECIPE("12", "name: vgg, channels: [3, 4], hidden: 6"),
      BIT(progressive) | BIT(pool_before_activation) | BIT(ghost_batchnorm) | BIT(frozen_bn_scale)},
-    {"densenet", RECIPE("16", "name: densenet, growth: 2, features: 4, blocks: [2, 2]"), BIT(pool_before_activation)},
-    {"airbench", RECIPE("16", "name: airbench, widths: [4, 6, 6]"), BIT(patch_whitening)},
+    {"densenet", RECIPE("12", "name: densenet, growth: 2, features: 4, blocks: [2, 2]"), BIT(pool_before_activation)},
+    {"airbench", RECIPE("12", "name: airbench, widths: [4, 6, 6]"), BIT(patch_whitening)},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks, IN_PAIRS = 2 /* the first two train in pairs */, RESNET9 = 2 };
 static cell cells[IN_PAIRS][D9_TRICK_COUNT][D9_TRICK_COUNT];

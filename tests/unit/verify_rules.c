@@ -54,7 +54,7 @@ typedef struct bench {
     d9_reference_case reference;
     d9_config configs[2];
     d9_session tested, judge;
-    d9_graph wrong; /* the graph of the plan, which refers to it */
+    d9_graph wrong; /* the graph with the error, which the plan refers to */
     int rows, failed;
 } bench;
 

@@ -21,7 +21,7 @@ typedef struct preference {
     unsigned passes;                     /* one bit per pass */
     int stride;                          /* 0: any */
     int64_t least_width, least_channels; /* minimum width of the image; minimum channels of input and of output */
-    bool before_tiles;                   /* false: the row does not hold if the library can use AMX tiles */
+    bool even_with_tiles;                /* false: the row does not hold if the library can use AMX tiles */
     const char *algorithm;
 } preference;
 
@@ -46,7 +46,7 @@ static const preference preferences[] = {
 
 static bool applies(const d9_cpu_device *device, const d9_cpu_conv_shape *s, const preference *p) {
     const int64_t channels = s->inputs < s->outputs ? s->inputs : s->outputs;
-    if (!p->before_tiles && device->library && device->cpu.tiles) return false;
+    if (!p->even_with_tiles && device->library && device->cpu.tiles) return false;
     return s->store == p->store && p->passes >> s->pass & 1 && (p->stride == 0 || p->stride == s->stride) &&
            s->width >= p->least_width && channels >= p->least_channels;
 }

@@ -40,8 +40,8 @@ static void run_conv(const d9_site *site, int conv, const conv_pool *made, void 
     made->kernel->run(d9_cpu_of(site), &shape, &arrays, d9_cpu_device_of(site)->scratch);
 }
 
-/* Tells the plan about the kernel of the site's convolutions, the first of which is node `conv`. */
-static void tell_choice(const d9_cpu_conv_kernel *kernel, int conv, d9_site *site) {
+/* Stores the kernel of the site's convolutions as the plan's choice; `conv`: the first of these nodes. */
+static void set_choice(const d9_cpu_conv_kernel *kernel, int conv, d9_site *site) {
     d9_conv_name_own(kernel, site->choice, sizeof site->choice);
     site->rounds_transforms = d9_conv_rounds_transforms(site, conv, kernel);
     snprintf(site->why, sizeof site->why, "first choice; includes the pool");
@@ -64,7 +64,7 @@ static d9_status forward_prepare(d9_context *context, d9_site *site) {
     if (!d9_site_internal(site, y))
         D9_TRY(
             D9_ALLOCATE(context, d9_site_count(site, site->nodes[1]->outputs[0]), "places of maxima", &made->places));
-    tell_choice(made->kernel, 0, site);
+    set_choice(made->kernel, 0, site);
     D9_TRY(reserve_scratch(context, site, 0, made->kernel));
 done:
     return status;
@@ -108,7 +108,7 @@ static d9_status backward_prepare(d9_context *context, d9_site *site) {
     d9_status status = D9_OK;
     const conv_pool *made = site->data = forward_site(site)->data;
     for (int i = 1; i < site->node_count; i++) D9_TRY(reserve_scratch(context, site, i, made->kernel));
-    tell_choice(made->kernel, 1, site);
+    set_choice(made->kernel, 1, site);
 done:
     return status;
 }

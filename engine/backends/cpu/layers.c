@@ -91,7 +91,7 @@ static const d9_kernel_linear *linear_of(const d9_site *site, d9_value_id weight
     return linear;
 }
 
-/* The bias of a linear layer and bias; NULL without. */
+/* The bias, if the site is a linear layer and its bias; NULL if it is the linear layer alone. */
 static const float *bias_of(const d9_site *site) {
     return site->node_count > 1 ? d9_site_data(site, site->nodes[1]->inputs[1]) : NULL;
 }
@@ -117,13 +117,20 @@ LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), i
 static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
                               const int32_t *labels) {
     for (int64_t n = 0; n < shape->samples; n++)
-        if (labels[n] < -1 || labels[n] >= shape->classes)
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", site->nodes[0]->role,
-                           labels[n], (long long)n, (long long)shape->classes);
+        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label(shape->loss, labels[n], shape->classes)))
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes",
+                           site->nodes[0]->role, labels[n], (long long)n, (long long)shape->classes);
     return D9_OK;
 }
 
-/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them, in any order: a row of logits is read once for all. */
+/* Reserves scratch for the widest case: bf16 dlogits, which the site may not have. */
+static d9_status prepare_loss(d9_context *context, d9_site *site) {
+    const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
+    return d9_cpu_reserve(context, d9_cpu_device_of(site),
+                          d9_cpu_loss_scratch_bytes(d9_cpu_of(site), &shape, D9_KERNEL_BF16));
+}
+
+/* Runs LOSS, LOSS_BACKWARD and METRICS, or some of them; each row of logits is read only once. */
 static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status;
     const d9_node *metrics = NULL;
@@ -132,7 +139,7 @@ static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
         if (node->op == D9_OP_LOSS) loss.loss = d9_site_data(site, node->outputs[0]);
-        if (node->op == D9_OP_LOSS_BACKWARD) loss.dlogits = d9_site_data(site, node->outputs[0]);
+        if (node->op == D9_OP_LOSS_BACKWARD) loss.dlogits = d9_cpu_out(site, node->outputs[0]);
         if (node->op == D9_OP_METRICS) metrics = node;
     }
     loss.shape = d9_site_loss(site, input(site, 0));
@@ -141,7 +148,7 @@ static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step
     loss.logits = d9_site_data(site, input(site, 0));
     loss.labels = d9_site_data(site, input(site, 1));
     D9_TRY(check_labels(context, site, &loss.shape, loss.labels));
-    d9_cpu_loss_run(d9_cpu_of(site), &loss);
+    d9_cpu_loss_run(d9_cpu_of(site), &loss, d9_cpu_device_of(site)->scratch);
     if (metrics)
         d9_cpu_metrics(&loss.shape, loss.loss, loss.labels, correct, step, d9_site_data(site, metrics->outputs[0]));
 done:
@@ -170,7 +177,7 @@ static bool same_loss(const d9_loss_attributes *a, const d9_loss_attributes *b) 
            a->share.constant == b->share.constant && a->weights == b->weights;
 }
 
-/* A loss and the nodes after it must be about the same logits and labels. */
+/* A loss and the nodes after it must read the same logits and labels. */
 static bool loss_match(const d9_site *site) {
     const d9_node *loss = site->nodes[0];
     for (int n = 1; n < site->node_count; n++) {
@@ -179,11 +186,14 @@ static bool loss_match(const d9_site *site) {
         if (node->inputs[metrics] != loss->inputs[0] || node->inputs[metrics + 1] != loss->inputs[1]) return false;
         if (metrics ? node->inputs[0] != loss->outputs[0] : !same_loss(&node->as.loss, &loss->as.loss)) return false;
     }
-    return d9_cpu_f32(site);
+    return d9_cpu_any(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
 }
 
 #define LOSS_RULE(rule_name, count, ...)                                                                               \
-    { .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = loss_match, .run = run_loss }
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = loss_match, .prepare = prepare_loss,    \
+        .run = run_loss                                                                                                \
+    }
 #define LINEAR_RULE(operation, rule) D9_PREPARED_RULE(operation, #rule, d9_cpu_any, prepare_##rule, run_##rule)
 
 const d9_rule d9_cpu_layer_rules[] = {

@@ -50,7 +50,8 @@ done:
 
 /* ---- recurrent layers ---- */
 
-/* The layer from y or its gradient (T, N, H), U, and the number of the first of the inputs h0 and c0. */
+/* The layer of a site. `y`: the value y or its gradient, (T, N, H); `u`: which input of the node is U; `state`: which
+ * is h0, followed by c0. */
 static d9_cpu_recur layer_of(const d9_site *site, d9_value_id y, int u, int state) {
     const d9_shape *shape = &d9_site_value(site, y)->shape;
     return (d9_cpu_recur){.cell = (int)site->nodes[0]->as.recur.cell,
@@ -76,8 +77,8 @@ static d9_status prepare_recur(d9_context *context, d9_site *site) {
 
 static d9_status prepare_recur_backward(d9_context *context, d9_site *site) {
     const d9_cpu_recur layer = backward_layer(site);
-    site->rounds_transforms =
-        d9_cpu_store(site, output(site, 0)) == D9_KERNEL_BF16; /* the gradient of U is made of dgx */
+    /* The gradient of U is computed from dgx, which then is rounded. */
+    site->rounds_transforms = d9_cpu_store(site, output(site, 0)) == D9_KERNEL_BF16;
     return reserve(context, site, &layer);
 }
 
@@ -128,7 +129,7 @@ static d9_status run_last_backward(d9_context *context, const d9_site *site, int
 
 /* ---- the table ---- */
 
-/* Parameters, saved numbers and a second state are f32, of the others any type is fine. */
+/* The kernels take embedding tables, biases, saved numbers, c and gradients of parameters only as f32. */
 static bool is_f32(const d9_site *site, d9_value_id id) {
     return id == D9_NONE || d9_site_value(site, id)->type == D9_F32;
 }

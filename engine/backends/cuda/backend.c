@@ -78,7 +78,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* `widened` in conv_description.h */
+    info->narrow_gradients = true; /* d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
 }
 
@@ -259,7 +259,7 @@ static d9_status allocate_indices(d9_context *context, d9_cuda *cuda, const d9_p
     d9_status status = D9_OK;
     for (int i = 0; i < D9_CUDA_INDICES; i++) {
         d9_cuda_indices *indices = &cuda->indices[i];
-        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images */
+        if (i >= D9_CUDA_TEXTS && program->train.vocabulary == 0) continue; /* images are no indices */
         indices->count = program->buffer_bytes[index_buffers[i]] / (int64_t)sizeof *indices->values;
         D9_TRY(D9_ALLOCATE(context, indices->count, "indices", &indices->values));
     }
@@ -329,13 +329,13 @@ d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *plan) {
         const d9_node *node = &graph->nodes[n];
         if (node->op == D9_OP_DRAW)
             D9_TRY(check_input(context, cuda, graph, node, 0, "sample index", node->as.augment.samples));
+        if ((node->op == D9_OP_TOKENS || node->op == D9_OP_STREAM) && graph->vocabulary > 0)
+            D9_TRY(check_input(context, cuda, graph, node, 0, "token", graph->vocabulary));
         if (node->op != D9_OP_AUGMENT && node->op != D9_OP_GATHER && node->op != D9_OP_TOKENS) continue;
         const int64_t samples = graph->values[node->inputs[0]].shape.d[0];
         D9_TRY(check_input(context, cuda, graph, node, 1, "sample index", samples));
         if (node->op == D9_OP_GATHER && graph->classes > 0)
             D9_TRY(check_input(context, cuda, graph, node, 0, "label", graph->classes));
-        if (node->op == D9_OP_TOKENS && graph->vocabulary > 0)
-            D9_TRY(check_input(context, cuda, graph, node, 0, "token", graph->vocabulary));
     }
     for (int i = 0; i < D9_CUDA_INDICES; i++) cuda->indices[i].changed &= !cuda->indices[i].checked;
 done:

@@ -73,6 +73,24 @@ D9_CUDA_RUN(tokens) {
                                         d9_site_data(site, node->outputs[0])));
 }
 
+D9_CUDA_RUN(stream) {
+    const d9_node *node = site->nodes[0];
+    const d9_augment_attributes *stream = &node->as.augment;
+    const int64_t length = stream->samples / stream->batch; /* columns first, first + batch / count, ... are read */
+    const d9_cuda_corpus corpus = {.tokens =
+                                       (const int32_t *)d9_site_data(site, node->inputs[0]) + stream->first * length,
+                                   .step = d9_cuda_of(site)->step,
+                                   .columns = stream->count,
+                                   .length = length,
+                                   .time = d9_site_value(site, node->outputs[0])->shape.d[0],
+                                   .steps_per_epoch = stream->steps_per_epoch,
+                                   .apart = stream->batch / stream->count * length};
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_read_corpus(d9_cuda_stream_of(site), &corpus, d9_site_data(site, node->outputs[0]),
+                                             d9_site_data(site, node->outputs[1])));
+}
+
 D9_CUDA_RUN(rank) {
     const d9_node *node = site->nodes[0];
     const d9_cuda_slice slice = slice_of(site, node->inputs[1], &node->as.augment);
@@ -93,7 +111,24 @@ D9_CUDA_RUN(mix) {
                                      d9_cuda_output(site, node->outputs[0])));
 }
 
-/* ---- updates, averages and copies of buffers ---- */
+/* ---- clipping of gradients, updates, averages and copies of buffers ---- */
+
+d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site) {
+    const int64_t count = d9_site_count(site, site->nodes[0]->inputs[0]);
+    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_clip_scratch_bytes(count));
+}
+
+D9_CUDA_RUN(clip) {
+    const d9_node *node = site->nodes[0];
+    const d9_cuda_clip clip = {.share = d9_cuda_coefficient_of(site, &node->as.clip.share),
+                               .most = node->as.clip.most,
+                               .step = d9_cuda_of(site)->step,
+                               .guard = d9_cuda_of(site)->guard};
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_clip_gradient(d9_cuda_stream_of(site), &clip, d9_site_count(site, node->inputs[0]),
+                                               d9_cuda_of(site)->scratch, d9_site_data(site, node->outputs[0])));
+}
 
 D9_CUDA_RUN(update) {
     const d9_node *node = site->nodes[0];

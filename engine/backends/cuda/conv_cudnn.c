@@ -1,5 +1,5 @@
 /* Convolutions by cuDNN: makes a choice (an engine and its knobs, cudnn.h) for each and runs it. The scratch memory
- * holds the weight gradient in the compute type if it is to be widened, followed by cuDNN's workspace.
+ * holds the arguments that are converted (d9_conv_staged_bytes), followed by cuDNN's workspace.
  *
  * `tune: on`: times all choices that cuDNN's heuristics offer, some 40 of 20 us to 0.3 ms each, and uses the fastest
  * for all equal convolutions. auto: likewise, but reuses choices of earlier runs on the same kind of device
@@ -27,7 +27,8 @@ static int64_t round_up(int64_t bytes) {
 typedef struct convolution {
     d9_cudnn_graph graph;
     d9_cudnn_plan plan;
-    int64_t staged_bytes; /* of the weight gradient before it is widened; 0: no widening */
+    int64_t staged_bytes[D9_CONV_ARGUMENTS];   /* of the argument in the scratch memory; 0: it is not converted */
+    d9_kernel_store stored[D9_CONV_ARGUMENTS]; /* types of the site's values, of arguments that are converted */
     /* Smallest scratch size among the choices rejected for lack of memory; 0 if none was rejected. If any was, the
      * choice made instead is not cached. */
     int64_t smallest_rejected;
@@ -45,21 +46,30 @@ static d9_cudnn_target target_of(const d9_cuda *cuda) { return (d9_cudnn_target)
 
 /* ---- running ---- */
 
+/* Converts a staged argument from `data`, in its value's type, to `staged`, or back. */
+static d9_status convert(d9_context *context, const job *j, int a, void *data, void *staged, bool back) {
+    const d9_conv_tensor *tensor = &j->convolution->graph.description.tensor[a];
+    const int64_t count = tensor->bytes / (int64_t)d9_type_bytes(tensor->type);
+    const d9_kernel_store stored = j->convolution->stored[a], computed = d9_cuda_store_of(tensor->type);
+    const d9_kernel_in from = {back ? staged : data, back ? computed : stored};
+    const d9_kernel_out to = {back ? data : staged, back ? stored : computed};
+    return d9_cuda_check(context, j->site, d9_cuda_cast(j->cuda->stream, from, count, to));
+}
+
 static d9_status run_job(d9_context *context, void *what) {
-    d9_status status;
+    d9_status status = D9_OK;
     const job *j = what;
     const convolution *c = j->convolution;
-    const d9_conv_tensor *written = &c->graph.description.tensor[c->graph.description.written];
-    void *data[D9_CONV_ARGUMENTS], *workspace = (uint8_t *)j->cuda->scratch + c->staged_bytes;
-    memcpy(data, j->data, sizeof data);
-    if (c->staged_bytes > 0) data[c->graph.description.written] = j->cuda->scratch;
-    D9_TRY(d9_cudnn_run(context, target_of(j->cuda).handle, &c->graph, &j->convolution->plan, data, workspace));
-    if (c->staged_bytes == 0) goto done;
-    const d9_kernel_in narrow = {j->cuda->scratch, d9_cuda_store_of(written->type)};
-    const d9_kernel_out wide = {j->data[D9_CONV_WEIGHTS], D9_KERNEL_F32};
-    D9_TRY(d9_cuda_check(
-        context, j->site,
-        d9_cuda_cast(j->cuda->stream, narrow, written->bytes / (int64_t)d9_type_bytes(written->type), wide)));
+    const int written = c->graph.description.written;
+    void *data[D9_CONV_ARGUMENTS];
+    uint8_t *at = j->cuda->scratch;
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
+        data[a] = c->staged_bytes[a] > 0 ? at : j->data[a];
+        at += c->staged_bytes[a];
+        if (c->staged_bytes[a] > 0 && a != written) D9_TRY(convert(context, j, a, j->data[a], data[a], false));
+    }
+    D9_TRY(d9_cudnn_run(context, target_of(j->cuda).handle, &c->graph, &j->convolution->plan, data, at));
+    if (c->staged_bytes[written] > 0) D9_TRY(convert(context, j, written, j->data[written], data[written], true));
 done:
     return status;
 }
@@ -87,7 +97,7 @@ typedef struct trial {
     int64_t written_bytes; /* size of the argument that the pass writes */
 } trial;
 
-static bool is_kept(const d9_site *site, d9_value_id id) {
+static bool must_be_kept(const d9_site *site, d9_value_id id) {
     return d9_site_value(site, id)->buffer != D9_BUFFER_SCRATCH;
 }
 
@@ -98,7 +108,7 @@ static d9_status fill_trial(d9_context *context, const d9_site *site, trial *t) 
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
         const d9_type type = d9_site_value(site, g.value[a])->type;
         const int64_t bytes = d9_site_bytes(site, g.value[a]);
-        if (is_kept(site, g.value[a])) {
+        if (must_be_kept(site, g.value[a])) {
             t->job.data[a] = at;
             at += round_up(bytes);
         }
@@ -116,7 +126,7 @@ static d9_status begin_trial(d9_context *context, const d9_site *site, trial *t)
     int64_t bytes = WORKSPACE_ALIGNMENT, available, total;
     *t = (trial){.job = job_of(site)};
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++)
-        if (is_kept(site, g.value[a])) bytes += round_up(d9_site_bytes(site, g.value[a]));
+        if (must_be_kept(site, g.value[a])) bytes += round_up(d9_site_bytes(site, g.value[a]));
     D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
     if (bytes > available) goto done;
     D9_TRY(cuda->driver->allocate(context, cuda->state, bytes, "weights to time convolutions with", &t->substitute));
@@ -182,7 +192,11 @@ done:
     return status;
 }
 
-static int64_t scratch_bytes_of(const convolution *c) { return c->staged_bytes + c->plan.workspace_bytes; }
+static int64_t scratch_bytes_of(const convolution *c) {
+    int64_t bytes = c->plan.workspace_bytes;
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) bytes += c->staged_bytes[a];
+    return bytes;
+}
 
 /* Builds the plan unless the choice is banned or exceeds the free memory. */
 static d9_status build_within(d9_context *context, const d9_cuda *cuda, convolution *c, const d9_cudnn_choice *choice,
@@ -209,7 +223,7 @@ done:
     return status;
 }
 
-/* Times a choice, widening included. *ran false: banned, not built, too large or failed; the device still works. */
+/* Times a choice, conversions included. *ran false: banned, not built, too large or failed; the device still works. */
 static d9_status time_choice(d9_context *context, const d9_cuda *cuda, job *j, const d9_cudnn_choice *choice,
                              double give_up, bool *ran, double *seconds) {
     d9_status status;
@@ -374,12 +388,13 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     bool built = false;
     d9_cudnn_choice choice;
     d9_cuda *cuda = d9_cuda_of(site);
-    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    const d9_conv_geometry g = d9_conv_library_geometry(site);
     const d9_conv_description description = d9_conv_describe(&g);
     const d9_cudnn_target target = target_of(cuda);
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &c));
     site->data = c;
-    if (description.widened) c->staged_bytes = round_up(description.tensor[D9_CONV_WEIGHTS].bytes);
+    d9_conv_staged_bytes(site, &description, c->staged_bytes);
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) c->stored[a] = d9_cuda_store_of(d9_site_value(site, g.value[a])->type);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
     if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
     D9_TRY(build(context, cuda, c, &choice, &built));

@@ -17,7 +17,29 @@ static d9_conv_tensor tensor(int argument, d9_type type, const d9_shape *shape) 
 
 bool d9_conv_handles_linear(const d9_site *site) {
     const d9_conv_geometry g = d9_conv_geometry_of(site);
-    return d9_conv_types_fit(site, &g) && d9_shape_count(&g.w) > D9_CONV_MIN_LINEAR;
+    const int64_t weights = d9_shape_count(&g.w), rows = d9_shape_count(&g.y) / g.w.d[0];
+    if (!d9_conv_types_fit(site, &g)) return weights > D9_CONV_MIN_MIXED;
+    return weights > D9_CONV_MIN_LINEAR || weights * rows > D9_CONV_MOST_PRODUCTS;
+}
+
+d9_conv_geometry d9_conv_library_geometry(const d9_site *site) {
+    d9_conv_geometry g = d9_conv_geometry_of(site);
+    if (!d9_conv_types_fit(site, &g)) g.type = D9_F32;
+    return g;
+}
+
+int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *description,
+                             int64_t bytes[D9_CONV_ARGUMENTS]) {
+    enum { ALIGNMENT = 256 };
+    const d9_conv_geometry g = d9_conv_geometry_of(site);
+    int64_t sum = 0;
+    for (int a = 0; a < D9_CONV_ARGUMENTS; a++) {
+        const d9_conv_tensor *tensor = &description->tensor[a];
+        const bool staged = d9_site_value(site, g.value[a])->type != tensor->type;
+        bytes[a] = staged ? (tensor->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : 0;
+        sum += bytes[a];
+    }
+    return sum;
 }
 
 d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
@@ -29,7 +51,6 @@ d9_conv_description d9_conv_describe(const d9_conv_geometry *g) {
                                             tensor(D9_CONV_WEIGHTS, g->type, &g->w),
                                             tensor(D9_CONV_OUTPUT, g->type, &g->y)},
                                  .written = written[g->pass],
-                                 .widened = g->pass == D9_CONV_BACKWARD_WEIGHT && g->type != D9_F32,
                                  .pad = {g->pad, g->pad},
                                  .stride = {g->stride, g->stride},
                                  .dilation = {1, 1},

@@ -24,9 +24,6 @@ typedef struct d9_conv_description {
     d9_conv_pass pass;
     d9_conv_tensor tensor[D9_CONV_ARGUMENTS];
     int written; /* index of the argument that the pass writes */
-    /* The weight gradient is computed in the compute type (cuDNN offers nothing else for half inputs) and then
-     * converted to f32 by the rule. */
-    bool widened;
     int64_t pad[2], stride[2], dilation[2];
     d9_type accumulate; /* always f32 */
     bool tf32;          /* tensor cores may round f32 factors to tf32 */
@@ -39,12 +36,23 @@ enum { D9_CONV_MOST_WORKSPACE = 256 << 20 };
 
 /* Number of weights of a linear layer up to which our own dot products compute it: 256 KiB of f32 fit into the L1 cache
  * of an H100's multiprocessor, so that rereading them for every sample costs little. Larger layers are 1 x 1
- * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. */
-enum { D9_CONV_MIN_LINEAR = 65536 };
-/* True for a linear node or gradient with more weights than D9_CONV_MIN_LINEAR and the value types of a convolution. */
+ * convolutions (host/shapes.h). ResNet-9's classifier has 5,120 weights. Smaller layers are convolutions, too, if they
+ * multiply more than D9_CONV_MOST_PRODUCTS pairs: the GRU on IMDB has 9,600 tokens for each of 37,500 weights. Values
+ * of different types, as of logits in half precision, are converted, which pays from more weights on: the decoder of a
+ * language model has millions. */
+enum { D9_CONV_MIN_LINEAR = 65536, D9_CONV_MOST_PRODUCTS = 1 << 27, D9_CONV_MIN_MIXED = 1 << 22 };
+/* True for a linear node or gradient that exceeds one of these limits. */
 bool d9_conv_handles_linear(const d9_site *site);
 
+/* Sizes, and the type in which cuDNN computes the site: f32 for a linear layer whose values have different types. */
+d9_conv_geometry d9_conv_library_geometry(const d9_site *site);
 d9_conv_description d9_conv_describe(const d9_conv_geometry *geometry);
+
+/* Sets bytes[a] to the size of argument a in the type in which cuDNN computes if the site's value has another and must
+ * be converted, otherwise to 0. Weight gradients are computed in the compute type, because cuDNN offers nothing else
+ * for half inputs. Returns the sum. Sizes are multiples of 256, the alignment of device memory. */
+int64_t d9_conv_staged_bytes(const d9_site *site, const d9_conv_description *description,
+                             int64_t bytes[D9_CONV_ARGUMENTS]);
 
 /* Text of all properties on which cuDNN's choices depend: "forward f16 x 512x64x32x32 w 128x64x3x3 y 512x128x32x32 pad
  * 1 stride 1". The type is that of the factors: "tf32" if rounding to it is allowed. */

@@ -90,8 +90,8 @@ D9_MUST_USE d9_status d9_cuda_epoch_order_bytes(d9_context *context, const d9_cu
 d9_status d9_cuda_sync(d9_context *context, d9_device *device);
 
 /* ---- memory limit (memory_limit.c), checks of indices (backend.c) ---- */
-/* Scratch bytes known before planning: the most for a norm, bias gradient, widened weight gradient,
- * embedding gradient, recurrent gradient or epoch's order. */
+/* Scratch bytes known before planning: the most for a norm, bias gradient, converted argument of a convolution,
+ * embedding gradient, recurrent gradient, clipping or epoch's order. */
 D9_MUST_USE d9_status d9_cuda_min_scratch(d9_context *context, d9_cuda *cuda, const d9_program *program,
                                           int64_t *bytes);
 /* Returns D9_DEVICE if the program, `scratch_bytes` of scratch memory and the rules' own memory do not fit; the message
@@ -191,6 +191,7 @@ D9_CUDA_RUN(gather);
 D9_CUDA_RUN(mix);
 D9_CUDA_RUN(rank);
 D9_CUDA_RUN(tokens);
+D9_CUDA_RUN(stream);
 D9_CUDA_RUN(embed);
 D9_CUDA_RUN(embed_backward);
 D9_CUDA_RUN(recur);
@@ -200,6 +201,8 @@ D9_CUDA_RUN(last_backward);
 D9_CUDA_RUN(all_reduce); /* waits for the stream, so a step with it is not recorded (steps.c) */
 d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site);
 void d9_cuda_release_all_reduce(d9_context *context, d9_site *site);
+D9_CUDA_RUN(clip);
+d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site);
 D9_CUDA_RUN(update);
 D9_CUDA_RUN(orthogonal_update);
 d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);

@@ -156,7 +156,7 @@ static d9_status run_loss_backward(d9_context *context, const d9_site *site, int
                          d9_cuda_loss_backward(d9_cuda_stream_of(site), &shape,
                                                d9_cuda_coefficient_of(site, &site->nodes[0]->as.loss.share),
                                                d9_cuda_of(site)->step, class_weights(site), data(site, 0),
-                                               data(site, 1), guard ? &guard->scale : NULL, out(site).data));
+                                               data(site, 1), guard ? &guard->scale : NULL, out(site)));
 }
 
 static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t step) {
@@ -172,7 +172,9 @@ static d9_status run_metrics(d9_context *context, const d9_site *site, int64_t s
 static const d9_cuda_convolver *convolver_of(const d9_site *site) { return d9_cuda_of(site)->convolver; }
 
 static bool conv_match(const d9_site *site) { return convolver_of(site)->match(site); }
-static bool linear_match(const d9_site *site) { return d9_conv_handles_linear(site) && conv_match(site); }
+static bool linear_match(const d9_site *site) {
+    return d9_site_types(site, d9_cuda_storable) && d9_conv_handles_linear(site);
+}
 static d9_status conv_prepare(d9_context *context, d9_site *site) { return convolver_of(site)->prepare(context, site); }
 static void conv_release(d9_context *context, d9_site *site) { convolver_of(site)->release(context, site); }
 static d9_status conv_run(d9_context *context, const d9_site *site, int64_t step) {
@@ -193,6 +195,10 @@ static bool f32(const d9_site *site) { return d9_site_types(site, f32_or_integer
 /* Losses and logits must be f32; the metrics themselves are always f64. */
 static bool metrics_match(const d9_site *site) {
     return d9_site_value(site, input(site, 0))->type == D9_F32 && d9_site_value(site, input(site, 1))->type == D9_F32;
+}
+
+static bool loss_backward_match(const d9_site *site) {
+    return any(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
 }
 
 static bool rank_match(const d9_site *site) { return d9_site_value(site, input(site, 0))->type == D9_F32; }
@@ -266,6 +272,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_MIX, "mix", any, d9_cuda_run_mix),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", rank_match, d9_cuda_run_rank),
     D9_PLAIN_RULE(D9_OP_TOKENS, "tokens", NULL, d9_cuda_run_tokens),
+    D9_PLAIN_RULE(D9_OP_STREAM, "stream", NULL, d9_cuda_run_stream),
     D9_PLAIN_RULE(D9_OP_CAST, "cast", any, run_cast),
     D9_PLAIN_RULE(D9_OP_ACT, "act", any, run_act),
     D9_PLAIN_RULE(D9_OP_ACT_BACKWARD, "act_backward", any, run_act_backward),
@@ -294,7 +301,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_LAST, "last", any, d9_cuda_run_last),
     D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", any, d9_cuda_run_last_backward),
     D9_PLAIN_RULE(D9_OP_LOSS, "loss", f32, run_loss),
-    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", f32, run_loss_backward),
+    D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
     D9_PLAIN_RULE(D9_OP_METRICS, "metrics", metrics_match, run_metrics),
     {.name = "all_reduce",
      .node_count = 1,
@@ -303,6 +310,7 @@ static const d9_rule d9_cuda_rules[] = {
      .prepare = d9_cuda_prepare_all_reduce,
      .run = d9_cuda_run_all_reduce,
      .release = d9_cuda_release_all_reduce},
+    D9_PREPARED_RULE(D9_OP_CLIP, "clip", f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
     D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", f32, d9_cuda_prepare_orthogonal_update,
                      d9_cuda_run_orthogonal_update),

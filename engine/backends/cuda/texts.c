@@ -50,7 +50,7 @@ d9_cuda_recur d9_cuda_recur_of(const d9_site *site) {
     return (d9_cuda_recur){(int)node->as.recur.cell, shape->d[0], shape->d[1], shape->d[2]};
 }
 
-/* The kernels read and write these as f32: biases, saved numbers, c, and the gradients of parameters. */
+/* True if all values that exist are f32, as biases, saved numbers, c and gradients of parameters must be. */
 static bool are_f32(const d9_site *site, const d9_value_id *values, int count) {
     for (int i = 0; i < count; i++)
         if (values[i] != D9_NONE && d9_site_value(site, values[i])->type != D9_F32) return false;

@@ -1,5 +1,6 @@
 /* Decides whether a rule fits at a position of the node list. */
 #include "backends/host/match.h"
+#include "graph/op.h"
 
 #include <string.h>
 
@@ -9,7 +10,7 @@ static bool in_site(const d9_site *site, const d9_node *node) {
     return false;
 }
 
-bool d9_site_makes(const d9_site *site, d9_value_id value) {
+bool d9_site_writes(const d9_site *site, d9_value_id value) {
     for (int n = 0; n < site->node_count; n++)
         for (int i = 0; i < site->nodes[n]->output_count; i++)
             if (site->nodes[n]->outputs[i] == value) return true;
@@ -25,7 +26,7 @@ d9_site d9_site_part(const d9_site *site, int first, int count) {
 
 bool d9_site_internal(const d9_site *site, d9_value_id value) {
     const d9_graph *graph = site->graph;
-    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !d9_site_makes(site, value))
+    if (value == D9_NONE || graph->values[value].buffer != D9_BUFFER_SCRATCH || !d9_site_writes(site, value))
         return false;
     for (d9_node_id n = 0; n < graph->node_count; n++)
         for (int i = 0; i < graph->nodes[n].input_count; i++)
@@ -65,9 +66,19 @@ static void add_edge(const d9_site *site, d9_value_id value, d9_value_id *edges,
     edges[(*count)++] = value;
 }
 
-/* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes. The
- * last node's outputs are always part of the boundary, because the rule writes them even if no node reads them. */
-static bool edges_overlap(const d9_site *site) {
+/* True if a node of the site may write b over a, its input. */
+static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
+    for (int n = 0; n < site->node_count; n++) {
+        const d9_node *node = site->nodes[n];
+        if (d9_op_info_of(node->op)->overwrites && node->inputs[0] == a && node->outputs[0] == b) return true;
+    }
+    return false;
+}
+
+/* True if two scratch values at the boundary of the site (inputs, and outputs that are not internal) share bytes,
+ * unless an operation allows it. The last node's outputs are always part of the boundary, because the rule writes them
+ * even if no node reads them. */
+static bool boundary_overlaps(const d9_site *site) {
     d9_value_id edges[MAX_EDGES];
     int count = 0;
     for (int n = 0; n < site->node_count; n++) {
@@ -81,7 +92,8 @@ static bool edges_overlap(const d9_site *site) {
     }
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
-            if (edges[i] != edges[j] &&
+            if (edges[i] != edges[j] && !overwrites(site, edges[i], edges[j]) &&
+                !overwrites(site, edges[j], edges[i]) &&
                 d9_values_overlap(&site->graph->values[edges[i]], &site->graph->values[edges[j]]))
                 return true;
     return false;
@@ -91,7 +103,7 @@ bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
     for (int n = 0; n < rule->node_count; n++)
         if (site->nodes[n]->op != rule->ops[n] || !same_when(&site->nodes[n]->when, &site->nodes[0]->when))
             return false;
-    if (rule->node_count > 1 && edges_overlap(site)) return false;
+    if (rule->node_count > 1 && boundary_overlaps(site)) return false;
     if (rule->node_count > 1 && !rule->match && !all_internal(site)) return false;
     return !rule->match || rule->match(site);
 }

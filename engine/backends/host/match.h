@@ -7,6 +7,6 @@
 /* `site` must have as many nodes filled in as the rule has. */
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site);
 
-bool d9_site_makes(const d9_site *site, d9_value_id value); /* true if a node of the site writes the value */
+bool d9_site_writes(const d9_site *site, d9_value_id value); /* true if a node of the site writes the value */
 
 #endif

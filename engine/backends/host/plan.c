@@ -164,7 +164,7 @@ static const d9_rule *choose_rule(const planner *p, d9_node_id first, d9_site *s
     return best;
 }
 
-static d9_status no_rule(const planner *p, const d9_node *node) {
+static d9_status fail_without_rule(const planner *p, const d9_node *node) {
     if (p->line_count > 0)
         return d9_fail(p->context, D9_USAGE, "the plan has no line that fits %s %s", d9_op_name(node->op), node->role);
     return d9_fail(p->context, D9_DEVICE, "no rule of this backend covers %s %s", d9_op_name(node->op), node->role);
@@ -175,7 +175,7 @@ static d9_status place_rule(planner *p, d9_node_id first) {
     d9_placed_rule *placed = &plan->placed[plan->placed_count];
     forced_line *line = NULL;
     placed->rule = choose_rule(p, first, &placed->site, &line);
-    if (!placed->rule) return no_rule(p, &plan->graph->nodes[first]);
+    if (!placed->rule) return fail_without_rule(p, &plan->graph->nodes[first]);
     placed->first = first;
     if (line) line->used = true;
     p->followed[plan->placed_count++] = line;
@@ -230,7 +230,7 @@ done:
 const d9_site *d9_site_producer(const d9_site *site, d9_value_id value) {
     const d9_plan *plan = site->plan;
     for (int p = 0; p < plan->placed_count && &plan->placed[p].site != site; p++)
-        if (d9_site_makes(&plan->placed[p].site, value)) return &plan->placed[p].site;
+        if (d9_site_writes(&plan->placed[p].site, value)) return &plan->placed[p].site;
     return NULL;
 }
 

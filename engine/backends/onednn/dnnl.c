@@ -1,5 +1,6 @@
-/* oneDNN 2 describes arrays and primitives by values; oneDNN 3 describes arrays by objects that must be destroyed, and
- * primitives directly. The two blocks below define the same functions. */
+/* oneDNN 2 describes arrays and operations by structs, from which primitive descriptions are made. In oneDNN 3 arrays
+ * are described by objects that must be destroyed, and primitive descriptions are made without such structs. The two
+ * blocks below define the same functions. */
 #include "backends/onednn/dnnl.h"
 
 #if DNNL_VERSION_MAJOR == 2

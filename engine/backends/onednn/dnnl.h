@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sizes in logical order, (N, C, H, W) or (O, I, KH, KW), and layout; dnnl_format_tag_any: oneDNN chooses it. */
+/* `sizes` are in oneDNN's logical order: (N, C, H, W), (O, I, KH, KW) or (rows, columns). `tag` is the layout in
+ * memory; dnnl_format_tag_any: oneDNN chooses it. */
 typedef struct d9_dnnl_array {
     int rank;
     dnnl_dims_t sizes;

@@ -49,11 +49,19 @@ D9_REFERENCE_CLONED static void narrow_part(d9_type type, const double *from, in
 static int64_t end_of(int64_t begin, int64_t count) { return begin + PART < count ? begin + PART : count; }
 
 void d9_reference_widen(d9_type type, const void *from, int64_t count, int threads, double *to) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (count > PART)
+    if (count <= PART) { /* even a parallel region of one thread costs system calls */
+        widen_part(type, from, 0, count, to);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t begin = 0; begin < count; begin += PART) widen_part(type, from, begin, end_of(begin, count), to);
 }
 
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (count > PART)
+    if (count <= PART) {
+        narrow_part(type, from, 0, count, to);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t begin = 0; begin < count; begin += PART) narrow_part(type, from, begin, end_of(begin, count), to);
 }

@@ -59,7 +59,9 @@ static target target_of(const d9_reference_op *op, const int32_t *labels, int64_
     return (target){label, other, share, weights ? d9_loss_at_target_double(weights[label], weights[other], share) : 1};
 }
 
-static double target_at(const target *t, int64_t k) { return d9_loss_target_double(k, t->label, t->other, t->share); }
+static double target_at(const d9_loss_attributes *how, const target *t, int64_t k) {
+    return d9_loss_target_double((int)how->loss, k, t->label, t->other, t->share);
+}
 
 static d9_loss_row_double loss_row_of(const d9_loss_attributes *how, const double *logits, int64_t classes,
                                       const target *t) {
@@ -67,17 +69,19 @@ static d9_loss_row_double loss_row_of(const d9_loss_attributes *how, const doubl
     for (int64_t k = 1; k < classes; k++) largest = fmax(largest, logits[k]);
     for (int64_t k = 0; k < classes; k++) {
         exponentials += exp(logits[k] - largest);
-        total += d9_loss_term_double((int)how->loss, logits[k], target_at(t, k));
+        total += d9_loss_term_double((int)how->loss, logits[k], target_at(how, t, k));
     }
+    const double own = logits[d9_loss_class((int)how->loss, t->label)],
+                 others = logits[d9_loss_class((int)how->loss, t->other)];
     return (d9_loss_row_double){d9_log_sum_exp_double(largest, exponentials),
-                                d9_loss_at_target_double(logits[t->label], logits[t->other], t->share), total,
-                                (double)classes, how->smoothing};
+                                d9_loss_at_target_double(own, others, t->share), total, (double)classes,
+                                how->smoothing};
 }
 
 static d9_status check_labels(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t classes) {
     for (int64_t n = 0; n < images; n++)
-        if (labels[n] < -1 || labels[n] >= classes)
-            return d9_fail(op->context, D9_DEVICE, "%s: label %d of image %lld, must be below %lld", op->node->role,
+        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label((int)op->node->as.loss.loss, labels[n], classes)))
+            return d9_fail(op->context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes", op->node->role,
                            labels[n], (long long)n, (long long)classes);
     return D9_OK;
 }
@@ -120,13 +124,13 @@ d9_status d9_reference_LOSS_BACKWARD(const d9_reference_op *op) {
         const d9_loss_row_double row = loss_row_of(how, z, d9_shape_channels(shape), &t);
         for (int64_t k = 0; k < d9_shape_channels(shape); k++)
             dlogits[n * d9_shape_channels(shape) + k] =
-                t.weight * d9_loss_slope_double((int)how->loss, z[k], target_at(&t, k), &row);
+                t.weight * d9_loss_slope_double((int)how->loss, z[k], target_at(how, &t, k), &row);
     }
 done:
     return status;
 }
 
-/* ---- metrics, f64 (4): sum of losses, images, correct images, 1 + first step with a non-finite loss (0: none) ---- */
+/* ---- metrics, f64 (4): see D9_BUFFER_METRICS ---- */
 
 static int64_t first_maximum(const double *row, int64_t count) {
     int64_t best = 0;
@@ -138,12 +142,14 @@ static int64_t first_maximum(const double *row, int64_t count) {
 d9_status d9_reference_METRICS(const d9_reference_op *op) {
     const d9_shape *shape = &d9_reference_in(op, 1)->shape; /* (N, classes) */
     const int32_t *labels = d9_site_data(op->site, op->node->inputs[2]);
+    const bool several = d9_loss_several((int)op->node->as.loss.loss) != 0;
     double *metrics = op->out[0];
     const double *loss = op->in[0], *logits = op->in[1];
     for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
         metrics[0] += loss[n];
         metrics[1] += labels[n] >= 0;
-        metrics[2] += first_maximum(logits + n * d9_shape_channels(shape), d9_shape_channels(shape)) == labels[n];
+        metrics[2] +=
+            !several && first_maximum(logits + n * d9_shape_channels(shape), d9_shape_channels(shape)) == labels[n];
         if (!isfinite(loss[n]) && !(metrics[3] > 0)) metrics[3] = (double)(op->step + 1);
     }
     return D9_OK;

@@ -1,4 +1,4 @@
-/* Update of a filter by a nearly orthogonal matrix (kernels/formulas/orthogonal.h), with plain matrix products. */
+/* Update of a weight by a nearly orthogonal matrix (kernels/formulas/orthogonal.h), with plain matrix products. */
 #define D9_REAL double
 #include "backends/reference/reference.h"
 #include "kernels/formulas/orthogonal.h"

@@ -25,14 +25,18 @@ static geometry geometry_of(const d9_reference_op *op, const d9_value *x, const 
                       d9_shape_count(&y->shape) / y->shape.d[0]};
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Index into image x (H, W, C) of the maximum of window (oh, ow) in channel c. */
 static int64_t window_maximum(const geometry *g, const double *x, int64_t oh, int64_t ow, int64_t c) {
-    int64_t best = -1, top = oh * g->stride - g->pad, left = ow * g->stride - g->pad;
-    for (int64_t h = top; h < top + g->kernel; h++)
-        for (int64_t w = left; w < left + g->kernel; w++) {
-            if (h < 0 || w < 0 || h >= g->height || w >= g->width) continue;
-            int64_t at = (h * g->width + w) * g->channels + c;
-            if (best < 0 || x[at] > x[best] || isnan(x[at])) best = at;
+    const int64_t top = oh * g->stride - g->pad, bottom = smaller(top + g->kernel, g->height),
+                  left = ow * g->stride - g->pad, right = smaller(left + g->kernel, g->width);
+    int64_t best = (larger(top, 0) * g->width + larger(left, 0)) * g->channels + c;
+    for (int64_t h = larger(top, 0); h < bottom; h++)
+        for (int64_t w = larger(left, 0); w < right; w++) {
+            const int64_t at = (h * g->width + w) * g->channels + c;
+            if (x[at] > x[best] || isnan(x[at])) best = at;
         }
     return best;
 }
@@ -68,7 +72,7 @@ d9_status d9_reference_POOL_BACKWARD(const d9_reference_op *op) {
 }
 
 /* Index into image x (H, W, C) of element k, in row-major order, of the window of output element i, without padding. */
-static int64_t place_of(const geometry *g, int64_t i, int64_t k) {
+static int64_t element_index(const geometry *g, int64_t i, int64_t k) {
     const int64_t pixel = i / g->channels, h = pixel / g->out_width * g->stride + k / g->kernel,
                   w = pixel % g->out_width * g->stride + k % g->kernel;
     return (h * g->width + w) * g->channels + i % g->channels;
@@ -82,7 +86,7 @@ d9_status d9_reference_MEAN_POOL(const d9_reference_op *op) {
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             double sum = 0;
-            for (int64_t k = 0; k < g.kernel * g.kernel; k++) sum += x[n * g.inputs + place_of(&g, i, k)];
+            for (int64_t k = 0; k < g.kernel * g.kernel; k++) sum += x[n * g.inputs + element_index(&g, i, k)];
             y[n * g.outputs + i] = sum / (double)(g.kernel * g.kernel);
         }
     return D9_OK;
@@ -97,7 +101,7 @@ d9_status d9_reference_MEAN_POOL_BACKWARD(const d9_reference_op *op) {
     for (int64_t n = 0; n < g.images; n++)
         for (int64_t i = 0; i < g.outputs; i++) {
             for (int64_t k = 0; k < g.kernel * g.kernel; k++)
-                dx[n * g.inputs + place_of(&g, i, k)] += dy[n * g.outputs + i] / (double)(g.kernel * g.kernel);
+                dx[n * g.inputs + element_index(&g, i, k)] += dy[n * g.outputs + i] / (double)(g.kernel * g.kernel);
         }
     return D9_OK;
 }

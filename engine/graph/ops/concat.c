@@ -15,11 +15,11 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
 
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
-    d9_node side = *forward; /* its attributes become a slice's; a concatenation has none */
+    d9_node slice = *forward; /* with the attributes of a slice, because a concatenation has none */
     for (int i = 0; i < 2; i++) {
         D9_TRY(
-            d9_gradient_of_input(gradients, &side, i, (d9_node){.op = D9_OP_SLICE, .inputs = {dy}, .input_count = 1}));
-        side.as.slice.offset =
+            d9_gradient_of_input(gradients, &slice, i, (d9_node){.op = D9_OP_SLICE, .inputs = {dy}, .input_count = 1}));
+        slice.as.slice.offset =
             d9_shape_channels(d9_input_shape(gradients->graph, forward, 0)); /* offset of the second input */
     }
 done:

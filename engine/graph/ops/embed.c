@@ -10,7 +10,7 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
-/* If a later node reads the table too, as tied weights do, its gradient is there already, and is added to. */
+/* If a later node reads the table too, as tied weights do, its gradient already exists, and this node adds to it. */
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
     d9_status status = D9_OK;
     d9_node node = {
@@ -25,7 +25,7 @@ done:
     return status;
 }
 
-/* Elements read: of the table the rows of the tokens, of the tokens all. */
+/* Elements read: all tokens, and a row of the table for each of them. */
 static double read_rows(const d9_graph *graph, const d9_node *node, int input) {
     return (double)d9_shape_count(input == 0 ? &graph->values[node->outputs[0]].shape : d9_input_shape(graph, node, 1));
 }

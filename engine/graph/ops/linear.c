@@ -29,13 +29,24 @@ static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_va
     return d9_gradient_weighted(gradients, forward, dy, D9_OP_LINEAR_BACKWARD_WEIGHT, D9_OP_LINEAR_BACKWARD_DATA);
 }
 
+/* Multiplies each token (T, N, I) by the transposed weight. */
+static d9_status tokens_to_onnx(d9_onnx_writer *writer, const d9_node *node) {
+    char transposed[D9_NAME_SIZE + 16];
+    if (d9_onnx_is_of_recur(writer->graph, node)) return D9_OK;
+    snprintf(transposed, sizeof transposed, "%s.transposed", node->role);
+    writer->begin(writer, "Transpose", transposed, (const char *[]){d9_onnx_input(writer, node, 1), NULL}, transposed);
+    writer->integers(writer, "perm", (int64_t[]){1, 0}, 2);
+    writer->end(writer);
+    d9_onnx_node(writer, "MatMul", node->role, (const char *[]){d9_onnx_input(writer, node, 0), transposed, NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+
 /* ONNX flattens feature maps as (C, H, W); the weight's columns are reordered accordingly (exchange/exchange.h). */
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     char flat[D9_NAME_SIZE + 8];
-    const bool tokens = d9_input_shape(writer->graph, node, 0)->rank == 3;
-    if (tokens && d9_onnx_is_of_recur(writer->graph, node)) return D9_OK;
-    if (tokens)
-        return d9_fail(context, D9_USAGE, "%s: a linear layer of each token cannot be exported to ONNX", node->role);
+    (void)context;
+    if (d9_input_shape(writer->graph, node, 0)->rank == 3) return tokens_to_onnx(writer, node);
     snprintf(flat, sizeof flat, "%s.flat", node->role);
     writer->begin(writer, "Flatten", flat, (const char *[]){d9_onnx_input(writer, node, 0), NULL}, flat);
     writer->integer(writer, "axis", 1);

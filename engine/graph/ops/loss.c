@@ -7,11 +7,26 @@ static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node
     return D9_OK;
 }
 
+/* Many logits have a gradient in the compute type, in which the classifier's two backward products multiply it. With
+ * few classes those products take no time, and the gradient stays in the type of the logits. */
+static d9_type gradient_type(const d9_graph *graph, d9_value_id logits) {
+    const d9_node_id classifier = d9_graph_classifier(graph);
+    if (graph->classes < D9_MANY_CLASSES || classifier == D9_NONE) return graph->values[logits].type;
+    return graph->values[graph->nodes[classifier].inputs[1]].type;
+}
+
 static d9_status gradient(d9_gradients *gradients, const d9_node *forward, d9_value_id dy) {
-    (void)dy; /* dy is 1 for every image */
-    return d9_gradient_of_input(
+    d9_status status;
+    d9_graph *graph = gradients->graph;
+    const d9_node_id made = graph->node_count;
+    (void)dy; /* dy is 1 for every row */
+    D9_TRY(d9_gradient_of_input(
         gradients, forward, 0,
-        (d9_node){.op = D9_OP_LOSS_BACKWARD, .inputs = {forward->inputs[0], forward->inputs[1]}, .input_count = 2});
+        (d9_node){.op = D9_OP_LOSS_BACKWARD, .inputs = {forward->inputs[0], forward->inputs[1]}, .input_count = 2}));
+    if (made < graph->node_count)
+        graph->values[graph->nodes[made].outputs[0]].type = gradient_type(graph, forward->inputs[0]);
+done:
+    return status;
 }
 
 static bool evaluation(d9_node *node) {
@@ -20,7 +35,8 @@ static bool evaluation(d9_node *node) {
 }
 
 const d9_op_info d9_op_LOSS = {
-    .doc = "logits (..., classes), labels (N) -> loss (N): by its row in kernels/formulas/losses.def; 0 for label -1",
+    .doc = "logits (..., classes), labels (rows) -> loss (rows): by its row in kernels/formulas/losses.def; 0 for "
+           "label -1",
     .inputs = 2,
     .outputs = 1,
     .shape = shape,
@@ -33,6 +49,7 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
     .doc = "logits, labels -> dlogits of the summed loss",
     .inputs = 2,
     .outputs = 1,
+    .overwrites = true, /* each sample's logits are read before its gradient is written */
     D9_PRESET_OUTPUTS,
 };
 

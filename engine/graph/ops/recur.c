@@ -47,11 +47,12 @@ done:
     return status;
 }
 
-/* Multiplications with U in each step of time. */
+/* Multiplications and additions of the products with U, in all steps of time. */
 static double forward_operations(const d9_graph *graph, const d9_node *node) {
     return 2 * (double)d9_shape_count(d9_input_shape(graph, node, GX)) * (double)d9_input_shape(graph, node, U)->d[1];
 }
-static double backward_operations(const d9_graph *graph, const d9_node *node) { /* dh' and dU */
+/* Two products in each step: the gradient of the state before it, and of U. */
+static double backward_operations(const d9_graph *graph, const d9_node *node) {
     return 4 * (double)d9_shape_count(&graph->values[node->outputs[0]].shape) *
            (double)d9_input_shape(graph, node, 3)->d[1];
 }
@@ -76,7 +77,7 @@ static void put_list(d9_onnx_writer *writer, const d9_node *node, const char *su
     writer->integer_constant(writer, name, values, (size_t)count);
 }
 
-/* Writes a node named STEM.SUFFIX, whose output has that name. axis -1: no such attribute. */
+/* Writes a node with inputs a and b, named `a`.SUFFIX, as is its output. axis -1: the node has no attribute `axis`. */
 static void put_node(d9_onnx_writer *writer, const char *op, const char *a, const char *b, int axis, const char *suffix,
                      char name[ONNX_NAME]) {
     snprintf(name, ONNX_NAME, "%.*s.%s", D9_NAME_SIZE - 1, a, suffix);
@@ -116,8 +117,11 @@ static void put_layer(d9_onnx_writer *writer, const d9_node *node, const d9_node
     put_gates(writer, &lists, node->inputs[B_HH], state);
     put_node(writer, "Concat", input, state, 1, "both", b);
     snprintf(y, sizeof y, "%s.directions", node->role);
-    writer->begin(writer, cells[cell].op, node->role, (const char *[]){d9_onnx_input(writer, linear, 0), w, r, b, NULL},
-                  y);
+    const char *inputs[9] = {d9_onnx_input(writer, linear, 0), w, r, b, ""}; /* without lengths of the sequences */
+    for (int i = H0; i < node->input_count; i++) inputs[5 + i - H0] = d9_onnx_input(writer, node, i);
+    if (node->input_count == H0) inputs[4] = NULL;
+    writer->begin(writer, cells[cell].op, node->role, inputs, y);
+    for (int i = 2; i < node->output_count; i++) writer->output(writer, d9_onnx_value(writer, node->outputs[i]));
     writer->integer(writer, "hidden_size", units);
     if (cells[cell].activation) writer->word(writer, "activations", cells[cell].activation);
     if (cells[cell].reset_after) writer->integer(writer, "linear_before_reset", 1);
@@ -129,8 +133,8 @@ static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_n
     const d9_graph *graph = writer->graph;
     const d9_node_id bias = graph->values[node->inputs[GX]].producer;
     const d9_node_id linear = bias == D9_NONE ? D9_NONE : graph->values[graph->nodes[bias].inputs[0]].producer;
-    if (!cells[node->as.recur.cell].op || node->input_count > H0 || linear == D9_NONE ||
-        graph->nodes[linear].op != D9_OP_LINEAR || !d9_onnx_is_of_recur(graph, &graph->nodes[linear]))
+    if (!cells[node->as.recur.cell].op || linear == D9_NONE || graph->nodes[linear].op != D9_OP_LINEAR ||
+        !d9_onnx_is_of_recur(graph, &graph->nodes[linear]))
         return d9_fail(context, D9_USAGE, "%s: this recurrent layer cannot be exported to ONNX", node->role);
     put_layer(writer, node, &graph->nodes[linear], &graph->nodes[bias]);
     return D9_OK;

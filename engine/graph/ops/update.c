@@ -1,5 +1,6 @@
-/* The sum of gradients over the processes, their clipping, updates of whole parameter groups or of one filter, and
+/* The sum of gradients over the processes, their clipping, updates of whole parameter groups or of one weight, and
  * averages and copies of whole buffers after the updates. */
+#include "graph/onnx.h"
 #include "graph/op.h"
 
 const d9_op_info d9_op_ALL_REDUCE = {
@@ -36,7 +37,7 @@ static double orthogonal_operations(const d9_graph *graph, const d9_node *node) 
 }
 
 const d9_op_info d9_op_ORTHOGONAL_UPDATE = {
-    .doc = "w, g, velocity -> w, velocity: one filter, (O, ...), by kernels/formulas/orthogonal.h",
+    .doc = "w, g, velocity -> w, velocity: one weight, (O, ...), by kernels/formulas/orthogonal.h",
     .inputs = 3,
     .outputs = 2,
     .update = true,
@@ -52,9 +53,17 @@ const d9_op_info d9_op_LERP = {
     D9_PRESET_OUTPUTS,
 };
 
+/* An evaluation list copies only the states of recurrent layers, for its next step, which in ONNX are inputs and
+ * outputs of the model. */
+static d9_status copy_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context, (void)writer, (void)node;
+    return D9_OK;
+}
+
 const d9_op_info d9_op_COPY = {
     .doc = "x -> y",
     .inputs = 1,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
+    .onnx = copy_to_onnx,
 };

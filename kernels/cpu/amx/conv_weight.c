@@ -27,7 +27,7 @@
 
 enum {
     TILE = 16,          /* rows of a tile; floats of a row */
-    DEPTH = 32,         /* pixels summed by one tile product */
+    DEPTH = 32,         /* positions summed by one tile product */
     BLOCK = 2 * TILE,   /* outputs and inputs handled together: four tiles of sums */
     SUMS = 4 * 16 * 16, /* sums of a block, per tap */
     TAPS = 9,

@@ -43,7 +43,7 @@ void D9_LOOP_NAME(scale)(d9_kernel_in x, float factor, d9_kernel_out y, int64_t 
     }
 }
 
-/* There is no `omp simd` here, because erfc has no vector form: the compiler decides for each activation. */
+/* There is no `omp simd` here: the compiler decides for each activation whether vectors are worth it. */
 void d9_tile_act(d9_kernel_act act, int64_t n, float *t) {
     const float alpha = act.alpha;
     switch (act.activation) {

@@ -21,15 +21,15 @@ enum {
 
 /* ---- rows of patches ---- */
 
-typedef struct place {
+typedef struct position {
     int64_t n, h, w;
-} place;
+} position;
 
-static place place_of(const struct d9_gemm_source *s, int64_t row) {
-    return (place){row / s->wide / s->high, row / s->wide % s->high, row % s->wide};
+static position position_of(const struct d9_gemm_source *s, int64_t row) {
+    return (position){row / s->wide / s->high, row / s->wide % s->high, row % s->wide};
 }
 
-static void advance(const struct d9_gemm_source *s, place *at) {
+static void advance(const struct d9_gemm_source *s, position *at) {
     if (++at->w < s->wide) return;
     at->w = 0;
     if (++at->h < s->high) return;
@@ -78,7 +78,7 @@ typedef struct walk {
     int64_t row;              /* index in x at which the patch would begin if it began at line 0 */
 } walk;
 
-static inline walk walk_of(const struct d9_gemm_source *s, place at, int64_t from, int64_t count) {
+static inline walk walk_of(const struct d9_gemm_source *s, position at, int64_t from, int64_t count) {
     const int64_t pixel = at.w * s->step + s->left, run = s->taps_wide * s->channels;
     walk w = {.line = at.h * s->step + s->top, .from = from, .left = count, .run = run};
     w.low = d9_min(d9_max(-pixel, 0), s->taps_wide) * s->channels;
@@ -107,10 +107,10 @@ static inline int64_t next_piece(const struct d9_gemm_source *s, walk *w, int64_
 
 /* Returns `count` elements of a row from element `from`, as f32 or bf16: a pointer into x if they are contiguous there
  * in that type, otherwise `to`, into which they are copied. */
-static const void *fetch(const struct d9_gemm_source *s, place place, bool narrow, int64_t from, int64_t count,
+static const void *fetch(const struct d9_gemm_source *s, position position, bool narrow, int64_t from, int64_t count,
                          void *to) {
     const int64_t bytes = narrow ? 2 : 4;
-    walk w = walk_of(s, place, from, count);
+    walk w = walk_of(s, position, from, count);
     for (char *end = to; w.left > 0;) {
         int64_t at, piece = next_piece(s, &w, &at);
         if (piece == count && at >= 0 && bytes == d9_kernel_store_bytes(s->x.store))
@@ -125,11 +125,11 @@ static const void *fetch(const struct d9_gemm_source *s, place place, bool narro
 }
 
 /* Copies elements of a row as lines of `length` elements, `stride` floats apart; zeros fill up the last line. */
-static inline __attribute__((always_inline)) void copy_lines(const struct d9_gemm_source *s, place place, bool narrow,
-                                                             int64_t from, int64_t count, const int64_t length,
-                                                             int64_t stride, float *to) {
+static inline __attribute__((always_inline)) void copy_lines(const struct d9_gemm_source *s, position position,
+                                                             bool narrow, int64_t from, int64_t count,
+                                                             const int64_t length, int64_t stride, float *to) {
     const int64_t bytes = narrow ? 2 : 4;
-    walk w = walk_of(s, place, from, count);
+    walk w = walk_of(s, position, from, count);
     int64_t filled = 0; /* elements of the line at `to` */
     while (w.left > 0) {
         int64_t at, piece = next_piece(s, &w, &at);
@@ -166,7 +166,7 @@ static bool is_plain(const struct d9_gemm_source *s) {
 }
 
 /* Element `from` of a plain source's row. */
-static inline const char *plain_row(const struct d9_gemm_source *s, place at, int64_t from) {
+static inline const char *plain_row(const struct d9_gemm_source *s, position at, int64_t from) {
     const int64_t line = at.h * s->step + s->top, pixel = at.w * s->step + s->left;
     return (const char *)s->x.data +
            (s->start + at.n * s->image + line * s->line + pixel * s->pixel + from) * d9_kernel_store_bytes(s->x.store);
@@ -183,7 +183,7 @@ static inline void copy_row(const char *from, int64_t bytes, int64_t stride, flo
 static inline __attribute__((always_inline)) void pack_along(const struct d9_gemm_pack *p, const bool pairs) {
     const int64_t lines = d9_parts_of(p->lanes, LINE), stride = p->panel * LINE, bytes = pairs ? 2 : 4;
     const bool plain = is_plain(p->source) && bytes == d9_kernel_store_bytes(p->source->x.store);
-    place at = place_of(p->source, p->from);
+    position at = position_of(p->source, p->from);
     for (int64_t first = 0; first < p->count; first += p->panel)
         for (int64_t r = 0; r < p->panel; r++) {
             float *to = p->to + first * lines * LINE + r * LINE;
@@ -224,12 +224,12 @@ D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *cons
     memcpy(to, (const float *)row[0] + from, (size_t)(count < panel ? count : panel) * 4);
 }
 
-/* A few lanes at a time: they fill a stretch of each panel, while the panels begin at addresses that share cache sets.
- */
+/* A few lanes at a time, so that each panel is written in longer stretches: the panels begin at addresses that share
+ * cache sets, so lines written in part would be evicted. */
 D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, const bool pairs) {
     const int rows_per_lane = pairs ? 2 : 1;
     const bool plain = is_plain(p->source) && d9_kernel_store_bytes(p->source->x.store) == (pairs ? 2 : 4);
-    place at = place_of(p->source, p->k);
+    position at = position_of(p->source, p->k);
     for (int64_t k = 0; k < p->lanes; k += D9_GEMM_AT_ONCE) {
         const void *row[2 * D9_GEMM_AT_ONCE];
         const int64_t lanes = d9_min(D9_GEMM_AT_ONCE, p->lanes - k);
@@ -263,7 +263,7 @@ void D9_LOOP_NAME(gemm_pack_across)(const struct d9_gemm_pack *p) {
 
 void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
     const int64_t bytes = p->k_count * (p->pairs ? 2 : 4);
-    place at = place_of(p->source, p->from);
+    position at = position_of(p->source, p->from);
     for (int64_t first = 0; first < p->count; first += p->panel)
         for (int64_t c = 0; c < p->panel; c++) {
             float *to = p->to + first * p->lanes + c, lane = 0;
@@ -283,11 +283,11 @@ void D9_LOOP_NAME(gemm_pack_transposed)(const struct d9_gemm_pack *p) {
 typedef struct register_tile { /* rows of a times a panel of b */
     const float *a, *b;
     int64_t lanes;
-    bool add;              /* to `sums` */
-    float *sums;           /* (rows, WIDTH); written unless `places` is given */
-    const int64_t *places; /* index in y of each row's first column; NULL: the sums do not go to y */
-    int64_t column;        /* first column */
-    const float *bias;     /* of this column, added after rounding to the type of y; NULL: none */
+    bool add;                  /* to `sums` */
+    float *sums;               /* (rows, WIDTH); written unless `row_starts` is given */
+    const int64_t *row_starts; /* index in y of each row's first column; NULL: the sums do not go to y */
+    int64_t column;            /* first column */
+    const float *bias;         /* of this column, added after rounding to the type of y; NULL: none */
     d9_kernel_out y;
 } register_tile;
 
@@ -301,7 +301,7 @@ D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, con
         }
     }
     D9_UNROLL for (int i = 0; i < rows; i++) {
-        const int64_t at = t->places[i] + t->column;
+        const int64_t at = t->row_starts[i] + t->column;
         if (store == D9_KERNEL_F32) {
             *(d9_loose_vector *)((float *)t->y.data + at) = sum[i][0];
             *(d9_loose_vector *)((float *)t->y.data + at + LANES) = sum[i][1];
@@ -309,6 +309,29 @@ D9_INLINE void store_sums(d9_vector sum[D9_PRODUCT_ROWS][2], const int rows, con
             *(d9_narrow_vector *)((uint16_t *)t->y.data + at) = d9_lanes_narrow(sum[i][0]);
             *(d9_narrow_vector *)((uint16_t *)t->y.data + at + LANES) = d9_lanes_narrow(sum[i][1]);
         }
+    }
+}
+
+/* The left half of a panel's columns, for the last panel: the sums do not go to y. */
+D9_INLINE void multiply_left(const bool pairs, const int rows, const d9_product_layout l, int64_t group,
+                             const register_tile *t) {
+    d9_vector sum[D9_PRODUCT_ROWS];
+    const float *a = t->a, *b = t->b;
+    D9_UNROLL for (int i = 0; i < rows; i++) sum[i] = (d9_vector){0};
+    for (int64_t groups = t->lanes / l.depth; groups > 0; groups--, a += group, b += l.depth * WIDTH) {
+        D9_UNROLL for (int k = 0; k < l.depth; k++) {
+            const d9_vector left = *(const d9_vector *)(b + k * WIDTH);
+            D9_UNROLL for (int i = 0; i < rows; i++) sum[i] =
+                d9_product_step(pairs, sum[i], a[i * l.row + k * l.step], left);
+        }
+    }
+    for (int64_t tail = t->lanes % l.depth; tail > 0; tail--, a += l.step, b += WIDTH) {
+        const d9_vector left = *(const d9_vector *)b;
+        D9_UNROLL for (int i = 0; i < rows; i++) sum[i] = d9_product_step(pairs, sum[i], a[i * l.row], left);
+    }
+    D9_UNROLL for (int i = 0; i < rows; i++) {
+        if (t->add) sum[i] += *(const d9_vector *)(t->sums + i * WIDTH);
+        *(d9_vector *)(t->sums + i * WIDTH) = sum[i];
     }
 }
 
@@ -324,11 +347,11 @@ D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layou
             sum[i][1] += *(const d9_vector *)(t->sums + i * WIDTH + LANES);
         }
     }
-    if (t->places && t->y.store == D9_KERNEL_F32) {
+    if (t->row_starts && t->y.store == D9_KERNEL_F32) {
         store_sums(sum, rows, D9_KERNEL_F32, t);
         return;
     }
-    if (t->places) {
+    if (t->row_starts) {
         store_sums(sum, rows, D9_KERNEL_BF16, t);
         return;
     }
@@ -342,8 +365,14 @@ D9_INLINE void multiply(const bool pairs, const int rows, const d9_product_layou
     static __attribute__((noinline)) void along##name(const register_tile *t) {                                        \
         multiply(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);                \
     }                                                                                                                  \
+    static __attribute__((noinline)) void along_left##name(const register_tile *t) {                                   \
+        multiply_left(pairs, D9_PRODUCT_ROWS, (d9_product_layout){LINE, 1, LINE}, D9_PRODUCT_ROWS *LINE, t);           \
+    }                                                                                                                  \
     static __attribute__((noinline)) void across##name(const register_tile *t) {                                       \
         multiply(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                       \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void across_left##name(const register_tile *t) {                                  \
+        multiply_left(pairs, TALL, (d9_product_layout){1, ACROSS, 4}, 4 * ACROSS, t);                                  \
     }
 TILES_(, false)
 #ifdef __AVX512BF16__
@@ -361,14 +390,17 @@ static void put(float *sums, int64_t count, const float *bias, int64_t at, d9_ke
 
 /* A panel of b is multiplied by all panels of a before the next one, so it can stay in the L1 cache. */
 void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
-    void (*const product)(const register_tile *t) =
+    void (*const whole_panel)(const register_tile *t) =
         g->across ? D9_PRODUCT_CHOOSE(across, g->pairs) : D9_PRODUCT_CHOOSE(along, g->pairs);
+    void (*const left_half)(const register_tile *t) =
+        g->across ? D9_PRODUCT_CHOOSE(across_left, g->pairs) : D9_PRODUCT_CHOOSE(along_left, g->pairs);
     const int64_t panel = g->across ? ACROSS : D9_PRODUCT_ROWS, tall = g->across ? TALL : D9_PRODUCT_ROWS;
     const int64_t a_panel = panel * (g->across ? g->lanes : d9_round_up(g->lanes, LINE));
     float *sums = g->sums;
     for (int64_t column = 0; column < g->columns_count; column += WIDTH) {
         const int64_t columns = d9_min(WIDTH, g->columns_count - column);
         const float *bias = g->bias ? g->bias + column : NULL;
+        void (*const product)(const register_tile *t) = columns > LANES ? whole_panel : left_half;
         for (int64_t row = 0; row < g->rows_count; row += tall) {
             const int64_t within = row % panel, rows = d9_min(tall, g->rows_count - row);
             const bool whole = rows == tall && columns == WIDTH; /* the product stores the sums in y */
@@ -377,13 +409,13 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
                                      .lanes = g->lanes,
                                      .add = g->add,
                                      .sums = sums,
-                                     .places = g->last && whole ? g->places + row : NULL,
+                                     .row_starts = g->last && whole ? g->row_starts + row : NULL,
                                      .column = column,
                                      .bias = bias,
                                      .y = g->y});
             for (int64_t r = 0; g->last && !whole && r < rows; r++)
-                put(sums + r * WIDTH, columns, bias, g->places[row + r] + column, g->y);
-            if (!g->alone) sums += tall * WIDTH;
+                put(sums + r * WIDTH, columns, bias, g->row_starts[row + r] + column, g->y);
+            if (!g->single_block) sums += tall * WIDTH;
         }
     }
 }

@@ -1,7 +1,6 @@
 /* Softmax over many classes, in f32. Sums are f32 over BLOCK terms in LANES partial sums and double over the blocks, so
  * that the error of a sum stays near that of its terms, whatever their number. In a loop, e and dz may be z. */
-#include "kernels/cpu/loops/loops.h"
-#include "kernels/formulas/real.h"
+#include "kernels/cpu/loops/tile.h"
 
 enum { BLOCK = 512, LANES = 16 };
 
@@ -48,7 +47,14 @@ void D9_LOOP_NAME(exponentials)(const float *z, int64_t count, float largest, fl
     }
 }
 
-void D9_LOOP_NAME(softmax_slopes)(const float *e, int64_t count, float factor, float smoothing, float *dz) {
+void D9_LOOP_NAME(softmax_slopes)(const float *e, int64_t count, float factor, float smoothing, d9_kernel_out dz,
+                                  int64_t at) {
+    d9_tile tile;
+    for (int64_t begin = 0, n; begin < count; begin += n) {
+        n = d9_tile_count(begin, count);
+        float *to = d9_tile_target(dz, at + begin, tile);
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) dz[i] = factor * e[i] - smoothing;
+        for (int64_t i = 0; i < n; i++) to[i] = factor * e[begin + i] - smoothing;
+        d9_tile_store(dz, at + begin, n, tile);
+    }
 }

@@ -124,11 +124,13 @@ D9_INLINE void add_width(const d9_kernel_store store, const int activation, cons
     if (i < n) add_rows(store, activation, what, count, of, at, step, shift, i, n - i, part);
 }
 
+/* Sums of channels [from, until); `from` is 0 or a multiple of D9_TILE. */
 D9_INLINE void add_run(const d9_kernel_store store, const int activation, const enum summand what, const operands *of,
-                       const d9_cpu_run *run, int64_t channels, const float *shifts, double *sums) {
+                       const d9_cpu_run *run, int64_t channels, int64_t from, int64_t until, const float *shifts,
+                       double *sums) {
     d9_tile repeated;
     partial part;
-    for (int64_t c = 0; c < channels; c += D9_TILE) {
+    for (int64_t c = from; c < until; c += D9_TILE) {
         const layout w = layout_of(c, channels);
         const float *shift = what == OF_DZ ? NULL : repeat(shifts + c, &w, repeated);
         clear_partial(&part, D9_TILE);
@@ -141,9 +143,9 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
                 else
                     add_width(store, activation, what, 1, of, at, 0, shift, elements(&w, run->pixels - p), &part);
                 part.held += taken;
-                if (part.held + D9_ROWS > D9_FOLD) flush_partial(&part, &w, sums + c, channels);
+                if (part.held + D9_ROWS > D9_FOLD) flush_partial(&part, &w, sums + c - from, until - from);
             }
-        flush_partial(&part, &w, sums + c, channels);
+        flush_partial(&part, &w, sums + c - from, until - from);
     }
 }
 
@@ -151,9 +153,9 @@ void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t chan
                              double *sums) {
     const operands of = {.x = x};
     if (x.store == D9_KERNEL_F32)
-        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, pivot, sums);
+        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, 0, channels, pivot, sums);
     else
-        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, pivot, sums);
+        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, 0, channels, pivot, sums);
 }
 
 /* Calls `loop` with storage type and activation as compile-time constants. */
@@ -171,20 +173,21 @@ void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *pr
     switch (prologue->act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
     case D9_ACT_##id:                                                                                                  \
-        BY_STORE(add_run, D9_ACT_##id, OF_DZ_AND_X, &of, run, channels, mean, sums)
+        BY_STORE(add_run, D9_ACT_##id, OF_DZ_AND_X, &of, run, channels, 0, channels, mean, sums)
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     default:
-        BY_STORE(add_run, D9_KERNEL_NO_ACT, OF_DZ_AND_X, &of, run, channels, mean, sums)
+        BY_STORE(add_run, D9_KERNEL_NO_ACT, OF_DZ_AND_X, &of, run, channels, 0, channels, mean, sums)
     }
 }
 
-void D9_LOOP_NAME(bias_sums)(d9_kernel_in dz, const d9_cpu_run *run, int64_t channels, double *sums) {
+void D9_LOOP_NAME(bias_sums)(d9_kernel_in dz, const d9_cpu_run *run, int64_t channels, int64_t from, int64_t until,
+                             double *sums) {
     const operands of = {.dy = dz};
     if (dz.store == D9_KERNEL_F32)
-        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, NULL, sums);
+        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, from, until, NULL, sums);
     else
-        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, NULL, sums);
+        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, from, until, NULL, sums);
 }
 
 /* ---- passes that use the statistics ---- */
@@ -218,8 +221,8 @@ D9_INLINE void normalise(const d9_kernel_store store, const int activation, cons
 }
 
 /* dx = a (dz - b - (x - mean) c) */
-D9_INLINE void differentiate(const d9_kernel_store store, const int activation, const pass *p, int64_t at,
-                             const float *const *term, int64_t i, int64_t left) {
+D9_INLINE void normalise_backward(const d9_kernel_store store, const int activation, const pass *p, int64_t at,
+                                  const float *const *term, int64_t i, int64_t left) {
     const d9_vector mean = d9_lanes_load(D9_KERNEL_F32, term[0], i, left),
                     a = d9_lanes_load(D9_KERNEL_F32, term[1], i, left),
                     b = d9_lanes_load(D9_KERNEL_F32, term[2], i, left),
@@ -282,5 +285,5 @@ void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *p
                                        const d9_cpu_run *run, int64_t channels, const float *terms, bool stream,
                                        d9_kernel_out dx) {
     const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && can_stream(dx, channels)};
-    pass_by_activation(prologue->act.activation, differentiate, 4, &p, run, channels, terms);
+    pass_by_activation(prologue->act.activation, normalise_backward, 4, &p, run, channels, terms);
 }

@@ -13,7 +13,7 @@ typedef struct cell_size {
     int gates, saved, memory, shared, rows; /* a row of cells.def; samples of a tile */
 } cell_size;
 
-/* Whole vectors with a branch for the storage type, which is always the same. */
+/* Load or store up to a vector of either storage type. The branch goes the same way throughout a layer. */
 D9_INLINE d9_vector load(d9_kernel_in x, int64_t at, int64_t left) {
     return x.store == D9_KERNEL_F32 ? d9_lanes_load(D9_KERNEL_F32, x.data, at, left)
                                     : d9_lanes_load(D9_KERNEL_BF16, x.data, at, left);
@@ -81,7 +81,7 @@ void D9_LOOP_NAME(recur_pack_transposed)(const struct d9_recur_part *p, int64_t 
 
 typedef float gate_lanes[D9_CELL_GATES][LANES] __attribute__((aligned(4 * D9_LANES)));
 typedef float saved_lanes[D9_CELL_SAVED][LANES] __attribute__((aligned(4 * D9_LANES)));
-/* The cell for one vector of units: h, and c and saved. */
+/* Computes h, c and `saved` for one vector of units. */
 typedef void forward_cell(gate_lanes gx, float (*a)[LANES], const float *before, float *c, saved_lanes saved, float *h);
 
 /* a (rows, G, H) = U before + bias for a tile. */
@@ -101,7 +101,8 @@ D9_INLINE void forward_product(const cell_size size, const struct d9_recur_part 
     }
 }
 
-/* Row r of the tile that begins with sample n, in step t. Whole rows, because the processor foresees them. */
+/* Row r of the tile that begins with sample n, in step t. Row by row, because the processor prefetches
+ * consecutive addresses. */
 D9_INLINE void forward_row(const cell_size size, forward_cell *cell, const struct d9_recur_part *p, int64_t t,
                            int64_t n, int64_t r, const float *a, float *before, float *after, float *memory) {
     const d9_cpu_recur *l = p->layer;
@@ -159,11 +160,12 @@ D9_INLINE void forward(const cell_size size, forward_cell *cell, const struct d9
 
 /* ---- backward ---- */
 
-/* The cell for one vector of units: `own`, the part of dh' that does not pass through U, dgx and da; changes dc. */
+/* Backward pass of the cell for one vector of units: computes dgx, da and `own`, the part of the gradient of the state
+ * before that does not pass through U; replaces dc by the gradient of the c before. */
 typedef void backward_cell(const float *d, saved_lanes saved, const float *before, const float *c_before, float *dc,
                            gate_lanes dgx, gate_lanes da, float *own);
 
-/* States before step t of row `row`, sample n: of the step before or the first. */
+/* Loads h and c before step t of sample n, whose row is `row`: those of step t - 1, or h0 and c0. */
 D9_INLINE void load_before(const cell_size size, const struct d9_recur_part *p, int64_t t, int64_t row, int64_t n,
                            int64_t unit, float *before, float *c_before) {
     const d9_cpu_recur *l = p->layer;

@@ -42,7 +42,7 @@ static void check(fuzz_bench *bench, const d9_config *config) {
     if (status != D9_OK) fuzz_check_refusal(bench, status);
 }
 
-void fuzz_judge_config(fuzz_bench *bench, d9_status status, d9_config *config) {
+void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config) {
     if (status == D9_OK)
         check(bench, config);
     else

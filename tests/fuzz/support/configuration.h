@@ -6,7 +6,7 @@
 #include "record/effective.h"
 #include "tests/fuzz/support/fuzz.h"
 
-/* Checks the result of parsing a configuration, and frees it. NULL: it was rejected. */
-void fuzz_judge_config(fuzz_bench *bench, d9_status status, d9_config *config);
+/* Checks the result of parsing a configuration, and frees it. `config` NULL: it was rejected. */
+void fuzz_check_config(fuzz_bench *bench, d9_status status, d9_config *config);
 
 #endif

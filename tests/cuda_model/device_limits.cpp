@@ -1,5 +1,5 @@
-/* Occupancy of the modelled device: see room.h. */
-#include "tests/cuda_model/room.h"
+/* Occupancy of the modelled device: see device_limits.h. */
+#include "tests/cuda_model/device_limits.h"
 #include "tests/cuda_model/cuda_model.h"
 
 namespace {
@@ -12,7 +12,7 @@ d9_model_device device = h100;
 
 } // namespace
 
-void d9_model_be(const d9_model_device *other) { device = other ? *other : h100; }
+void d9_model_set_device(const d9_model_device *other) { device = other ? *other : h100; }
 
 void d9_model_room(int64_t *block_bytes, int *cluster_blocks, int *multiprocessors) {
     *block_bytes = device.shared_bytes - static_cast<int64_t>(static_bytes);

@@ -1,6 +1,6 @@
 /* Limits of the modelled device, on which the algorithms of norms depend: an H100's, unless a test sets others. */
-#ifndef D9_TESTS_CUDA_ROOM_H
-#define D9_TESTS_CUDA_ROOM_H
+#ifndef D9_TESTS_CUDA_DEVICE_LIMITS_H
+#define D9_TESTS_CUDA_DEVICE_LIMITS_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,7 +13,7 @@ typedef struct d9_model_device {
     int refuses; /* clusters of this many or more blocks never run, as on a small partition; 0: all run */
 } d9_model_device;
 
-void d9_model_be(const d9_model_device *device); /* NULL: an H100 again */
+void d9_model_set_device(const d9_model_device *device); /* NULL: an H100 again */
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,45 @@
+/* Tables of comma-separated values (CSV, RFC 4180) with a heading, and lists of their faulty rows.
+ *
+ * A row is a line, ended by LF or CRLF, with as many cells as the heading; empty lines are skipped. A cell that begins
+ * with a quotation mark ends with one, may contain commas, and has quotation marks doubled. Line breaks inside cells
+ * are a fault. The text must be UTF-8 without zero bytes; a byte order mark is skipped. */
+#ifndef D9_DATA_CSV_H
+#define D9_DATA_CSV_H
+
+#include "core/arena.h"
+
+enum { D9_CSV_COLUMNS_MOST = 1024 };
+
+typedef struct d9_fault {
+    int64_t line; /* in the file, from 1 */
+    const char *text;
+} d9_fault;
+
+/* Faulty rows of a file: the first 1000 that were added, and the number of all. */
+typedef struct d9_faults {
+    d9_context *context;
+    d9_arena *arena;
+    const char *file; /* for messages */
+    int64_t count;
+    int stored, capacity;
+    d9_fault *fault; /* (stored) */
+} d9_faults;
+D9_MUST_USE d9_status d9_faults_add(d9_faults *faults, int64_t line, const char *format, ...) D9_PRINTF(3, 4);
+/* Returns D9_OK if there are none. Otherwise warns of the first 20 rows, by line, and returns D9_DATA with their
+ * number; a single one is named in the error only. `left_out`: warns that the rows are left out, and returns D9_OK. */
+D9_MUST_USE d9_status d9_faults_report(d9_faults *faults, bool left_out);
+
+typedef struct d9_csv {
+    int64_t rows;       /* without faulty ones */
+    int columns;        /* that were asked for */
+    const char **cells; /* (rows, columns), pointing into the text; NULL: the column was not asked for */
+    int64_t *lines;     /* (rows): line in the file, from 1 */
+} d9_csv;
+
+/* Reads the columns with the `count` names of `wanted` (NULL: skipped) from `text`, which is changed, and has a zero
+ * byte at text[size]. Adds rows with errors to `faults`, in whose arena the table lies. Returns D9_DATA if the text or
+ * its heading has an error or lacks a column. */
+D9_MUST_USE d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const char *const *wanted, int count,
+                                  d9_csv *csv);
+
+#endif

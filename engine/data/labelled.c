@@ -1,0 +1,218 @@
+/* Pictures of any size in a folder and its subfolders, and a CSV that names those to use with their labels (labels.h).
+ *
+ * A row's file is a path below the folder, or only a file's name, if no other file there has it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/listing.h"
+#include "core/system.h"
+#include "data/classes.h"
+#include "data/image.h"
+#include "data/labels.h"
+
+enum { SIDE_MAX = 4096, DEPTH_MOST = 16 };
+static const size_t table_most_bytes = (size_t)256 << 20;
+
+/* ---- finding the pictures ---- */
+
+typedef struct picture {
+    const char *name, *path, *below; /* file name; path; path below the folder */
+    int64_t line;                    /* of the row that uses it; 0: none so far */
+} picture;
+
+typedef struct pictures {
+    int64_t count;
+    int capacity;
+    picture *all;          /* (count) */
+    picture **named, **at; /* (count), sorted by `name` and by `below` */
+} pictures;
+
+static d9_status add_folder(d9_context *context, d9_arena *arena, const char *folder, size_t root, int depth,
+                            pictures *pictures) {
+    d9_status status;
+    d9_listing listing;
+    D9_TRY(d9_listing_read(context, arena, folder, &listing));
+    for (int64_t i = 0; i < listing.count; i++) {
+        const d9_entry *entry = &listing.entries[i];
+        if (entry->folder && depth < DEPTH_MOST)
+            D9_TRY(add_folder(context, arena, entry->path, root, depth + 1, pictures));
+        if (entry->folder || !d9_is_image_name(entry->name)) continue;
+        D9_TRY(D9_ARENA_GROW(context, arena, pictures->count, &pictures->capacity, &pictures->all));
+        pictures->all[pictures->count++] = (picture){entry->name, entry->path, entry->path + root, 0};
+    }
+done:
+    return status;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(picture *const *)a)->name, (*(picture *const *)b)->name);
+}
+
+static int by_place(const void *a, const void *b) {
+    return strcmp((*(picture *const *)a)->below, (*(picture *const *)b)->below);
+}
+
+static d9_status find_pictures(d9_context *context, d9_arena *arena, const char *folder, pictures *found) {
+    d9_status status;
+    D9_TRY(add_folder(context, arena, folder, strlen(folder) + 1, 0, found));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->named));
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, found->count, &found->at));
+    for (int64_t i = 0; i < found->count; i++) found->named[i] = found->at[i] = &found->all[i];
+    qsort(found->named, (size_t)found->count, sizeof *found->named, by_name);
+    qsort(found->at, (size_t)found->count, sizeof *found->at, by_place);
+done:
+    return status;
+}
+
+/* The picture of a row; NULL, with *second if its name is that of two: there is none. */
+static picture *picture_of(const pictures *pictures, const char *file, const picture **second) {
+    picture wanted = {.name = file, .below = file}, *key = &wanted;
+    const size_t count = (size_t)pictures->count;
+    *second = NULL;
+    picture **found = bsearch(&key, pictures->at, count, sizeof *pictures->at, by_place);
+    if (found) return *found;
+    found = bsearch(&key, pictures->named, count, sizeof *pictures->named, by_name);
+    if (!found) return NULL;
+    picture **end = pictures->named + pictures->count;
+    while (found > pictures->named && !by_name(found - 1, found)) found--;
+    if (found + 1 < end && !by_name(found, found + 1)) *second = found[1];
+    return *found;
+}
+
+/* ---- from rows to files ---- */
+
+typedef struct reading {
+    d9_context *context;
+    d9_arena *arena;
+    const d9_dataset_options *options;
+    const char *folder;
+    d9_faults faults, left_out; /* left_out: rows without a picture, with options->skip_damaged */
+    d9_label_table table;
+    pictures pictures;
+    d9_class_files files[D9_PARTS];
+} reading;
+
+static d9_status add_row(reading *self, const d9_label_row *row) {
+    const picture *second;
+    picture *found = picture_of(&self->pictures, row->file, &second);
+    d9_class_files *list = &self->files[row->part];
+    if (!found)
+        return d9_faults_add(self->options->skip_damaged ? &self->left_out : &self->faults, row->line,
+                             "no picture %s in %s", row->file, self->folder);
+    if (second)
+        return d9_faults_add(&self->faults, row->line, "the name %s is that of %s and of %s", row->file, found->below,
+                             second->below);
+    if (found->line)
+        return d9_faults_add(&self->faults, row->line, "%s is in line %lld, too", row->file, (long long)found->line);
+    found->line = row->line;
+    if (row->part == D9_PART_VALID && !self->options->validation) return D9_OK; /* not evaluated: not read */
+    list->files[list->count] = (d9_class_file){.path = found->path, .label = row->label, .place = list->count};
+    list->count++;
+    return D9_OK;
+}
+
+static d9_status read_table(reading *self) {
+    d9_status status;
+    const char *name = self->options->table;
+    uint8_t *bytes = NULL;
+    char *path, *text;
+    size_t size;
+    D9_TRY(d9_arena_format(self->context, self->arena, &path, "%s%s%s", *name == '/' ? "" : self->folder,
+                           *name == '/' ? "" : "/", name));
+    self->faults = self->left_out = (d9_faults){.context = self->context, .arena = self->arena, .file = path};
+    D9_TRY(d9_file_read_limited(self->context, path, table_most_bytes, &bytes, &size));
+    D9_TRY(D9_ARENA_ALLOCATE(self->context, self->arena, size + 1, &text));
+    memcpy(text, bytes, size);
+    D9_TRY(d9_labels_read(&self->faults, self->options, text, size, &self->table));
+done:
+    d9_release(self->context, bytes);
+    return status;
+}
+
+static d9_status list_files(reading *self) {
+    d9_status status;
+    D9_TRY(read_table(self));
+    D9_TRY(find_pictures(self->context, self->arena, self->folder, &self->pictures));
+    for (int p = 0; p < D9_PARTS; p++)
+        D9_TRY(D9_ARENA_ALLOCATE(self->context, self->arena, self->table.count, &self->files[p].files));
+    for (int64_t i = 0; i < self->table.count; i++) D9_TRY(add_row(self, &self->table.rows[i]));
+    D9_TRY(d9_faults_report(&self->faults, false));
+    D9_TRY(d9_faults_report(&self->left_out, true));
+done:
+    return status;
+}
+
+/* Rejects a part without files, unless the files are not for training: d9_dataset_load then decides. */
+static d9_status check_parts(const reading *self) {
+    static const char *const needs[] = {"train on", "evaluate on", "validate on"};
+    const int parts = self->options->validation ? 3 : 2;
+    for (int p = 0; p < parts && !self->options->known; p++)
+        if (self->files[p].count == 0)
+            return d9_fail(self->context, D9_DATA, "%s: no picture to %s", self->faults.file, needs[p]);
+    return D9_OK;
+}
+
+/* ---- the dataset ---- */
+
+static d9_status name_classes(d9_context *context, const d9_label_table *table, d9_dataset *dataset) {
+    d9_status status;
+    char **names;
+    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, table->classes, &names));
+    for (int64_t c = 0; c < table->classes; c++)
+        D9_TRY(d9_arena_copy(context, &dataset->arena, table->class_names[c], &names[c]));
+    dataset->classes = table->classes;
+    dataset->class_names = (const char *const *)names;
+    dataset->drawn = table->drawn;
+done:
+    return status;
+}
+
+/* Sets defaults. D9_USAGE: illegal shares. */
+static d9_status settle(d9_context *context, const d9_dataset_options *options, d9_dataset_options *settled) {
+    static const double shares[] = {0.7, 0.1, 0.2};
+    double *own = settled->shares;
+    *settled = *options;
+    if (!settled->table) settled->table = "labels.csv";
+    if (!settled->file_column) settled->file_column = "file";
+    if (!settled->label_column) settled->label_column = "label";
+    if (!settled->separator) settled->separator = "|";
+    if (own[0] + own[1] + own[2] <= 0) memcpy(own, shares, sizeof shares);
+    if (!*settled->separator)
+        return d9_fail(context, D9_USAGE, "data.separator: must not be empty; it stands between the labels of a cell");
+    if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0) return D9_OK;
+    return d9_fail(context, D9_USAGE,
+                   "data.shares %g, %g, %g: of training, validation and test, must add up to 1, and the first and last "
+                   "be above 0",
+                   own[0], own[1], own[2]);
+}
+
+d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status;
+    d9_dataset_options settled;
+    D9_TRY(settle(context, options, &settled));
+    dataset->several = options->several;
+    D9_TRY(d9_describe_square(context, options, SIDE_MAX, dataset));
+done:
+    return status;
+}
+
+d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *options, const char *folder,
+                           d9_dataset *dataset) {
+    d9_status status;
+    d9_arena arena = {0};
+    d9_dataset_options settled;
+    reading self = {.context = context, .arena = &arena, .options = &settled, .folder = folder};
+    D9_TRY(d9_labelled_describe(context, options, dataset));
+    D9_TRY(settle(context, options, &settled));
+    D9_TRY(d9_class_files_check_folder(context, options, folder, "its pictures and their table of labels"));
+    D9_TRY(list_files(&self));
+    D9_TRY(check_parts(&self));
+    D9_TRY(name_classes(context, &self.table, dataset));
+    D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
+    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, options->validation ? 3 : 2,
+                                 dataset));
+done:
+    d9_arena_free(context, &arena);
+    return status;
+}

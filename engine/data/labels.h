@@ -1,0 +1,39 @@
+/* Labels, groups and parts of images, from a CSV with a row for each image; see csv.h.
+ *
+ *   file,label,patient          data.file_column: file, data.label_column: label, data.group_column: patient
+ *   a.png,Edema|Mass,1          several labels (options->several): names between data.separator, in any order
+ *   b.png,No Finding,1          data.no_label: No Finding, or an empty cell: none of the labels
+ *
+ * Labels are numbered in the byte order of their names. With a split column its cells decide about the parts: train,
+ * test (or valid, val, validation). Otherwise with a group column the groups, in ascending order, are divided by
+ * data.shares: the first share is for training, the second for validation, the rest is the test set; no group is in two
+ * parts. With neither, the draw of data/split.h by label and file name decides. */
+#ifndef D9_DATA_LABELS_H
+#define D9_DATA_LABELS_H
+
+#include "data/csv.h"
+#include "data/dataset.h"
+
+enum { D9_PART_TRAIN, D9_PART_TEST, D9_PART_VALID, D9_PARTS };
+
+typedef struct d9_label_row {
+    const char *file;  /* as in the CSV */
+    int64_t line, row; /* in the file, and among the rows without the faulty ones that csv.h finds */
+    int32_t label;     /* number, or bits */
+    int part;
+} d9_label_row;
+
+typedef struct d9_label_table {
+    int64_t count, classes, groups; /* groups: 0 without a group column */
+    d9_label_row *rows;
+    const char **class_names;
+    bool drawn; /* without a split column */
+} d9_label_table;
+
+/* Reads `text`, which is changed, has a zero byte at text[size], and must outlive the table. Adds rows with errors to
+ * `faults`. With options->known the labels are those of the model. Returns D9_DATA if a column is missing, or if there
+ * are too few or too many labels. */
+D9_MUST_USE d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, char *text, size_t size,
+                                     d9_label_table *table);
+
+#endif

@@ -1,0 +1,51 @@
+/* Values as a kernel of the CPU stores them, in f32 or bf16, and as doubles. */
+#ifndef D9_TESTS_KERNEL_ARRAYS_H
+#define D9_TESTS_KERNEL_ARRAYS_H
+
+#include "core/system.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/formulas/half.h"
+#include "tests/support/test.h"
+
+typedef struct array {
+    double *want; /* contents, or expected contents */
+    float *data;  /* storage for both types */
+    d9_kernel_store store;
+    int64_t count;
+} array;
+
+static inline d9_kernel_in in(const array *a) { return (d9_kernel_in){a->data, a->store}; }
+static inline d9_kernel_out out(const array *a) { return (d9_kernel_out){a->data, a->store}; }
+
+static inline double rounded(d9_kernel_store store, double x) {
+    return store == D9_KERNEL_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
+}
+
+static inline double load(const void *data, d9_kernel_store store, int64_t i) {
+    return store == D9_KERNEL_F32 ? (double)((const float *)data)[i]
+                                  : (double)d9_bf16_to_float(((const uint16_t *)data)[i]);
+}
+
+static inline void save(void *data, d9_kernel_store store, int64_t i, double x) {
+    if (store == D9_KERNEL_F32)
+        ((float *)data)[i] = (float)x;
+    else
+        ((uint16_t *)data)[i] = d9_bf16_from_float((float)x);
+}
+
+static inline double stored(const array *a, int64_t i) { return load(a->data, a->store, i); }
+
+/* Makes `count` arrays of `elements` doubles and `floats` floats. */
+static inline void make_arrays(array *arrays, int count, size_t elements, size_t floats) {
+    for (int i = 0; i < count; i++) {
+        void *memory;
+        OK(d9_allocate(&context, elements * sizeof(double) + floats * sizeof(float), "a test", &memory));
+        arrays[i] = (array){.want = memory, .data = (float *)(void *)((double *)memory + elements)};
+    }
+}
+
+static inline void free_arrays(array *arrays, int count) {
+    for (int i = 0; i < count; i++) d9_release(&context, arrays[i].want);
+}
+
+#endif

@@ -1,0 +1,267 @@
+/* Tables of labels: CSV by hand, its faults, parts by groups, splits and draws; pictures with such a table. The split
+ * of the real chest X-rays needs their table, DAWN9_XRAY_CSV. */
+#include "core/system.h"
+#include "data/labels.h"
+#include "tests/support/runs.h"
+#include "tests/support/test.h"
+
+static const d9_dataset_options one = {.name = "labelled", .file_column = "file", .label_column = "label"};
+static const d9_dataset_options several = {.name = "labelled",
+                                           .several = true,
+                                           .file_column = "file",
+                                           .label_column = "label",
+                                           .separator = "|",
+                                           .no_label = "No Finding",
+                                           .shares = {0.7, 0.1, 0.2}};
+
+typedef struct reading {
+    d9_arena arena;
+    d9_faults faults;
+    d9_label_table table;
+} reading;
+
+static d9_status read_text(reading *r, const d9_dataset_options *options, const char *text) {
+    char *copy;
+    *r = (reading){.faults = {.context = &context, .file = "labels.csv"}};
+    r->faults.arena = &r->arena;
+    OK(d9_arena_copy(&context, &r->arena, text, &copy));
+    return d9_labels_read(&r->faults, options, copy, strlen(copy), &r->table);
+}
+
+static void free_reading(reading *r) { d9_arena_free(&context, &r->arena); }
+
+static void check_row(const reading *r, int row, const char *file, int32_t label) {
+    assert_string_equal(r->table.rows[row].file, file);
+    assert_int_equal(r->table.rows[row].label, label);
+}
+
+/* Quoted cells, CRLF and LF, a byte order mark, empty lines, a column that is not asked for; names in byte order. */
+TEST(a_label_for_each_file) {
+    reading r;
+    OK(read_text(&r, &one,
+                 "\xef\xbb\xbf\"label\",x,file\r\niris,1,a.png\r\n\r\n\"to \"\"be\"\"\",\"2,3\",\"b,c.png\"\n"
+                 "Iris,,d e.png"));
+    assert_ints(r.faults.count, 0, r.table.count, 3);
+    assert_int_equal(r.table.classes, 3);
+    assert_string_equal(r.table.class_names[0], "Iris");
+    check_row(&r, 0, "a.png", 1);
+    check_row(&r, 1, "b,c.png", 2);
+    check_row(&r, 2, "d e.png", 0);
+    assert_ints(r.table.rows[1].line, 4, r.table.rows[2].line, 5);
+    free_reading(&r);
+}
+
+TEST(labels_are_bits) {
+    reading r;
+    OK(read_text(&r, &several, "file,label\na,Mass|Edema\nb,No Finding\nc,\nd,Mass\n"));
+    assert_ints(r.faults.count, 0, r.table.classes, 2);
+    assert_string_equal(r.table.class_names[0], "Edema");
+    check_row(&r, 0, "a", 3);
+    check_row(&r, 1, "b", 0);
+    check_row(&r, 2, "c", 0);
+    check_row(&r, 3, "d", 2);
+    free_reading(&r);
+}
+
+/* A model's labels keep its numbers; others are faults. */
+TEST(labels_of_a_model) {
+    static const char *const names[] = {"Mass", "Edema"};
+    const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
+    d9_dataset_options options = several;
+    reading r;
+    options.known = &known;
+    OK(read_text(&r, &options, "file,label\na,Edema\nb,Hernia\n"));
+    assert_ints(r.faults.count, 1, r.table.count, 1);
+    check_row(&r, 0, "a", 2);
+    assert_non_null(strstr(r.faults.fault[0].text, "Hernia"));
+    free_reading(&r);
+}
+
+/* Every faulty row is in the list, with its line; the rows between them are read. */
+TEST(faulty_rows_are_listed) {
+    static const struct {
+        const char *row, *says;
+    } rows[] = {{"a.png,Mass,1", NULL},
+                {"b.png,Mass", "2 cells"},
+                {"b.png,Mass,1,2", "4 cells"},
+                {"b.png,\"Mass,1", "quoted"},
+                {"b.png,Ma\"ss,1", "quotation mark"},
+                {"b.png,\"Mass\" ,1", "behind"},
+                {"b.png,Ma\rss,1", "carriage return"},
+                {",Mass,1", "no file"},
+                {"b.png,Mass,", "no group"},
+                {"b.png,Mass||Edema,1", "empty"},
+                {"b.png,Mass|Mass,1", "twice"},
+                {"b.png,Mass|No Finding,1", "No Finding"},
+                {"c.png,Edema,2", NULL}};
+    enum { ROWS = sizeof rows / sizeof *rows };
+    d9_dataset_options options = several;
+    reading r;
+    d9_text text;
+    int found = 0;
+    options.group_column = "group";
+    d9_text_init(&context, &text);
+    d9_text_add(&text, "file,label,group\n");
+    for (int i = 0; i < ROWS; i++) d9_text_add(&text, "%s\n", rows[i].row);
+    OK(read_text(&r, &options, d9_text_get(&text)));
+    assert_ints(r.faults.count, ROWS - 2, r.table.count, 2);
+    assert_refusal(d9_faults_report(&r.faults, false), D9_DATA, "11 errors");
+    for (int i = 0; i < ROWS; i++) {
+        if (!rows[i].says) continue;
+        const d9_fault *fault = &r.faults.fault[found++];
+        if (fault->line != i + 2 || !strstr(fault->text, rows[i].says))
+            fail_msg("row %s: line %lld, %s", rows[i].row, (long long)fault->line, fault->text);
+    }
+    d9_text_free(&text);
+    free_reading(&r);
+}
+
+TEST(tables_that_are_refused) {
+    static const struct {
+        const char *text, *says;
+        bool several;
+    } rows[] = {{"file,lable\na,b\n", "did you mean lable", false},
+                {"file,label,label\na,b,c\n", "2 times", false},
+                {"file,label\n", "no row", false},
+                {"", "no column file", false},
+                {"file,label\na,b\nc,b\n", "1 different labels", false},
+                {"file,label\na,\xff\n", "UTF-8", false},
+                {"file,label\na,No Finding\n", "0 different labels", true},
+                {"file,label\n,0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|30|31\n",
+                 "32 different labels", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        reading r;
+        assert_refusal(read_text(&r, rows[i].several ? &several : &one, rows[i].text), D9_DATA, rows[i].says);
+        free_reading(&r);
+    }
+    reading r;
+    OK(read_text(&r, &several,
+                 "file,label\na,0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|30\n"));
+    assert_ints(r.table.classes, 31, r.table.rows[0].label, INT32_MAX);
+    free_reading(&r);
+}
+
+static void count_parts(const d9_label_table *table, int64_t counts[D9_PARTS]) {
+    memset(counts, 0, D9_PARTS * sizeof *counts);
+    for (int64_t i = 0; i < table->count; i++) counts[table->rows[i].part]++;
+}
+
+/* Ten groups in no order, numbers or names: 7, 1 and 2 of them; 10 is above 9, and "10" before "9" among names. */
+TEST(groups_are_divided_in_their_order) {
+    for (int names = 0; names < 2; names++) {
+        d9_dataset_options options = several;
+        reading r;
+        d9_text text;
+        options.group_column = "group";
+        d9_text_init(&context, &text);
+        d9_text_add(&text, "file,label,group\n");
+        for (int i = 0; i < 20; i++) d9_text_add(&text, "%d.png,Mass,%s%d\n", i, names ? "p" : "", 1 + i * 7 % 10);
+        OK(read_text(&r, &options, d9_text_get(&text)));
+        assert_ints(r.table.groups, 10, r.table.count, 20);
+        for (int i = 0; i < 20; i++) {
+            const int number = 1 + i * 7 % 10, rank = !names ? number : number == 1 ? 1 : number == 10 ? 2 : number + 1;
+            const int part = rank <= 7 ? D9_PART_TRAIN : rank == 8 ? D9_PART_VALID : D9_PART_TEST;
+            if (r.table.rows[i].part != part) fail_msg("group %d is in part %d", number, r.table.rows[i].part);
+        }
+        d9_text_free(&text);
+        free_reading(&r);
+    }
+}
+
+TEST(a_column_says_the_part) {
+    d9_dataset_options options = one;
+    reading r;
+    options.split_column = "split";
+    options.group_column = "group";
+    OK(read_text(&r, &options, "file,label,split,group\na,x,train,1\nb,y,Val,2\nc,x,test,3\nd,x,dev,4\ne,x,test,1\n"));
+    assert_ints(r.table.count, 4, r.faults.count, 2);
+    assert_ints(r.table.rows[0].part, D9_PART_TRAIN, r.table.rows[1].part, D9_PART_VALID, r.table.rows[2].part,
+                D9_PART_TEST);
+    assert_non_null(strstr(r.faults.fault[0].text, "dev"));
+    assert_non_null(strstr(r.faults.fault[1].text, "line 2")); /* group 1 is in two parts */
+    free_reading(&r);
+}
+
+/* Published: 21,563, 3,080 and 6,162 patients. */
+TEST(the_split_of_the_real_x_rays) {
+    const char *path = getenv("DAWN9_XRAY_CSV");
+    d9_dataset_options options = several;
+    reading r = {.faults = {.context = &context, .file = path, .arena = &r.arena}};
+    uint8_t *bytes;
+    size_t size;
+    int64_t counts[D9_PARTS];
+    if (!path) skip();
+    options.file_column = "Image Index";
+    options.label_column = "Finding Labels";
+    options.group_column = "Patient ID";
+    OK(d9_file_read(&context, path, &bytes, &size));
+    OK(d9_labels_read(&r.faults, &options, (char *)bytes, size, &r.table));
+    count_parts(&r.table, counts);
+    assert_ints(r.faults.count, 0, r.table.classes, 14, r.table.groups, 30805);
+    assert_int_equal(r.table.count, 112120);
+    assert_ints(counts[D9_PART_TRAIN], 87306, counts[D9_PART_VALID], 7616, counts[D9_PART_TEST], 17198);
+    free_reading(&r);
+    d9_release(&context, bytes);
+}
+
+/* ---- pictures ---- */
+
+static void write_picture(const char *folder, const char *name, uint8_t value) {
+    uint8_t pixels[8 * 8 * 3];
+    memset(pixels, value, sizeof pixels);
+    OK(d9_png_write(&context, run_path(folder, name), pixels, 8, 8));
+}
+
+static void write_pictures(const char *folder) {
+    OK(d9_directory_make(&context, run_path(folder, "more")));
+    for (int i = 0; i < 10; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s%d.png", i % 2 ? "more/" : "", i);
+        write_picture(folder, name, (uint8_t)(20 * i));
+    }
+}
+
+static const d9_dataset_options on_disk = {.name = "labelled", .image_size = 8, .split_column = "split"};
+
+/* Files by path and by name; the validation part takes the place of the test set only if it is asked for. */
+TEST_WITH(const char *folder, pictures_with_a_table, run_folder_set_up, run_folder_tear_down) {
+    static const char text[] = "file,label,split\n0.png,a,train\nmore/1.png,b,train\n3.png,b,train\n2.png,a,valid\n"
+                               "4.png,a,test\n5.png,b,test\n";
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_ints(dataset->train.count, 3, dataset->test.count, 2, dataset->valid.count, 0);
+    assert_ints(dataset->test.images[0], 80, dataset->test.labels[0], 0, dataset->test.images[192], 100);
+    assert_int_equal(dataset->test.labels[1], 1);
+    d9_dataset_free(&context, dataset);
+    options.validation = 1;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_ints(dataset->train.count, 3, dataset->test.count, 1, dataset->test.images[0], 40);
+    d9_dataset_free(&context, dataset);
+}
+
+/* A missing picture, one with two rows, and a name that two pictures have; --skip-damaged leaves out the missing one.
+ */
+TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_up, run_folder_tear_down) {
+    static const char text[] = "file,label,split\n0.png,a,train\n1.png,b,train\n4.png,a,test\n9.jpg,a,test\n";
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv:5: no picture 9.jpg");
+    options.skip_damaged = true;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_ints(dataset->train.count, 2, dataset->test.count, 1);
+    d9_dataset_free(&context, dataset);
+    run_write(folder, "twice.csv", text, strlen(text) - 1 - strlen("9.jpg,a,test"));
+    OK(d9_file_append(&context, run_path(folder, "twice.csv"), "more/1.png,b,test\n", 18));
+    options.table = "twice.csv";
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:5: more/1.png is in line 3");
+    OK(d9_directory_make(&context, run_path(folder, "again")));
+    write_picture(folder, "again/1.png", 7);
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
+}
