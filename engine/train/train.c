@@ -664,8 +664,7 @@ static d9_train_options silent(const d9_train_options *options) {
     d9_train_options own = *options;
     own.out = own.save_plan = own.tensorboard = NULL;
     own.observer = (d9_observer){0};
-    own.ready = NULL;
-    own.kept = NULL;
+    own.ready = own.kept = NULL;
     return own;
 }
 
