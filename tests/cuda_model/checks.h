@@ -14,7 +14,8 @@
     row(bias) row(bias_backward) row(concat) row(dropout)                                                              \
     row(linear_forward) row(linear_backward_data) row(linear_backward_weight)                                          \
     row(loss_forward) row(loss_backward) row(metrics)                                                                  \
-    row(update) row(update_guarded) row(orthogonal) row(clip) row(lerp) row(advance) row(guard_check) row(guard_end_step)        \
+    row(update) row(update_guarded) row(orthogonal) row(clip) row(lerp) row(advance)                                   \
+    row(guard_check) row(guard_end_step)                                                                               \
     row(tokens) row(embed) row(embed_backward) row(recur) row(recur_backward) row(last_backward)                       \
     row(draw) row(gather) row(corpus) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
 /* clang-format on */
