@@ -244,7 +244,7 @@ typedef struct chain { /* a graph around a norm, and the values to compare */
     int count;
 } chain;
 
-static const d9_shape unpooled = {4, {6, 4, 10, 24}}, pooled = {4, {6, 2, 5, 24}}; /* before and after the pool */
+static const d9_shape unpooled_shape = {4, {6, 4, 10, 24}}, pooled_shape = {4, {6, 2, 5, 24}};
 static const d9_shape vector = {1, {24}}, statistics = {2, {3, 24}};
 
 /* Adds an output of a node that check_chain compares. */
@@ -255,8 +255,8 @@ static d9_value_id add_compared_output(chain *k, const char *name, d9_type type,
 
 static d9_value_id add_pool(chain *k, d9_type type, bool read_again) {
     d9_node pool = {.op = D9_OP_POOL, .input_count = 1, .output_count = 1, .as.pool = {2, 2, 0}};
-    pool.inputs[0] = op_input(&k->c, "whole", D9_BUFFER_SCRATCH, type, unpooled, -2, 2);
-    pool.outputs[0] = op_output(&k->c, "pooled", D9_BUFFER_SCRATCH, type, pooled);
+    pool.inputs[0] = op_input(&k->c, "whole", D9_BUFFER_SCRATCH, type, unpooled_shape, -2, 2);
+    pool.outputs[0] = op_output(&k->c, "pooled", D9_BUFFER_SCRATCH, type, pooled_shape);
     if (read_again) k->outputs[k->count++] = pool.outputs[0];
     op_node(&k->c, &pool);
     return pool.outputs[0];
@@ -268,7 +268,7 @@ static void add_reader(chain *k, d9_type type, d9_value_id read) {
     d9_node scale = {.op = D9_OP_SCALE, .inputs = {read}, .input_count = 1, .output_count = 1, .as.scale = {2}};
     char name[32];
     snprintf(name, sizeof name, "reader %d", (int)read);
-    scale.outputs[0] = add_compared_output(k, name, type, pooled);
+    scale.outputs[0] = add_compared_output(k, name, type, pooled_shape);
     op_node(&k->c, &scale);
 }
 
@@ -284,17 +284,17 @@ static void make_forward(chain *k, d9_context *context, d9_type type, reader rea
     norm.inputs[2] = op_input(&k->c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);
     norm.inputs[3] = op_input(&k->c, "running_mean", D9_BUFFER_STATE, D9_F32, statistics, -1, 1);
     norm.inputs[4] = op_input(&k->c, "running_var", D9_BUFFER_STATE, D9_F32, statistics, 0.5, 2);
-    norm.outputs[0] = op_output(&k->c, "norm.out", D9_BUFFER_SCRATCH, type, pooled);
+    norm.outputs[0] = op_output(&k->c, "norm.out", D9_BUFFER_SCRATCH, type, pooled_shape);
     norm.outputs[1] = add_compared_output(k, "mean", D9_F32, statistics);
     norm.outputs[2] = add_compared_output(k, "inv_std", D9_F32, statistics);
     d9_node act = {.op = D9_OP_ACT, .input_count = 1, .output_count = 1, .as.act = {D9_ACT_CELU, 0.3}};
     act.inputs[0] = norm.outputs[0];
-    act.outputs[0] = add_compared_output(k, "act.out", type, pooled);
+    act.outputs[0] = add_compared_output(k, "act.out", type, pooled_shape);
     op_node(&k->c, &norm);
     if (reads == READER_AND_SUM) {
         d9_node sum = {.op = D9_OP_ADD, .inputs = {norm.outputs[0]}, .input_count = 2, .output_count = 1};
-        sum.inputs[1] = op_input(&k->c, "skip", D9_BUFFER_SCRATCH, type, pooled, -2, 2);
-        act.inputs[0] = sum.outputs[0] = op_output(&k->c, "sum", D9_BUFFER_SCRATCH, type, pooled);
+        sum.inputs[1] = op_input(&k->c, "skip", D9_BUFFER_SCRATCH, type, pooled_shape, -2, 2);
+        act.inputs[0] = sum.outputs[0] = op_output(&k->c, "sum", D9_BUFFER_SCRATCH, type, pooled_shape);
         op_node(&k->c, &sum);
     }
     op_node(&k->c, &act);
@@ -308,18 +308,18 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     const d9_buffer s = D9_BUFFER_SCRATCH;
     k->count = 0;
     op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
-    d9_value_id dy = op_input(&k->c, "dy", s, type, pooled, -2, 2);
+    d9_value_id dy = op_input(&k->c, "dy", s, type, pooled_shape, -2, 2);
     const d9_value_id pooled = add_pool(k, type, false);
     d9_node sum = {.op = D9_OP_ADD, .inputs = {dy}, .input_count = 2, .output_count = 1};
     if (add) {
-        sum.inputs[1] = op_input(&k->c, "more", s, type, pooled, -2, 2);
-        dy = sum.outputs[0] = op_output(&k->c, "sum", s, type, pooled);
+        sum.inputs[1] = op_input(&k->c, "more", s, type, pooled_shape, -2, 2);
+        dy = sum.outputs[0] = op_output(&k->c, "sum", s, type, pooled_shape);
         op_node(&k->c, &sum);
     }
     d9_node act = {.op = D9_OP_ACT_BACKWARD, .inputs = {dy}, .input_count = 2, .output_count = 1};
     act.as.act = (d9_act_attributes){D9_ACT_CELU, 0.3};
-    act.inputs[1] = op_input(&k->c, "y", s, type, pooled, -0.3, 2);
-    act.outputs[0] = op_output(&k->c, "dz", s, type, pooled);
+    act.inputs[1] = op_input(&k->c, "y", s, type, pooled_shape, -0.3, 2);
+    act.outputs[0] = op_output(&k->c, "dz", s, type, pooled_shape);
     op_node(&k->c, &act);
     d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2, 0, 0}};
     norm.inputs[0] = act.outputs[0];
@@ -327,7 +327,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     norm.inputs[2] = op_input(&k->c, "mean", s, D9_F32, statistics, -1, 1);
     norm.inputs[3] = op_input(&k->c, "inv_std", s, D9_F32, statistics, 0.5, 2);
     norm.inputs[4] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
-    norm.outputs[0] = op_output(&k->c, "norm.dx", s, type, pooled);
+    norm.outputs[0] = op_output(&k->c, "norm.dx", s, type, pooled_shape);
     if (!pool) k->outputs[k->count++] = norm.outputs[0];
     norm.outputs[1] = add_compared_output(k, "dscale", D9_F32, vector);
     norm.outputs[2] = add_compared_output(k, "dbias", D9_F32, vector);
@@ -336,7 +336,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     d9_node gradient = {.op = D9_OP_POOL_BACKWARD, .input_count = 2, .output_count = 1, .as.pool = {2, 2, 0}};
     gradient.inputs[0] = norm.outputs[0];
     gradient.inputs[1] = k->c.graph->nodes[0].inputs[0];
-    gradient.outputs[0] = add_compared_output(k, "dx", type, unpooled);
+    gradient.outputs[0] = add_compared_output(k, "dx", type, unpooled_shape);
     op_node(&k->c, &gradient);
 }
 
@@ -395,7 +395,7 @@ TEST(another_pools_gradient_is_not_fused) {
     RUNNING();
     make_backward(&k, &context, D9_F32, false, true);
     d9_node *gradient = &k.c.graph->nodes[k.c.graph->node_count - 1];
-    gradient->inputs[1] = op_input(&k.c, "another", D9_BUFFER_SCRATCH, D9_F32, unpooled, -2, 2);
+    gradient->inputs[1] = op_input(&k.c, "another", D9_BUFFER_SCRATCH, D9_F32, unpooled_shape, -2, 2);
     check_chain(f, &k, "act_backward+norm_backward+pool_backward", false);
 }
 
