@@ -24,12 +24,6 @@ static void write_stdout(d9_cli *cli, const char *bytes, size_t size) {
     }
 }
 
-d9_status d9_cli_join(d9_cli *cli) {
-    const d9_status status = d9_parallel_open(&cli->context, &cli->parallel);
-    if (cli->parallel.rank > 0) cli->context.log = NULL;
-    return status;
-}
-
 d9_status d9_cli_print_text(d9_cli *cli, d9_text *text) {
     const d9_status status = d9_text_status(text);
     if (status == D9_OK) write_stdout(cli, d9_text_get(text), text->size);

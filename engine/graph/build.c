@@ -98,7 +98,7 @@ done:
 
 d9_status d9_graph_norm(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, d9_value_id *y) {
     d9_status status;
-    d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0}};
+    d9_node node = {.op = D9_OP_NORM, .inputs = {x}, .input_count = 3, .as.norm = {1e-5, 0.1, 0, 0, 0}};
     d9_shape shape = make_shape(1, graph->values[x].shape.d[3], 0, 0, 0);
     D9_TRY(d9_edit_parameter(context, graph, role, "weight", &shape, D9_NORM_SCALE, &node.inputs[1]));
     D9_TRY(d9_edit_parameter(context, graph, role, "bias", &shape, D9_BIAS, &node.inputs[2]));
@@ -142,7 +142,7 @@ d9_status d9_graph_mean_pool(d9_context *context, d9_graph *graph, const char *r
 d9_status d9_graph_dropout(d9_context *context, d9_graph *graph, const char *role, d9_value_id x, double p,
                            d9_value_id *y) {
     d9_node node = {
-        .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {p, d9_role_stream(role), false}};
+        .op = D9_OP_DROPOUT, .inputs = {x}, .input_count = 1, .as.dropout = {p, d9_role_stream(role), false, 0, 0}};
     return add_output_and_node(context, graph, role, node, y);
 }
 

@@ -307,10 +307,6 @@ static double segment_seconds(const d9_timeline *timeline, d9_segment_kind kind,
     return seconds;
 }
 
-static d9_status read_metrics(d9_session *session, double metrics[4]) {
-    return d9_session_read(session, D9_BUFFER_METRICS, metrics);
-}
-
 static d9_status check_finite(run *self, const double metrics[4]) {
     if (metrics[3] == 0) return D9_OK;
     int64_t step = (int64_t)metrics[3] - 1;
@@ -495,12 +491,10 @@ static d9_status stop_reason(const run *self) {
     const d9_train_options *options = self->options;
     const d9_session *session = &self->session;
     int signal = options->interrupt ? *options->interrupt : 0;
-    if (d9_parallel_ranks(self->parallel) > 1) {
-        const int64_t in_epoch = self->step % session->program.steps_per_epoch;
-        if (session->info.asynchronous && in_epoch % STEPS != 0) return D9_OK;
-        const d9_status status = d9_parallel_agree(session->context, self->parallel, &signal);
-        if (status != D9_OK) return status;
-    }
+    const bool waits = !session->info.asynchronous || self->step % session->program.steps_per_epoch % STEPS == 0;
+    if (d9_parallel_ranks(self->parallel) > 1 && !waits) return D9_OK;
+    const d9_status status = d9_parallel_agree(session->context, self->parallel, &signal);
+    if (status != D9_OK) return status;
     if (signal) return (d9_status)(128 + signal);
     if (options->stop_after_steps && self->step >= options->stop_after_steps) return D9_SIGINT;
     return D9_OK;
@@ -531,7 +525,7 @@ static d9_status observe_step(run *self) {
     if (!self->options->observer.step) return D9_OK;
     double loss = NAN, seconds = d9_clock_now() - session->mark;
     if (!session->info.asynchronous) { /* reading metrics does not wait for the device */
-        d9_status status = read_metrics(session, metrics);
+        d9_status status = d9_session_read(session, D9_BUFFER_METRICS, metrics);
         if (status == D9_OK) status = check_finite(self, metrics);
         if (status != D9_OK) return status;
         loss = metrics[0] / metrics[1];
@@ -664,8 +658,7 @@ static d9_train_options silent(const d9_train_options *options) {
     d9_train_options own = *options;
     own.out = own.save_plan = own.tensorboard = NULL;
     own.observer = (d9_observer){0};
-    own.ready = NULL;
-    own.kept = NULL;
+    own.ready = own.kept = NULL;
     return own;
 }
 

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(D9_BLOCK) corpus_kernel(d9_cuda_corpus s, int3
     const int64_t first = (s.step ? *s.step : 0) % s.steps_per_epoch * s.time;
     for (int64_t at = d9_thread(); at < D9_END(s.time * s.columns); at += d9_threads()) {
         const int64_t row = first + at / s.columns;
-        const int32_t *token = s.tokens + at % s.columns * s.length + row;
+        const int32_t *token = s.tokens + at % s.columns * s.apart + row;
         const bool inside = row + 1 < s.length;
         tokens[at] = inside ? token[0] : 0;
         if (labels) labels[at] = inside ? token[1] : -1;

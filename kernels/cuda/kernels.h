@@ -67,11 +67,12 @@ int d9_cuda_rank(d9_cuda_stream stream, const d9_cuda_slice *slice, const float 
 /* tokens (length, count): token t of the slice's samples; texts (samples, length). */
 int d9_cuda_tokens(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *texts, int64_t length,
                    int32_t *tokens);
-/* A corpus of `columns` columns of `length` tokens, one behind the other; a step reads the next `time` of each. */
+/* A corpus of `columns` columns of `length` tokens, of which one begins `apart` tokens behind the one before it; a step
+ * reads the next `time` of each. */
 typedef struct d9_cuda_corpus {
     const int32_t *tokens;
     const int64_t *step; /* step *step % steps_per_epoch; NULL: step 0 */
-    int64_t columns, length, time, steps_per_epoch;
+    int64_t columns, length, time, steps_per_epoch, apart;
 } d9_cuda_corpus;
 /* tokens, labels (time, columns): the step's tokens and those that follow them; 0 and -1 past the end. labels may be
  * NULL. */

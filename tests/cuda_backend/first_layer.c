@@ -36,7 +36,7 @@ static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_v
     act.inputs[1] = y;
     act.outputs[0] = op_output(c, "dz", s, c->compute, shape);
     d9_node norm = {.op = D9_OP_NORM_BACKWARD, .inputs = {act.outputs[0], f->conv, mean, inv_std, scale}};
-    norm.input_count = 5, norm.output_count = 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2};
+    norm.input_count = 5, norm.output_count = 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2, 0, 0};
     norm.outputs[0] = op_output(c, "dconv", s, c->compute, shape);
     norm.outputs[1] = f->outputs[f->count++] = op_output(c, "dscale", g, c->master, vector);
     norm.outputs[2] = f->outputs[f->count++] = op_output(c, "dbias", g, c->master, vector);
@@ -67,7 +67,7 @@ void make_first(first_case *f, d9_context *context, d9_type compute, first_how h
     }
     f->conv = add_conv(c, "weight", x, (d9_shape){4, {24, kernel, kernel, how.whiten ? 27 : 3}}, stride, y);
     d9_node norm = {.op = how.evaluate ? D9_OP_NORM_EVAL : D9_OP_NORM, .inputs = {f->conv}, .input_count = 5};
-    norm.output_count = how.evaluate ? 1 : 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2};
+    norm.output_count = how.evaluate ? 1 : 3, norm.as.norm = (d9_norm_attributes){1e-5, 0.1, 2, 0, 0};
     norm.inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, master, vector, 0.5, 2);
     norm.inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, master, vector, -1, 1);
     norm.inputs[3] = op_input(c, "running_mean", D9_BUFFER_STATE, master, pairs, -1, 1);

@@ -93,7 +93,7 @@ TEST(a_batch_drawn_on_the_way_has_the_same_bits) {
         const d9_shape all = {4, {100, 9, 7, 3}}, table = {2, {3, 256}};
         op_case_begin(&c, &context, "batch", type, D9_F32, OP_FILL_RANDOM);
         c.program.steps_per_epoch = 3;
-        d9_augment_attributes attributes = {5, 5, 3, 100, {11, 9, 7, height, 7, {{0}}}};
+        d9_augment_attributes attributes = {5, 5, 3, 100, {11, 9, 7, height, 7, {{0}}}, 0};
         attributes.rule.number[D9_AUGMENT_CROP][0] = 2;
         attributes.rule.number[D9_AUGMENT_MIRROR][0] = D9_MIRROR_RANDOM;
         attributes.rule.number[D9_AUGMENT_JITTER][0] = jitter ? 0.25f : 0;
@@ -277,7 +277,7 @@ static void add_reader(chain *k, d9_type type, d9_value_id read) {
 static void make_forward(chain *k, d9_context *context, d9_type type, reader reads) {
     k->count = 0;
     op_case_begin(&k->c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
-    d9_node norm = {.op = D9_OP_NORM, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
+    d9_node norm = {.op = D9_OP_NORM, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2, 0, 0}};
     norm.inputs[0] = add_pool(k, type, reads != NO_READER);
     if (reads >= READER_BETWEEN) add_reader(k, type, norm.inputs[0]);
     norm.inputs[1] = op_input(&k->c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
@@ -321,7 +321,7 @@ static void make_backward(chain *k, d9_context *context, d9_type type, bool add,
     act.inputs[1] = op_input(&k->c, "y", s, type, pooled_shape, -0.3, 2);
     act.outputs[0] = op_output(&k->c, "dz", s, type, pooled_shape);
     op_node(&k->c, &act);
-    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
+    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2, 0, 0}};
     norm.inputs[0] = act.outputs[0];
     norm.inputs[1] = pooled;
     norm.inputs[2] = op_input(&k->c, "mean", s, D9_F32, statistics, -1, 1);
@@ -629,7 +629,6 @@ int main(void) {
     watched = *model;
     watched.plan_free = note_and_free;
     rival_open(&f.r, &context, &watched);
-    f.r.absent[D9_OP_ALL_REDUCE] = true;
     f.r.narrow_gradients = true; /* cuDNN rounds weight gradients to the compute type */
     const int failed = test_run(&f);
     rival_close(&f.r);

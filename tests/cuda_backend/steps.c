@@ -31,7 +31,7 @@ static void add_batch(training *t) {
         op_input(c, "order", D9_BUFFER_ORDER, D9_I32, vector(IMAGES * STEPS_PER_EPOCH), 0, SAMPLES - 1);
     const d9_augment_rule rule = {
         11, 9, 7, 9, 7, {[D9_AUGMENT_CROP] = {2}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_RANDOM}, [D9_AUGMENT_CUTOUT] = {3}}};
-    const d9_augment_attributes attributes = {IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, rule};
+    const d9_augment_attributes attributes = {IMAGES, IMAGES, STEPS_PER_EPOCH, SAMPLES, rule, 0};
     d9_node draw = {.op = D9_OP_DRAW, .inputs = {order}, .input_count = 1, .output_count = 1, .as.augment = attributes};
     draw.outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, (d9_shape){2, {IMAGES, D9_DRAW_SLOTS}});
     d9_node augment = {.op = D9_OP_AUGMENT, .input_count = 4, .output_count = 1, .as.augment = attributes};
@@ -124,7 +124,7 @@ TEST(every_step_is_the_reference_s) {
         make_training(&t, "fp16");
         t.c.program.seed = 5;
         d9_node dropout = {.op = D9_OP_DROPOUT, .inputs = {t.image}, .input_count = 1, .output_count = 1};
-        dropout.as.dropout = (d9_dropout_attributes){0.5, 99, false};
+        dropout.as.dropout = (d9_dropout_attributes){0.5, 99, false, 0, 0};
         dropout.outputs[0] = op_output(&t.c, "kept", D9_BUFFER_SCRATCH, D9_F16, t.c.graph->values[t.image].shape);
         op_node(&t.c, &dropout);
         op_open(&live, &t.c, cuda, f ? &fused : &unfused);
@@ -140,6 +140,38 @@ TEST(every_step_is_the_reference_s) {
         }
         op_close(&live), op_close(&judge), op_case_free(&t.c);
     }
+}
+
+/* Adds a process with equal values. */
+static d9_status double_all(d9_context *unused, d9_parallel *parallel, void *values, int64_t count, bool wide) {
+    (void)unused, (void)parallel;
+    for (int64_t i = 0; i < count; i++) ((float *)values)[i] *= 2;
+    return wide ? D9_DEVICE : D9_OK;
+}
+
+/* The sum is computed in every step, also where others replay a recorded graph, before what reads it. */
+TEST(gradients_are_summed_in_every_step) {
+    static const d9_parallel_kind kind = {.name = "two", .sum = double_all};
+    d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
+    const d9_backend_options options = {.threads = 1, .fuse = true, .parallel = &two};
+    training t;
+    op_live live;
+    double got[WEIGHTS], average[WEIGHTS];
+    make_training(&t, "f32");
+    const d9_value_id g = t.c.graph->nodes[2].inputs[1];
+    d9_node sum = {.op = D9_OP_ALL_REDUCE, .inputs = {g}, .input_count = 1, .outputs = {g}, .output_count = 1};
+    d9_node copy = {.op = D9_OP_COPY, .inputs = {g}, .input_count = 1, .outputs = {t.average}, .output_count = 1};
+    op_node(&t.c, &sum);
+    op_node(&t.c, &copy);
+    op_open(&live, &t.c, cuda, &options);
+    for (int s = 0; s < 6; s++) {
+        op_step(&live, s);
+        op_read(&live, g, got);
+        op_read(&live, t.average, average);
+        for (int i = 0; i < WEIGHTS; i++)
+            assert_true(got[i] == ldexp(t.c.content[g][i], s + 1) && average[i] == got[i]);
+    }
+    op_close(&live), op_case_free(&t.c);
 }
 
 /* fp16: a step with such a gradient changes no weight. The warning has the number of these steps, the parameter, and

@@ -78,7 +78,7 @@ void d9_cuda_check_corpus(d9_check *check) {
                 *labels = (int32_t *)(void *)d9_floats(count);
         for (int64_t k = 0; k < columns * length; k++) all[k] = (int32_t)(7 * k + 3);
         for (int64_t at = 2 * steps; at < 3 * steps; at++) {
-            const d9_cuda_corpus corpus = {all, &at, columns, length, time, steps};
+            const d9_cuda_corpus corpus = {all, &at, columns, length, time, steps, length};
             for (int64_t t = 0; t < time; t++)
                 for (int64_t n = 0; n < columns; n++) {
                     const int64_t row = at % steps * time + t;

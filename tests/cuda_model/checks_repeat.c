@@ -32,7 +32,8 @@ static void run_kernels(d9_check *check, const d9_kernel_norm *norm, const resul
     const d9_cuda_prologue prologue = {.act = act, .reference = {dy, D9_KERNEL_F32}};
     const d9_kernel_in in = {x, D9_KERNEL_F32}, gradient = {dy, D9_KERNEL_F32};
     float *mean = r->array[1].data, *inv_std = r->array[2].data;
-    const d9_kernel_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
+    const d9_kernel_norm_state state = {scale, bias, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5,
+                                        0.1,   0,    0};
     const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[3]), r->array[4].data, r->array[5].data};
     const d9_kernel_linear linear = {SAMPLES, INPUTS, OUTPUTS};
     const d9_kernel_loss loss = {SAMPLES, OUTPUTS, 0.2, D9_LOSS_CROSS_ENTROPY, 1};
@@ -54,7 +55,8 @@ static void run_resident(d9_check *check, const d9_kernel_norm *norm, const resu
     float *running = d9_floats(2 * GROUPS * CHANNELS), *mean = d9_floats(GROUPS * CHANNELS);
     float *inv_std = d9_floats(GROUPS * CHANNELS);
     uint32_t *tickets = (uint32_t *)(void *)d9_floats(CHANNELS / 8);
-    const d9_kernel_norm_state state = {scale, scale, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5, 0.1};
+    const d9_kernel_norm_state state = {scale, scale, running, running + GROUPS * CHANNELS, mean, inv_std, 1e-5,
+                                        0.1,   0,     0};
     const d9_kernel_epilogue epilogue = {.act = {D9_ACT_CELU, 0.3f}};
     const d9_cuda_prologue prologue = {.act = epilogue.act, .reference = in};
     const d9_kernel_norm_gradients gradients = {d9_array_out(&r->array[10]), r->array[11].data, r->array[12].data};

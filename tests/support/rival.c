@@ -197,7 +197,7 @@ static chain make_norm_chain(op_case *c, d9_context *context, bool evaluate, add
     d9_node norm = {.op = evaluate ? D9_OP_NORM_EVAL : D9_OP_NORM,
                     .input_count = 5,
                     .output_count = evaluate ? 1 : 3,
-                    .as.norm = {1e-5, 0.1, 2}};
+                    .as.norm = {1e-5, 0.1, 2, 0, 0}};
     norm.inputs[0] = op_input(c, "x", s, type, x, -2, 2);
     norm.inputs[1] = op_input(c, "scale", D9_BUFFER_STATE, D9_F32, vector, 0.5, 2);
     norm.inputs[2] = op_input(c, "bias", D9_BUFFER_STATE, D9_F32, vector, -1, 1);

@@ -135,6 +135,7 @@ static const op_spec specs[] = {
     {.op = D9_OP_EMBED_BACKWARD, .t = 5, .n = 7, .c = 16, .o = 11, .pad = 1}, /* added to a gradient */
     {.op = D9_OP_STREAM, .t = 5, .n = 3, .o = 26}, /* o: tokens; in step 4 each column has two left */
     {.op = D9_OP_STREAM, .t = 2, .n = 7, .o = 37},
+    {.op = D9_OP_STREAM, .t = 2, .n = 3, .o = 61, .variant = 2}, /* as norm's */
     {.op = D9_OP_CLIP, .n = 1003, .parameter = 0.25},
     {.op = D9_OP_ALL_REDUCE, .n = 65},
     {.op = D9_OP_CLIP, .n = 65, .parameter = 1e6}, /* nothing to clip */
@@ -478,8 +479,11 @@ enum { SAMPLES = 100, STEPS_PER_EPOCH = 3 };
 
 static void build_stream(op_case *c, const op_spec *s, d9_node *node) {
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
-    node->as.augment =
-        (d9_augment_attributes){.batch = s->n, .count = s->n, .steps_per_epoch = STEPS_PER_EPOCH, .samples = s->o};
+    node->as.augment = (d9_augment_attributes){.batch = s->variant ? s->n * s->variant : s->n,
+                                               .count = s->n,
+                                               .steps_per_epoch = STEPS_PER_EPOCH,
+                                               .samples = s->o,
+                                               .first = s->variant ? 1 : 0};
     node->inputs[0] = op_input(c, "stream", D9_BUFFER_IMAGES, D9_I32, vector(s->o), 0, 30000);
     node->outputs[0] = op_output(c, "tokens", D9_BUFFER_SCRATCH, D9_I32, matrix(s->t, s->n));
     node->outputs[1] = op_output(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(s->t * s->n));

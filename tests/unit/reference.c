@@ -280,8 +280,9 @@ static double tokens_by_hand(const op_case *c, int64_t i) {
 
 /* Step 4 with 3 per epoch is the second window. *label: what follows the token, or -1 at the end of its column. */
 static double stream_and_label(const op_case *c, int64_t i, double *label) {
-    const int64_t columns = out_dims(c)[1], length = dims(c, 0)[0] / columns, at = out_dims(c)[0] + i / columns;
-    const double *column = content(c, 0) + i % columns * length;
+    const d9_augment_attributes *stream = &c->graph->nodes[0].as.augment;
+    const int64_t columns = out_dims(c)[1], length = dims(c, 0)[0] / stream->batch, at = out_dims(c)[0] + i / columns;
+    const double *column = content(c, 0) + (stream->first + i % columns * (stream->batch / columns)) * length;
     *label = at + 1 < length ? column[at + 1] : -1;
     return at + 1 < length ? column[at] : 0;
 }

@@ -1,5 +1,6 @@
 /* CUDA rules for the nodes that make the batch, update parameters, and average or copy buffers after the updates. */
 #include "backends/cuda/cuda.h"
+#include "core/system.h"
 
 #include <string.h>
 
@@ -75,12 +76,15 @@ D9_CUDA_RUN(tokens) {
 D9_CUDA_RUN(stream) {
     const d9_node *node = site->nodes[0];
     const d9_augment_attributes *stream = &node->as.augment;
-    const d9_cuda_corpus corpus = {.tokens = d9_site_data(site, node->inputs[0]),
+    const int64_t length = stream->samples / stream->batch; /* columns first, first + batch / count, ... are read */
+    const d9_cuda_corpus corpus = {.tokens =
+                                       (const int32_t *)d9_site_data(site, node->inputs[0]) + stream->first * length,
                                    .step = d9_cuda_of(site)->step,
                                    .columns = stream->count,
-                                   .length = stream->samples / stream->count,
+                                   .length = length,
                                    .time = d9_site_value(site, node->outputs[0])->shape.d[0],
-                                   .steps_per_epoch = stream->steps_per_epoch};
+                                   .steps_per_epoch = stream->steps_per_epoch,
+                                   .apart = stream->batch / stream->count * length};
     (void)step;
     return d9_cuda_check(context, site,
                          d9_cuda_read_corpus(d9_cuda_stream_of(site), &corpus, d9_site_data(site, node->outputs[0]),
@@ -178,6 +182,28 @@ D9_CUDA_RUN(orthogonal_update) {
                                                    d9_cuda_input(site, node->inputs[1]), d9_cuda_of(site)->scratch,
                                                    d9_site_data(site, node->outputs[0]),
                                                    d9_site_data(site, node->outputs[1])));
+}
+
+/* ---- the sum of gradients over the processes, through host memory ---- */
+
+d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site) {
+    return d9_allocate(context, (size_t)d9_site_bytes(site, site->nodes[0]->inputs[0]), "the gradient on the host",
+                       &site->data);
+}
+
+void d9_cuda_release_all_reduce(d9_context *context, d9_site *site) { d9_release(context, site->data); }
+
+D9_CUDA_RUN(all_reduce) {
+    d9_status status;
+    const d9_value_id gradient = site->nodes[0]->outputs[0];
+    const d9_cuda *cuda = d9_cuda_of(site);
+    const int64_t bytes = d9_site_bytes(site, gradient);
+    (void)step;
+    D9_TRY(cuda->driver->read(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
+    D9_TRY(d9_parallel_sum(context, site->options->parallel, site->data, d9_site_count(site, gradient), false));
+    D9_TRY(cuda->driver->write(context, cuda->state, d9_site_data(site, gradient), site->data, bytes));
+done:
+    return status;
 }
 
 D9_CUDA_RUN(lerp) {

@@ -198,6 +198,9 @@ D9_CUDA_RUN(recur);
 D9_CUDA_RUN(recur_backward);
 D9_CUDA_RUN(last);
 D9_CUDA_RUN(last_backward);
+D9_CUDA_RUN(all_reduce); /* waits for the stream, so a step with it is not recorded (steps.c) */
+d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site);
+void d9_cuda_release_all_reduce(d9_context *context, d9_site *site);
 D9_CUDA_RUN(clip);
 d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site);
 D9_CUDA_RUN(update);

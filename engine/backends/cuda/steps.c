@@ -2,6 +2,8 @@
  * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
  * graph, which is replayed from then on. A run with a moving average every few steps has two sets: with and without it.
  *
+ * A sum over processes waits for the host, so steps with one are launched one by one.
+ *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
@@ -17,6 +19,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     void *graph;           /* NULL: not recorded */
     int64_t scratch_moves; /* cuda->scratch_moves when it was recorded */
     int64_t runs;
+    bool waits; /* a rule waits for the stream: the set is launched one by one in every step */
 } active_set;
 
 typedef struct steps { /* d9_plan.data */
@@ -148,6 +151,8 @@ static active_set *new_set(d9_context *context, steps *s, d9_plan *plan) {
     if (set->graph) cuda->driver->free_graph(context, cuda->state, set->graph);
     *set = (active_set){.plan = plan, .active = s->active + (size_t)k * count};
     memcpy(set->active, s->active + MAX_SETS * count, count);
+    for (size_t i = 0; i < count; i++)
+        if (set->active[i] && plan->placed[i].site.nodes[0]->op == D9_OP_ALL_REDUCE) set->waits = true;
     return set;
 }
 
@@ -195,7 +200,7 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     cuda->step_on_device = -1; /* unknown if the step fails */
     if (needs_timing(s, set))
         D9_TRY(launch_step_timed(context, s, set));
-    else if (set->runs == 0)
+    else if (set->runs == 0 || set->waits)
         D9_TRY(launch_step(context, set));
     else
         D9_TRY(replay(context, set));
