@@ -123,6 +123,9 @@ typedef struct d9_selection {
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch;
+    /* Of the stored training images, of which the network sees random crops; 0: height and width. */
+    int64_t train_height, train_width;
+    bool grey;          /* images are stored as one channel, which the batch repeats */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
     /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream. Its
      * images are the windows of `width` tokens in the columns, the last of each filled up. */
@@ -130,8 +133,8 @@ typedef struct d9_extent {
     double epochs;
     double mean[4], std[4]; /* per channel, in byte units */
 } d9_extent;
-/* Bytes of a sample: u8 pixels of an image, i32 tokens of a text. */
-int64_t d9_extent_sample_bytes(const d9_extent *extent);
+/* Shape of the stored samples of training or evaluation: images (count, H, W, C), or texts (count, 1, length, 1). */
+d9_shape d9_extent_stored(const d9_extent *extent, bool training);
 /* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`; its first token is no label.
  */
 int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length);
