@@ -79,7 +79,8 @@ static const char ranked_name[] = "proxy.look.ranked";
 /* Returns the augmentation of a training or evaluation list. Evaluation has only the shifts and mirror of its views. */
 static d9_augment_rule rule_of(const d9_program *program, bool training, const d9_shape *made) {
     const d9_extent *e = &program->extent;
-    d9_augment_rule rule = {program->seed, (int)e->height, (int)e->width, (int)made->d[1], (int)made->d[2], {{0}}};
+    const d9_shape stored = d9_extent_stored(e, training);
+    d9_augment_rule rule = {program->seed, (int)stored.d[1], (int)stored.d[2], (int)made->d[1], (int)made->d[2], {{0}}};
     rule.number[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.number[kind][i] = (float)program->augmentation.number[kind][i];
@@ -185,7 +186,7 @@ static d9_status add_batch_nodes(d9_context *context, d9_program *program, d9_gr
                                      .count = d9_graph_samples(graph),
                                      .steps_per_epoch = training ? program->steps_per_epoch : 1,
                                      .samples = samples};
-    const d9_shape stored_shape = {4, {samples, e->height, e->width, e->channels}};
+    const d9_shape stored_shape = d9_extent_stored(e, training);
     d9_value_id order, stored, labels;
     if (!texts) augment.rule = rule_of(program, training, made);
     D9_TRY(add_order(context, program, graph, kind, drawn, &order));

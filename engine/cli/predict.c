@@ -81,11 +81,10 @@ done:
 
 static d9_status read_picture(const prediction *self, d9_context *context, const char *path, int slot) {
     d9_status status = D9_OK;
-    const d9_description *about = self->predictor.description;
-    const int width = (int)about->width, height = (int)about->height;
     d9_image image = {0};
     D9_TRY(d9_image_read(context, path, self->predictor.config->data.largest_picture, &image));
-    D9_TRY(d9_image_resize(context, path, &image, width, height, self->content + (size_t)slot * self->sample_bytes));
+    D9_TRY(d9_predictor_resize(&self->predictor, context, path, &image,
+                               self->content + (size_t)slot * self->sample_bytes));
     if (self->thumbnails)
         D9_TRY(d9_thumbnail_make(context, &image, self->thumbnails + (int64_t)slot * D9_THUMBNAIL_BYTES));
 done:

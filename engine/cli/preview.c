@@ -83,8 +83,9 @@ static d9_status initial_state(d9_cli *cli, const d9_dataset *dataset, const d9_
     const d9_init_site site = {.seed = program->seed,
                                .images = dataset->train.images,
                                .image_count = dataset->train.count,
-                               .height = dataset->height,
-                               .width = dataset->width,
+                               .height = d9_train_height(dataset),
+                               .width = d9_train_width(dataset),
+                               .grey = dataset->grey,
                                .channels = dataset->channels,
                                .table = table};
     return d9_init_state(&cli->context, &program->train, program->precision->master, &site, phase, state);

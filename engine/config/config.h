@@ -48,7 +48,8 @@ typedef struct d9_config {
         const char *dataset;
         const char *path;
         int64_t validation, image_size, largest_picture, length, vocabulary;
-        bool check, skip_damaged;
+        int64_t crop_size; /* 0: none */
+        bool check, skip_damaged, grey;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
         /* of labelled (data/labels.h); NULL: no such column or label */

@@ -91,6 +91,12 @@ static const d9_option data_options[] = {
      "split column, have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
+    {"crop_size", D9_OPTION_INT, FIELD(data.crop_size), "0", 0, 1024, NULL,
+     "side of the images that the network sees, pixels: in training random crops of the stored images; evaluated "
+     "images "
+     "are resized to it. 0: the stored images"},
+    {"grey", D9_OPTION_BOOL, FIELD(data.grey), "off", 0, 0, NULL,
+     "images of files: store them in grey, in a third of the memory; the network sees three equal channels"},
     {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
      "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end"},
     {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,

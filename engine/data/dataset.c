@@ -182,7 +182,8 @@ done:
 /* ---- mean and standard deviation ---- */
 
 static void measure_channels(d9_dataset *dataset) {
-    const int64_t pixels = dataset->train.count * dataset->height * dataset->width, channels = dataset->channels;
+    const int64_t pixels = dataset->train.count * dataset->height * dataset->width;
+    const int64_t channels = dataset->grey ? 1 : dataset->channels;
     for (int64_t channel = 0; channel < channels; channel++) {
         uint64_t sum = 0, squares = 0; /* integer sums are exact up to 2^48 pixels */
         for (int64_t i = 0; i < pixels; i++) {
@@ -195,6 +196,10 @@ static void measure_channels(d9_dataset *dataset) {
         dataset->mean[channel] = mean;
         dataset->std[channel] =
             variance > 0.01 ? sqrt(variance) : 1.0; /* avoids a division by 0 for a constant channel */
+    }
+    for (int64_t channel = channels; channel < dataset->channels; channel++) {
+        dataset->mean[channel] = dataset->mean[0];
+        dataset->std[channel] = dataset->std[0];
     }
 }
 
@@ -219,8 +224,8 @@ uint64_t d9_digest_bytes(uint64_t digest, const void *bytes, size_t size) {
     return hash_word(digest, size);
 }
 
-static uint64_t hash_split(uint64_t digest, const d9_dataset *dataset, const d9_split *split) {
-    digest = d9_digest_bytes(digest, split->images, (size_t)split->count * d9_sample_bytes(dataset));
+static uint64_t hash_split(uint64_t digest, const d9_split *split, size_t sample_bytes) {
+    digest = d9_digest_bytes(digest, split->images, (size_t)split->count * sample_bytes);
     return d9_digest_bytes(digest, split->labels, (size_t)split->count * sizeof *split->labels);
 }
 
@@ -230,8 +235,9 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
         digest = d9_digest_bytes(digest, dataset->class_names[c], strlen(dataset->class_names[c]));
     for (int64_t i = 0; i < dataset->vocabulary.count; i++)
         digest = d9_digest_bytes(digest, dataset->vocabulary.words[i], strlen(dataset->vocabulary.words[i]));
-    digest = hash_split(hash_split(digest, dataset, &dataset->train), dataset, &dataset->test);
-    if (dataset->stream) digest = hash_split(digest, dataset, &dataset->valid);
+    digest = hash_split(digest, &dataset->train, d9_train_sample_bytes(dataset));
+    digest = hash_split(digest, &dataset->test, d9_sample_bytes(dataset));
+    if (dataset->stream) digest = hash_split(digest, &dataset->valid, d9_sample_bytes(dataset));
     snprintf(hex, D9_DIGEST_DIGITS + 1, "%016llx", (unsigned long long)digest);
 }
 
@@ -239,9 +245,30 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
 
 const char *d9_sample_noun(const d9_dataset *dataset) { return dataset->tokens ? "text" : "image"; }
 
-size_t d9_sample_bytes(const d9_dataset *dataset) {
+static size_t bytes_of(const d9_dataset *dataset, int64_t height, int64_t width) {
     if (dataset->stream) return sizeof(int32_t);
-    return (size_t)(dataset->height * dataset->width * dataset->channels) * (dataset->tokens ? sizeof(int32_t) : 1);
+    return (size_t)(height * width * (dataset->grey ? 1 : dataset->channels)) * (dataset->tokens ? sizeof(int32_t) : 1);
+}
+
+size_t d9_sample_bytes(const d9_dataset *dataset) { return bytes_of(dataset, dataset->height, dataset->width); }
+
+size_t d9_train_sample_bytes(const d9_dataset *dataset) {
+    return bytes_of(dataset, d9_train_height(dataset), d9_train_width(dataset));
+}
+
+void d9_sample_to_rgb(const d9_dataset *dataset, const uint8_t *image, int64_t count, uint8_t *rgb) {
+    for (int64_t i = 0; i < count && dataset->grey; i++) memset(rgb + 3 * i, image[i], 3);
+    if (!dataset->grey) memcpy(rgb, image, (size_t)count * 3);
+}
+
+/* Weights of ITU-R BT.601. Equal channels keep their value. */
+void d9_rgb_to_grey(const uint8_t *rgb, int64_t count, uint8_t *to) {
+    const bool all = to == rgb;
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *pixel = rgb + 3 * i;
+        const uint8_t grey = (uint8_t)((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000);
+        memset(all ? to + 3 * i : to + i, grey, all ? 3 : 1);
+    }
 }
 
 d9_status d9_split_allocate(d9_context *context, d9_dataset *dataset, int64_t count, d9_split *split) {
@@ -297,6 +324,7 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
         {"length", true, options->length, D9_LENGTH_DEFAULT},
         {"vocabulary", true, options->vocabulary_size, D9_VOCABULARY_DEFAULT},
         {"image_size", false, options->image_size, SIDE_DEFAULT},
+        {"crop_size", false, options->crop_size, 0},
         {"largest_picture", false, options->largest_picture, D9_MEGAPIXELS_DEFAULT},
         {"normalize", false, options->normalize, D9_NORMALIZE_DATASET},
     };
@@ -308,10 +336,44 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
 }
 
 static d9_status check_labels(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+    if (options->grey && !dataset->grey)
+        return d9_fail(context, D9_USAGE, "data.grey: is for images of files, data.dataset folder or labelled");
     if (!options->several || dataset->several) return D9_OK;
     return d9_fail(context, D9_USAGE,
                    "train.loss: several labels a sample need data.dataset labelled; those of %s have one",
                    options->name);
+}
+
+/* Makes the size of the crops that of the network's images, and the size until now that of the training images. */
+static d9_status settle_crop(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    const int64_t side = options->crop_size;
+    if (!side) return D9_OK;
+    if (side > dataset->height || side > dataset->width)
+        return d9_fail(context, D9_USAGE, "data.crop_size %lld: must be at most the size of the images, %lld x %lld",
+                       (long long)side, (long long)dataset->height, (long long)dataset->width);
+    dataset->train_height = dataset->height;
+    dataset->train_width = dataset->width;
+    dataset->height = dataset->width = side;
+    return D9_OK;
+}
+
+/* Resizes the evaluated images to the size of the crops. */
+static d9_status shrink_test(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    d9_status status;
+    const d9_split whole = dataset->test;
+    const size_t bytes = d9_sample_bytes(dataset);
+    D9_TRY(settle_crop(context, options, dataset));
+    if (dataset->height == d9_train_height(dataset) && dataset->width == d9_train_width(dataset)) goto done;
+    D9_TRY(d9_split_allocate(context, dataset, whole.count, &dataset->test));
+    dataset->test.labels = whole.labels;
+    dataset->test.names = whole.names;
+    for (int64_t i = 0; i < whole.count; i++)
+        D9_TRY(d9_pixels_resize(context, "an image", whole.images + (size_t)i * bytes, (int)dataset->train_width,
+                                (int)dataset->train_height, dataset->grey ? 1 : (int)dataset->channels,
+                                (int)dataset->width, (int)dataset->height,
+                                dataset->test.images + (size_t)i * d9_sample_bytes(dataset)));
+done:
+    return status;
 }
 
 static d9_status describe_source(d9_context *context, const source *source, const d9_dataset_options *options,
@@ -330,6 +392,7 @@ d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *opt
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
     D9_TRY(describe_source(context, source, options, dataset));
+    D9_TRY(settle_crop(context, options, dataset));
     set_normalization(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;
@@ -358,6 +421,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     d9_check_start(loaded);
     D9_TRY(split_off_sets(context, options, loaded));
     if (!(loaded->std[0] > 0)) measure_channels(loaded);
+    D9_TRY(shrink_test(context, options, loaded));
     *dataset = loaded;
     loaded = NULL;
 done:

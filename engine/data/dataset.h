@@ -41,6 +41,9 @@ typedef struct d9_dataset {
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts */
     bool several; /* a sample may have several classes: bit c of its label is set if it has class c */
+    bool grey;    /* images are stored as one channel, which the batch repeats `channels` times */
+    /* Size of the stored training images, if the network sees random crops of height x width of them; 0: that size. */
+    int64_t train_height, train_width;
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
                     step */
     d9_vocabulary vocabulary;       /* texts: by d9_dataset_describe only the largest count; images: count 0 */
@@ -72,6 +75,9 @@ typedef struct d9_dataset_options {
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
+    bool grey;          /* folder, labelled: store images as one channel */
+    int64_t crop_size;  /* side of the network's images: random crops of the training images; evaluated images are
+                           resized to it. 0: the size of the images */
     int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
                            must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
@@ -93,8 +99,19 @@ D9_MUST_USE d9_status d9_dataset_load(d9_context *context, const d9_dataset_opti
 /* Waits for the checksums of files loaded with `check`. Returns D9_DATA, with the file's path, if one is wrong. */
 D9_MUST_USE d9_status d9_dataset_verify(d9_context *context, d9_dataset *dataset);
 void d9_dataset_free(d9_context *context, d9_dataset *dataset);
-/* Bytes of a sample; of a stream those of a token. */
+/* Bytes of an evaluated sample and of a training sample; of a stream those of a token. */
 size_t d9_sample_bytes(const d9_dataset *dataset);
+size_t d9_train_sample_bytes(const d9_dataset *dataset);
+static inline int64_t d9_train_height(const d9_dataset *dataset) {
+    return dataset->train_height ? dataset->train_height : dataset->height;
+}
+static inline int64_t d9_train_width(const d9_dataset *dataset) {
+    return dataset->train_width ? dataset->train_width : dataset->width;
+}
+/* Copies a stored image of `count` pixels as (count, 3) RGB; of a dataset of 3 channels. */
+void d9_sample_to_rgb(const d9_dataset *dataset, const uint8_t *image, int64_t count, uint8_t *rgb);
+/* Turns `count` RGB pixels to grey: their luminance, in one channel if `to` is not `rgb`, else in all three. */
+void d9_rgb_to_grey(const uint8_t *rgb, int64_t count, uint8_t *to);
 
 /* Hash of all samples, labels, class names and words, for detecting a changed dataset. It is not cryptographic:
  * different datasets with equal hashes can be constructed. */

@@ -1,4 +1,5 @@
 /* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square; see data/classes.h. */
+#include "core/system.h"
 #include "data/classes.h"
 #include "data/image.h"
 
@@ -8,9 +9,14 @@ static d9_status decode(d9_context *context, const d9_dataset_options *options, 
                         d9_class_file *file, uint8_t *sample) {
     d9_status status = D9_OK;
     d9_image image = {0};
+    uint8_t *rgb = NULL;
+    const int width = (int)dataset->width, height = (int)dataset->height;
     D9_TRY(d9_image_read(context, file->path, options->largest_picture, &image));
-    D9_TRY(d9_image_resize(context, file->path, &image, (int)dataset->width, (int)dataset->height, sample));
+    if (dataset->grey) D9_TRY(D9_ALLOCATE(context, width * height * 3, "an image", &rgb));
+    D9_TRY(d9_image_resize(context, file->path, &image, width, height, rgb ? rgb : sample));
+    if (rgb) d9_rgb_to_grey(rgb, (int64_t)width * height, sample);
 done:
+    d9_release(context, rgb);
     d9_image_free(context, &image);
     return status;
 }
@@ -23,6 +29,7 @@ const d9_file_kind d9_image_files = {.sample = "image",
                                      .decode = decode};
 
 d9_status d9_folder_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    dataset->grey = options->grey;
     return d9_describe_square(context, options, SIDE_MAX, dataset);
 }
 

@@ -25,6 +25,9 @@ D9_MUST_USE d9_status d9_image_read(d9_context *context, const char *path, int64
 bool d9_is_image_name(const char *name);
 void d9_image_free(d9_context *context, d9_image *image);
 
+/* Stretches (height, width, channels) bytes to (to_height, to_width, channels), with an antialiasing filter. */
+D9_MUST_USE d9_status d9_pixels_resize(d9_context *context, const char *name, const uint8_t *pixels, int width,
+                                       int height, int channels, int to_width, int to_height, uint8_t *to);
 /* Stretches the whole image to (height, width, 3) bytes at `pixels`, with an antialiasing filter. */
 D9_MUST_USE d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width,
                                       int height, uint8_t *pixels);

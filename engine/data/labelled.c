@@ -192,6 +192,7 @@ d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *op
     d9_dataset_options settled;
     D9_TRY(settle(context, options, &settled));
     dataset->several = options->several;
+    dataset->grey = options->grey;
     D9_TRY(d9_describe_square(context, options, SIDE_MAX, dataset));
 done:
     return status;

@@ -89,15 +89,20 @@ done:
     return status;
 }
 
-d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width, int height,
-                          uint8_t *pixels) {
-    if (image->width == width && image->height == height) {
-        memcpy(pixels, image->pixels, (size_t)width * (size_t)height * 3);
+d9_status d9_pixels_resize(d9_context *context, const char *name, const uint8_t *pixels, int width, int height,
+                           int channels, int to_width, int to_height, uint8_t *to) {
+    if (width == to_width && height == to_height) {
+        memcpy(to, pixels, (size_t)width * (size_t)height * (size_t)channels);
         return D9_OK;
     }
-    if (!stbir_resize_uint8(image->pixels, image->width, image->height, 0, pixels, width, height, 0, 3))
-        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, width, height);
+    if (!stbir_resize_uint8(pixels, width, height, 0, to, to_width, to_height, 0, channels))
+        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, to_width, to_height);
     return D9_OK;
+}
+
+d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width, int height,
+                          uint8_t *pixels) {
+    return d9_pixels_resize(context, name, image->pixels, image->width, image->height, 3, width, height, pixels);
 }
 
 typedef struct png {

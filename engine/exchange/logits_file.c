@@ -5,10 +5,10 @@
 
 /* Converts (count, H, W, C) to (count, C, H, W). */
 static void copy_to_planes(const d9_dataset *data, uint8_t *out) {
-    const int64_t pixels = data->height * data->width, channels = data->channels;
+    const int64_t pixels = data->height * data->width, channels = data->channels, stored = data->grey ? 1 : channels;
     for (int64_t i = 0; i < data->test.count; i++)
         for (int64_t c = 0; c < channels; c++)
-            for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * channels + c];
+            for (int64_t p = 0; p < pixels; p++) *out++ = data->test.images[(i * pixels + p) * stored + c % stored];
 }
 
 /* Computes the logits of the evaluation images, averaged over `views`, as a tensor `name` (eval_images, classes). */
@@ -38,10 +38,10 @@ d9_status d9_logits_write(d9_session *session, const char *path) {
     if (data->tokens) {
         tensors[2] = (d9_tensor){"texts", D9_TENSOR_I32, {2, {count, data->width}}, data->test.images, bytes};
     } else {
-        D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, bytes, &images));
+        const d9_shape shape = {4, {count, data->channels, data->height, data->width}};
+        D9_TRY(D9_ARENA_ALLOCATE(session->context, &arena, d9_shape_count(&shape), &images));
         copy_to_planes(data, images);
-        tensors[2] =
-            (d9_tensor){"images", D9_TENSOR_U8, {4, {count, data->channels, data->height, data->width}}, images, bytes};
+        tensors[2] = (d9_tensor){"images", D9_TENSOR_U8, shape, images, (size_t)d9_shape_count(&shape)};
     }
     tensors[3] = (d9_tensor){"labels", D9_TENSOR_I32, {1, {count}}, data->test.labels, (size_t)count * sizeof(int32_t)};
     D9_TRY(d9_safetensors_write(session->context, path, tensors, 4, NULL, 0));

@@ -46,6 +46,16 @@ done:
     return status;
 }
 
+static d9_status find_stored_size(d9_context *context, d9_predictor *predictor) {
+    d9_status status;
+    d9_dataset promised;
+    D9_TRY(d9_config_describe_dataset(context, predictor->config, &promised));
+    predictor->stored_height = promised.train_height;
+    predictor->stored_width = promised.train_width;
+done:
+    return status;
+}
+
 static bool can_build(const d9_predictor *predictor, int64_t batch) {
     d9_program program;
     d9_context quiet;
@@ -78,6 +88,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
                        &predictor->config));
     D9_TRY(d9_description_reject_stream(context, options->model, predictor->config));
+    D9_TRY(find_stored_size(context, predictor));
     if (!described)
         D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
     else if (options->config)
@@ -132,6 +143,20 @@ static bool sigmoids(const double *logits, int64_t classes, double *probabilitie
     return fine;
 }
 
+d9_status d9_predictor_resize(const d9_predictor *predictor, d9_context *context, const char *name,
+                              const d9_image *image, uint8_t *pixels) {
+    d9_status status;
+    const d9_description *about = predictor->description;
+    d9_image stored = {(int)predictor->stored_width, (int)predictor->stored_height, NULL};
+    if (!stored.width) return d9_image_resize(context, name, image, (int)about->width, (int)about->height, pixels);
+    D9_TRY(D9_ALLOCATE(context, stored.width * stored.height * 3, "an image", &stored.pixels));
+    D9_TRY(d9_image_resize(context, name, image, stored.width, stored.height, stored.pixels));
+    D9_TRY(d9_image_resize(context, name, &stored, (int)about->width, (int)about->height, pixels));
+done:
+    d9_release(context, stored.pixels);
+    return status;
+}
+
 d9_status d9_predictor_encode(const d9_predictor *predictor, d9_context *context, const char *name, const uint8_t *text,
                               size_t size, int32_t *tokens) {
     const d9_status status = d9_text_check(context, name, text, size);
@@ -149,12 +174,20 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
     const int64_t bytes = (int64_t)d9_sample_bytes(session->dataset), classes = extent->classes;
     bool (*to_probabilities)(const double *, int64_t, double *) = d9_session_several(session) ? sigmoids : softmax;
     double *logits = NULL, *batch = NULL;
+    uint8_t *grey = NULL; /* the images as those of the training were stored, in three equal channels */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
     if (features) D9_TRY(D9_ALLOCATE(session->context, extent->batch * predictor->features, "features", &batch));
+    if (predictor->config->data.grey) D9_TRY(D9_ALLOCATE(session->context, extent->batch * bytes, "images", &grey));
     for (int64_t begin = 0; begin < count; begin += extent->batch) {
         const int64_t left = count - begin, part = left < extent->batch ? left : extent->batch;
-        D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_IMAGES, 0,
-                                       (const uint8_t *)samples + begin * bytes, part * bytes));
+        const uint8_t *content = (const uint8_t *)samples + begin * bytes;
+        if (grey) {
+            memcpy(grey, content, (size_t)(part * bytes));
+            d9_rgb_to_grey(grey, part * bytes / CHANNELS, grey);
+            content = grey;
+        }
+        D9_TRY(session->backend->write(session->context, session->device, D9_BUFFER_EVAL_IMAGES, 0, content,
+                                       part * bytes));
         D9_TRY(d9_session_outputs(session, &session->program.views, logits, batch));
         if (features)
             memcpy(features + begin * predictor->features, batch,
@@ -167,5 +200,6 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
 done:
     d9_release(session->context, logits);
     d9_release(session->context, batch);
+    d9_release(session->context, grey);
     return status;
 }

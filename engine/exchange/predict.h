@@ -9,6 +9,7 @@
 #ifndef D9_EXCHANGE_PREDICT_H
 #define D9_EXCHANGE_PREDICT_H
 
+#include "data/image.h"
 #include "exchange/description.h"
 
 typedef struct d9_predictor_options {
@@ -29,12 +30,18 @@ typedef struct d9_predictor {
     d9_session session;
     d9_word_index index; /* of the description's vocabulary */
     int64_t features;    /* features per sample; 0: not requested */
+    /* Size to which pictures are resized first, as in training, before the size of the network's images; 0: none. */
+    int64_t stored_height, stored_width;
 } d9_predictor;
 
 /* Returns D9_DATA if the file is a model for images of other than 3 channels, D9_USAGE if weights and configuration
  * differ. */
 D9_MUST_USE d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *options,
                                         d9_predictor *predictor);
+/* Resizes a picture to pixels u8 (height, width, 3) of the description, as the evaluated images of the training were.
+ */
+D9_MUST_USE d9_status d9_predictor_resize(const d9_predictor *predictor, d9_context *context, const char *name,
+                                          const d9_image *image, uint8_t *pixels);
 /* Fills tokens (width of the description) for a model of texts. Returns D9_DATA, with `name`, for a text that
  * d9_text_check rejects or that has no word. Messages go to `context`: several threads may encode at a time. */
 D9_MUST_USE d9_status d9_predictor_encode(const d9_predictor *predictor, d9_context *context, const char *name,

@@ -101,14 +101,19 @@ static d9_status write_sheet(d9_context *context, const d9_report *report, const
     char path[PATH_BYTES];
     d9_sheet sheet = {0};
     const int columns = count < COLUMNS ? count : COLUMNS, rows = (count + COLUMNS - 1) / COLUMNS;
-    const int64_t pixels = dataset->height * dataset->width * dataset->channels;
+    const int64_t pixels = dataset->height * dataset->width;
+    uint8_t *rgb = NULL;
     const d9_sheet_options options = {.tile_height = (int)dataset->height, .tile_width = (int)dataset->width};
+    D9_TRY(D9_ALLOCATE(context, pixels * 3, "an image", &rgb));
     D9_TRY(d9_sheet_make(context, rows, columns, &options, &sheet));
-    for (int i = 0; i < count; i++)
-        d9_sheet_put_bytes(&sheet, i / COLUMNS, i % COLUMNS, dataset->test.images + mistakes[i] * pixels);
+    for (int i = 0; i < count; i++) {
+        d9_sample_to_rgb(dataset, dataset->test.images + (size_t)mistakes[i] * d9_sample_bytes(dataset), pixels, rgb);
+        d9_sheet_put_bytes(&sheet, i / COLUMNS, i % COLUMNS, rgb);
+    }
     snprintf(path, sizeof path, "%s/report/mistakes.png", report->folder);
     D9_TRY(d9_sheet_write(context, &sheet, path));
 done:
+    d9_release(context, rgb);
     d9_sheet_free(context, &sheet);
     return status;
 }

@@ -69,17 +69,21 @@ static int64_t place_carried(d9_graph *list, int ranks, int64_t size) {
     return cursor * size;
 }
 
-int64_t d9_extent_sample_bytes(const d9_extent *extent) {
-    return extent->height * extent->width * extent->channels *
-           (int64_t)d9_type_bytes(extent->vocabulary ? D9_I32 : D9_U8);
+d9_shape d9_extent_stored(const d9_extent *extent, bool training) {
+    const bool larger = training && extent->train_height > 0;
+    return (d9_shape){4,
+                      {training ? extent->train_images : extent->eval_images,
+                       larger ? extent->train_height : extent->height, larger ? extent->train_width : extent->width,
+                       extent->grey ? 1 : extent->channels}};
 }
 
 d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_program_options *options) {
     d9_status status;
     const d9_extent *e = &program->extent;
     int64_t train_scratch, phase_scratch, eval_scratch, size = (int64_t)d9_type_bytes(program->precision->master);
-    const int64_t batch = d9_extent_own_batch(e), sample = d9_extent_sample_bytes(e),
-                  token = (int64_t)d9_type_bytes(D9_I32);
+    const int64_t batch = d9_extent_own_batch(e), token = (int64_t)d9_type_bytes(D9_I32),
+                  element = e->vocabulary ? token : 1;
+    const d9_shape trained = d9_extent_stored(e, true), evaluated = d9_extent_stored(e, false);
     int64_t *bytes = program->buffer_bytes;
     const int longest = options->longest_rule ? options->longest_rule : D9_MAX_RULE_NODES;
     program->keep_all = options->keep_all;
@@ -101,9 +105,9 @@ d9_status d9_layout_buffers(d9_context *context, d9_program *program, const d9_p
     bytes[D9_BUFFER_EVAL_CARRY] = place_carried(&program->eval, 1, size);
     for (int p = 0; p < program->phase_count; p++)
         (void)place_carried(&program->phase[p].list, d9_extent_ranks(e), size);
-    bytes[D9_BUFFER_IMAGES] = e->train_tokens ? e->train_tokens * token : e->train_images * sample;
+    bytes[D9_BUFFER_IMAGES] = e->train_tokens ? e->train_tokens * token : d9_shape_count(&trained) * element;
     bytes[D9_BUFFER_LABELS] = e->train_tokens ? 0 : e->train_images * (int64_t)sizeof(int32_t);
-    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_tokens ? e->eval_tokens * token : e->eval_images * sample;
+    bytes[D9_BUFFER_EVAL_IMAGES] = e->eval_tokens ? e->eval_tokens * token : d9_shape_count(&evaluated) * element;
     bytes[D9_BUFFER_ORDER] = program->steps_per_epoch * batch * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_DRAWS] = batch * D9_DRAW_SLOTS * (int64_t)sizeof(int32_t);
     bytes[D9_BUFFER_EVAL_ORDER] = batch * (int64_t)sizeof(int32_t);

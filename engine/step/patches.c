@@ -23,13 +23,13 @@ typedef struct patch_matrix {
 } patch_matrix;
 
 static void fill_patch_matrix(const d9_init_site *site, int64_t image, const patch_matrix *m) {
-    const int64_t h = site->height, w = site->width, c = site->channels;
+    const int64_t h = site->height, w = site->width, c = site->grey ? 1 : site->channels;
     const uint8_t *pixels = site->images + image * h * w * c;
     int16_t *column = m->columns;
-    for (int64_t channel = 0; channel < c; channel++)
+    for (int64_t channel = 0; channel < site->channels; channel++)
         for (int64_t x = 0; x < m->size; x++)
             for (int64_t y = 0; y < h; y++, column += m->across)
-                for (int64_t px = 0; px < m->across; px++) column[px] = pixels[(y * w + x + px) * c + channel];
+                for (int64_t px = 0; px < m->across; px++) column[px] = pixels[(y * w + x + px) * c + channel % c];
 }
 
 /* Entry k (channel, row, column) of the first patch, followed by entry k of all other patches. */

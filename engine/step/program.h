@@ -123,6 +123,9 @@ typedef struct d9_selection {
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch; /* batch: of all processes */
+    /* Of the stored training images, of which the network sees random crops; 0: height and width. */
+    int64_t train_height, train_width;
+    bool grey;          /* images are stored as one channel, which the batch repeats */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */
     /* Tokens of a stream, which training cuts into `batch` columns and evaluation into eval_batch; 0: no stream.
      * train_images and eval_images then count windows of `width` tokens; the last window of each column is padded. */
@@ -135,8 +138,8 @@ typedef struct d9_extent {
 } d9_extent;
 static inline int d9_extent_ranks(const d9_extent *extent) { return extent->ranks > 1 ? extent->ranks : 1; }
 static inline int64_t d9_extent_own_batch(const d9_extent *extent) { return extent->batch / d9_extent_ranks(extent); }
-/* Bytes of a sample: u8 pixels of an image, i32 tokens of a text. */
-int64_t d9_extent_sample_bytes(const d9_extent *extent);
+/* Shape of the stored samples of training or evaluation: images (count, H, W, C), or texts (count, 1, length, 1). */
+d9_shape d9_extent_stored(const d9_extent *extent, bool training);
 /* Number of windows of `length` tokens in a column, when `tokens` are cut into `columns`. The label of a
  * token is the next one, so the first token of a column is no label. */
 int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length);

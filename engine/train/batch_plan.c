@@ -28,16 +28,31 @@ done:
 
 /* ---- the sheet ---- */
 
+/* Copies the middle of a stored training image, as large as the network's, as RGB. */
+static void copy_middle(const d9_dataset *data, int64_t image, uint8_t *rgb) {
+    const int64_t height = d9_train_height(data), width = d9_train_width(data), stored = data->grey ? 1 : 3;
+    const uint8_t *pixels = data->train.images + (size_t)image * d9_train_sample_bytes(data);
+    for (int64_t y = 0; y < data->height; y++) {
+        const int64_t at = (y + (height - data->height) / 2) * width + (width - data->width) / 2;
+        d9_sample_to_rgb(data, pixels + at * stored, data->width, rgb + y * data->width * 3);
+    }
+}
+
 static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
     d9_status status;
     const d9_dataset *data = session->dataset;
     const int64_t pixels = data->height * data->width * 3, count = d9_shape_count(&graph->values[graph->image].shape);
     double *wide = NULL;
     float *narrow = NULL;
+    uint8_t *rgb = NULL;
     D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &wide));
     D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &narrow));
+    D9_TRY(D9_ALLOCATE(session->context, pixels, "an image", &rgb));
     D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER));
-    for (int row = 0; row < sheet->rows; row++) d9_sheet_put_bytes(sheet, row, 0, data->train.images + row * pixels);
+    for (int row = 0; row < sheet->rows; row++) {
+        copy_middle(data, row, rgb);
+        d9_sheet_put_bytes(sheet, row, 0, rgb);
+    }
     for (int epoch = 0; epoch < D9_BATCH_SHEET_EPOCHS; epoch++) {
         D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
         D9_TRY(session->backend->sync(session->context, session->device));
@@ -49,6 +64,7 @@ static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan 
 done:
     d9_release(session->context, wide);
     d9_release(session->context, narrow);
+    d9_release(session->context, rgb);
     return status;
 }
 

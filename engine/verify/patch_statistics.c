@@ -30,8 +30,9 @@ static d9_status compare_with_dataset(d9_verification *self, const d9_dataset *d
     d9_normalization_table(data->mean, data->std, data->channels, table);
     const d9_init_site site = {.images = data->train.images,
                                .image_count = data->train.count,
-                               .height = data->height,
-                               .width = data->width,
+                               .height = d9_train_height(data),
+                               .width = d9_train_width(data),
+                               .grey = data->grey,
                                .channels = data->channels,
                                .table = table};
     D9_TRY(d9_patch_covariance(self->context, &site, patches->images, patches->size, covariance));

@@ -35,12 +35,12 @@ typedef struct d9_cpu_orthogonal {
 } d9_cpu_orthogonal;
 
 typedef struct d9_cpu_batch { /* one augmented batch */
-    const uint8_t *images;    /* (samples, H, W, C): the data set */
+    const uint8_t *images;    /* (samples, H, W, stored): the data set */
     const int32_t *order;     /* (N): sample indices */
     const int32_t *draws;     /* (N, D9_DRAW_SLOTS): the slots of d9_augment_draws */
     const float *table;       /* (C, 256): normalised value of each byte */
     const d9_augment_rule *rule;
-    int channels;
+    int stored, channels; /* stored: C, or 1: all channels are that one */
 } d9_cpu_batch;
 
 /* The stage fused before the backward pass of a norm or a bias: dz = (dy + addend) * slope(reference), with each

@@ -56,9 +56,10 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     const int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule.height);
     const int column =
         d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule.out_width, rule.width);
-    const uint8_t *bytes = image + (static_cast<int64_t>(row) * rule.width + column) * b.channels;
+    const uint8_t *bytes = image + (static_cast<int64_t>(row) * rule.width + column) * b.stored;
     const bool cut = d9_augment_cuts(&rule, draws, y, x) != 0;
-    for (int c = 0; c < b.channels; c++) pixel[c] = cut ? 0.0f : b.table[c * 256 + bytes[c]];
+    const int apart = b.stored > 1 ? 1 : 0;
+    for (int c = 0; c < b.channels; c++) pixel[c] = cut ? 0.0f : b.table[c * 256 + bytes[c * apart]];
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     }
     D9_BARRIER();
     const uint8_t *image =
-        b.images + static_cast<int64_t>(sample_at(slice, n)) * (b.rule.height * b.rule.width * b.channels);
+        b.images + static_cast<int64_t>(sample_at(slice, n)) * (b.rule.height * b.rule.width * b.stored);
     for (int at = static_cast<int>(threadIdx.x) * V; at < D9_END(size); at += D9_BLOCK * V) {
         int y = at / row_size, x = at % row_size / b.channels, c = at % b.channels;
         d9_vector<V> t;

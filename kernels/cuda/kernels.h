@@ -49,11 +49,11 @@ typedef struct d9_cuda_slice {
 } d9_cuda_slice;
 
 typedef struct d9_cuda_batch {
-    const uint8_t *images; /* (samples, H, W, C): the data set */
+    const uint8_t *images; /* (samples, H, W, stored): the data set */
     const float *table;    /* (C, 256): normalised value of each byte */
     const int32_t *draws;  /* (N, SLOTS), from d9_cuda_draw; NULL: d9_cuda_augment draws the same numbers itself */
     d9_augment_rule rule;
-    int channels;
+    int stored, channels; /* stored: C, or 1: all channels are that one */
 } d9_cuda_batch;
 
 /* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */

@@ -110,27 +110,10 @@ void rival_compare(rival *r, op_case *c, const d9_backend_options *options) {
     op_close(&tested), op_close(&reference);
 }
 
-/* Planning an operation that the backend does not have must fail and name the node. */
-static void check_absent(rival *r, int spec, d9_type type) {
-    op_case c;
-    d9_device *device;
-    d9_plan *plan;
-    op_case_make(&c, r->context, spec, type, D9_F32, OP_FILL_RANDOM);
-    test_ok(r->context, r->backend->open(r->context, &r->fused, &device));
-    test_ok(r->context, r->backend->allocate(r->context, device, &c.program));
-    assert_int_equal(r->backend->plan(r->context, device, &c.program, c.graph, &plan), D9_DEVICE);
-    assert_words(r->context->message, c.graph->nodes[0].role), d9_context_clear(r->context);
-    r->backend->close(r->context, device), op_case_free(&c);
-}
-
 void rival_every_operation(rival *r, const d9_type *types, int type_count) {
     for (int i = 0; i < op_spec_count(); i++)
         for (int variant = 0; variant < 2 * type_count; variant++) {
             op_case c;
-            if (r->absent[op_spec_op(i)]) {
-                check_absent(r, i, types[variant / 2]);
-                continue;
-            }
             op_case_make(&c, r->context, i, types[variant / 2], D9_F32, variant & 1 ? OP_FILL_INTEGER : OP_FILL_RANDOM);
             rival_compare(r, &c, &r->fused);
             op_case_free(&c);

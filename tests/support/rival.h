@@ -14,7 +14,6 @@ typedef struct rival {
     const d9_backend *backend;
     d9_backend_options fused, unfused; /* with two threads */
     double *a, *b;                     /* (RIVAL_MANY) each */
-    bool absent[D9_OP_COUNT]; /* operations that the backend does not have: planning them must fail */
     bool narrow_gradients; /* the backend rounds gradients of filters to the compute type; the reference's are rounded
                               before comparing */
 } rival;

@@ -12,7 +12,8 @@ static d9_status run_augment(d9_context *context, const d9_site *site, int64_t s
                           .draws = d9_site_data(site, node->inputs[2]),
                           .table = d9_site_data(site, node->inputs[3]),
                           .rule = &augment->rule,
-                          .channels = (int)shape->d[3]};
+                          .stored = (int)shape->d[3],
+                          .channels = (int)d9_site_value(site, node->outputs[0])->shape.d[3]};
     D9_TRY(d9_host_order(context, site, 1, step, shape->d[0], &batch.order));
     d9_cpu_augment(d9_cpu_of(site), &batch, augment->count, d9_cpu_out(site, node->outputs[0]));
 done:

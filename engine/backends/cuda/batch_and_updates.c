@@ -25,7 +25,8 @@ static d9_status augment(d9_context *context, const d9_site *site, const d9_node
                                  .table = d9_site_data(site, node->inputs[3]),
                                  .draws = draws,
                                  .rule = node->as.augment.rule,
-                                 .channels = (int)d9_site_value(site, node->inputs[0])->shape.d[3]};
+                                 .stored = (int)d9_site_value(site, node->inputs[0])->shape.d[3],
+                                 .channels = (int)d9_site_value(site, node->outputs[0])->shape.d[3]};
     return d9_cuda_check(
         context, site,
         d9_cuda_augment(d9_cuda_stream_of(site), &slice, &batch, d9_cuda_output(site, node->outputs[0])));

@@ -9,9 +9,10 @@ d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op-
 
 d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather(op->context, op->site, op->step); }
 
-/* Augments one sample: image (H, W, C) bytes -> out (out_height, out_width, C), by table (C, 256). */
-static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int channels, const int32_t *draws,
-                           const double *table, double *out) {
+/* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). A sample stored
+ * in one channel has it in all C. */
+static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int stored, int channels,
+                           const int32_t *draws, const double *table, double *out) {
     const bool colours = d9_augment_colours(rule) != 0;
     const int pad = d9_augment_pad(rule);
     for (int y = 0; y < rule->out_height; y++)
@@ -22,7 +23,7 @@ static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, in
             const bool cut = d9_augment_cuts(rule, draws, y, x) != 0;
             float pixel[D9_AUGMENT_CHANNELS];
             for (int c = 0; c < channels; c++) {
-                out[c] = table[c * 256 + image[(row * rule->width + column) * channels + c]];
+                out[c] = table[c * 256 + image[(row * rule->width + column) * stored + c % stored]];
                 pixel[c] = (float)out[c];
             }
             d9_augment_colour(rule, draws, channels, pixel);
@@ -43,8 +44,8 @@ d9_status d9_reference_AUGMENT(const d9_reference_op *op) {
     D9_TRY(d9_host_order(op->context, op->site, 1, op->step, shape->d[0], &order));
 #pragma omp parallel for num_threads(op->site->threads) schedule(static)
     for (int64_t i = 0; i < augment->count; i++)
-        augment_sample(images + order[i] * pixels, &augment->rule, (int)shape->d[3], draws + i * D9_DRAW_SLOTS, table,
-                       out + i * made);
+        augment_sample(images + order[i] * pixels, &augment->rule, (int)shape->d[3], (int)batch->d[3],
+                       draws + i * D9_DRAW_SLOTS, table, out + i * made);
 done:
     return status;
 }

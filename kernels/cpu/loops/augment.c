@@ -8,13 +8,13 @@
 static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t *draws, int y, int x, int count,
                      float *run) {
     const d9_augment_rule *rule = b->rule;
-    const int pad = d9_augment_pad(rule), colours = d9_augment_colours(rule);
+    const int pad = d9_augment_pad(rule), colours = d9_augment_colours(rule), apart = b->stored > 1;
     for (int i = 0; i < count; i++, run += b->channels) {
         const int column = d9_augment_column(x + i, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule->out_width,
                                              rule->width),
                   cut = d9_augment_cuts(rule, draws, y, x + i);
-        const uint8_t *pixel = source + (int64_t)column * b->channels;
-        for (int c = 0; c < b->channels; c++) run[c] = cut ? 0.0f : b->table[c * 256 + pixel[c]];
+        const uint8_t *pixel = source + (int64_t)column * b->stored;
+        for (int c = 0; c < b->channels; c++) run[c] = cut ? 0.0f : b->table[c * 256 + pixel[c * apart]];
         if (colours && !cut) d9_augment_colour(rule, draws, b->channels, run);
     }
 }
@@ -23,7 +23,7 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     d9_tile tile;
     const int fit = D9_TILE / b->channels; /* pixels in a tile */
     const d9_augment_rule *rule = b->rule;
-    const int64_t row_size = (int64_t)rule->width * b->channels, out_row_size = (int64_t)rule->out_width * b->channels;
+    const int64_t row_size = (int64_t)rule->width * b->stored, out_row_size = (int64_t)rule->out_width * b->channels;
     const uint8_t *image = b->images + (int64_t)b->order[n] * rule->height * row_size;
     const int32_t *draws = b->draws + n * D9_DRAW_SLOTS;
     for (int oy = 0; oy < rule->out_height; oy++) {
