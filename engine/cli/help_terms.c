@@ -51,8 +51,9 @@ static const term terms[] = {
     {"reproducible,reproducibility,deterministic,determinism", false,
      "`seed` sets all random numbers; docs/guarantees.md says which runs end with the same bits"},
     {"amp,autocast,automatic mixed precision,fp8", false, "`precision`, or `train --precision P`"},
-    {"multi gpu,several gpus,distributed,distributed training,ddp,fsdp,data parallel,multi node,horovod", true,
-     "training of one run on several GPUs or machines; nearest: `experiment --devices LIST`, one run per GPU"},
+    {"multi gpu,several gpus,distributed,distributed training,ddp,data parallel,multi node,horovod,mpi", false,
+     "`mpirun -np N dawn9 train` and `experiment --ranks N` train a run by N processes (docs/parallel.md); `experiment "
+     "--devices LIST` trains one run per GPU"},
     {"wandb,weights and biases,mlflow,comet", true,
      "such service; nearest: `train --tensorboard DIR`, and `train --html` for a browser"},
     {"logging,logger,log", false,
@@ -79,7 +80,7 @@ static const term terms[] = {
     {"version", false, "`dawn9 --version`"},
 };
 
-/* Compares letters and digits without case, "z" as "s". `words` may be the plural of the name. */
+/* Compares letters and digits without case, "z" as "s". The words may be the plural of the name. */
 static bool is_alike(const char *name, size_t length, const char *words) {
     const char *end = name + length;
     for (;; name++, words++) {

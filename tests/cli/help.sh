@@ -58,6 +58,7 @@ train.from finetune
 train.batch_size out of memory
 train Learning-Rate finders
 precision amp
+experiment multi GPU
 train.lr nan
 WORDS
 while read -r named words; do
@@ -69,7 +70,6 @@ crop rotation
 cutout cutmix
 data.validation k-fold
 WORDS
-refuses 2 'several --devices' "$dawn9" help multi GPU
 refuses 2 'train extra' "$dawn9" help train extra
 for name in $(grep -o '`[a-z][a-z_.]*`' "$source/engine/cli/help_terms.c" | tr -d '`' | sort -u); do
     accepts "$dawn9" help $name
@@ -187,7 +187,7 @@ offers ':folders' train --out ''
 offers ':folders' compare a b c ''
 offers ':files' train --plan ''
 offers 'zsh' help --completion z
-offers 'train.lr' help train.l
+offers 'train.loss train.lr' help train.l
 offers ':files yaml' train -- --se
 mkdir configs experiments && touch configs/given.yaml configs/given-more.yaml configs/given.txt experiments/gift.yaml
 offers 'given-more given :files yaml' train gi
