@@ -54,10 +54,10 @@ void d9_cuda_check_linear_forward(d9_check *check) { check_pass(check, LINEAR); 
 void d9_cuda_check_linear_backward_data(d9_check *check) { check_pass(check, BACKWARD_DATA); }
 void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, BACKWARD_WEIGHT); }
 
-/* Samples, classes, smoothing, row of losses.def (0: cross-entropy) and share of each case. */
-static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
-                                        {65, 27, 0.1, 0, 1}, {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
-                                        {300, 10, 0.2, 0, 1}};
+/* Samples, classes, smoothing, row of losses.def (0: cross-entropy, 1: sigmoid) and share of each case. */
+static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
+                                        {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
+                                        {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},      {7, 31, 0, 1, 0.75}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch { /* a case of the loss, on both sides */
@@ -77,7 +77,9 @@ static batch open_batch(const d9_kernel_loss *s) {
     b.loss = d9_floats(s->samples);
     b.dlogits = d9_floats(count);
     b.labels = (int32_t *)(void *)d9_floats(s->samples);
-    for (int64_t n = 0; n < s->samples; n++) b.labels[n] = (int32_t)(n * 7 % s->classes);
+    for (int64_t n = 0; n < s->samples; n++)
+        b.labels[n] =
+            (int32_t)(d9_loss_several(s->loss) ? n * 715827883 % (INT64_C(1) << s->classes) : n * 7 % s->classes);
     b.gpu_weights = d9_floats(s->classes);
     b.weights = (double *)(void *)d9_floats(2 * s->classes);
     for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);
@@ -107,12 +109,13 @@ static const int64_t loss_step = 2;
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i]);
-        run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, b.loss, NULL);
+        run_loss(&b, &losses[i], i % 2 && !losses[i].loss ? b.weights : NULL, b.loss, NULL);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
         d9_check_launch(check, "loss",
-                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL, b.logits,
-                                             b.labels, b.gpu_loss.data));
+                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step,
+                                             i % 2 && !losses[i].loss ? b.gpu_weights : NULL, b.logits, b.labels,
+                                             b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
         d9_check_done(check);
     }
@@ -123,13 +126,14 @@ void d9_cuda_check_loss_backward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++)
         for (int scaled = 0; scaled < 2; scaled++) {
             batch b = open_batch(&losses[i]);
-            run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, NULL, b.dlogits);
+            run_loss(&b, &losses[i], i % 2 && !losses[i].loss ? b.weights : NULL, NULL, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
             d9_check_launch(check, "loss_backward",
-                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL,
-                                                  b.logits, b.labels, scaled ? &scale : NULL, b.gpu_dlogits.data));
+                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step,
+                                                  i % 2 && !losses[i].loss ? b.gpu_weights : NULL, b.logits, b.labels,
+                                                  scaled ? &scale : NULL, b.gpu_dlogits.data));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             d9_check_done(check);
         }
