@@ -91,7 +91,7 @@ static const d9_option data_options[] = {
      "split column, have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
-    {"crop_size", D9_OPTION_INT, FIELD(data.crop_size), "0", 0, 1024, NULL,
+    {"input_size", D9_OPTION_INT, FIELD(data.input_size), "0", 0, 1024, NULL,
      "side of the images that the network sees, pixels: in training random crops of the stored images; evaluated "
      "images "
      "are resized to it. 0: the stored images"},

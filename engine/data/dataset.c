@@ -324,7 +324,7 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
         {"length", true, options->length, D9_LENGTH_DEFAULT},
         {"vocabulary", true, options->vocabulary_size, D9_VOCABULARY_DEFAULT},
         {"image_size", false, options->image_size, SIDE_DEFAULT},
-        {"crop_size", false, options->crop_size, 0},
+        {"input_size", false, options->input_size, 0},
         {"largest_picture", false, options->largest_picture, D9_MEGAPIXELS_DEFAULT},
         {"normalize", false, options->normalize, D9_NORMALIZE_DATASET},
     };
@@ -345,11 +345,11 @@ static d9_status check_labels(d9_context *context, const d9_dataset_options *opt
 }
 
 /* Makes the size of the crops that of the network's images, and the size until now that of the training images. */
-static d9_status settle_crop(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
-    const int64_t side = options->crop_size;
+static d9_status settle_input_size(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
+    const int64_t side = options->input_size;
     if (!side) return D9_OK;
     if (side > dataset->height || side > dataset->width)
-        return d9_fail(context, D9_USAGE, "data.crop_size %lld: must be at most the size of the images, %lld x %lld",
+        return d9_fail(context, D9_USAGE, "data.input_size %lld: must be at most the size of the images, %lld x %lld",
                        (long long)side, (long long)dataset->height, (long long)dataset->width);
     dataset->train_height = dataset->height;
     dataset->train_width = dataset->width;
@@ -362,7 +362,7 @@ static d9_status shrink_test(d9_context *context, const d9_dataset_options *opti
     d9_status status;
     const d9_split whole = dataset->test;
     const size_t bytes = d9_sample_bytes(dataset);
-    D9_TRY(settle_crop(context, options, dataset));
+    D9_TRY(settle_input_size(context, options, dataset));
     if (dataset->height == d9_train_height(dataset) && dataset->width == d9_train_width(dataset)) goto done;
     D9_TRY(d9_split_allocate(context, dataset, whole.count, &dataset->test));
     dataset->test.labels = whole.labels;
@@ -392,7 +392,7 @@ d9_status d9_dataset_describe(d9_context *context, const d9_dataset_options *opt
     *dataset = (d9_dataset){0};
     D9_TRY(find_source(context, options->name, &source));
     D9_TRY(describe_source(context, source, options, dataset));
-    D9_TRY(settle_crop(context, options, dataset));
+    D9_TRY(settle_input_size(context, options, dataset));
     set_normalization(options, dataset);
     dataset->name = source->name;
     if (!options->validation || !dataset->train.count) goto done;

@@ -76,7 +76,7 @@ typedef struct d9_dataset_options {
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     bool grey;          /* folder, labelled: store images as one channel */
-    int64_t crop_size;  /* side of the network's images: random crops of the training images; evaluated images are
+    int64_t input_size;  /* side of the network's images: random crops of the training images; evaluated images are
                            resized to it. 0: the size of the images */
     int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
                            must have it */

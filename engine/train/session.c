@@ -33,7 +33,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .shares = {three ? shares[0] : -1, three ? shares[1] : 0, three ? shares[2] : 0},
                                 .validation = config->data.validation,
                                 .image_size = config->data.image_size,
-                                .crop_size = config->data.crop_size,
+                                .input_size = config->data.input_size,
                                 .grey = config->data.grey,
                                 .length = config->data.length,
                                 .vocabulary_size = config->data.vocabulary,

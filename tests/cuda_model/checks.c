@@ -37,7 +37,7 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_moments first = {0, 8, 8, 3, 8, 8, 8, 1, 3, 1, 1, 0};
     const d9_cuda_moments_weights weights = {.w = NULL};
     const d9_cuda_moments_gradients sums = {.dw = NULL};
-    const d9_cuda_batch batch = {.channels = 3};
+    const d9_cuda_batch batch = {.stored = 3, .channels = 3};
     const d9_augment_rule rule = {.seed = 0};
     const d9_dropout dropout = {.least = 0};
     const d9_cuda_embedding embedding = {.channels = 8};

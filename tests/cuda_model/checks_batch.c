@@ -8,12 +8,15 @@
 typedef struct batch_case {
     int images, batch, steps_per_epoch, height, width, out_height, out_width, channels, pad, mirror, cutout;
     float brightness, contrast;
+    bool grey; /* stored in one channel */
 } batch_case;
 static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f},
                                    {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0},
                                    {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f},
                                    {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0},
-                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0}};
+                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true}};
+static int stored_of(const batch_case *c) { return c->grey ? 1 : c->channels; }
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
 /* A case's arrays. The step tested is the second of the fourth epoch. */
@@ -37,7 +40,7 @@ static site open_site(const batch_case *c) {
                         [D9_AUGMENT_MIRROR] = {(float)c->mirror},
                         [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
                         [D9_AUGMENT_CUTOUT] = {(float)c->cutout}}}};
-    const int64_t bytes = (int64_t)c->images * c->height * c->width * c->channels;
+    const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* also the distance of two steps in the order, less than their `batch` images */
     s.images = (uint8_t *)(void *)d9_floats(bytes / 4 + 1);
@@ -174,9 +177,11 @@ void d9_cuda_check_augment(d9_check *check) {
             const d9_cuda_slice slice = slice_of(&s);
             const int64_t count = (int64_t)c->batch * c->out_height * c->out_width * c->channels;
             float *expected = d9_floats(count);
-            const d9_cpu_batch on_cpu = {s.images, s.order + s.from, s.draws, s.table, &s.rule, c->channels};
+            const d9_cpu_batch on_cpu = {s.images, s.order + s.from, s.draws,    s.table,
+                                         &s.rule,  stored_of(c),     c->channels};
             d9_cpu_augment(&cpu, &on_cpu, c->batch, d9_plain_out(expected));
-            const d9_cuda_batch batch = {s.images, s.table, how & 1 ? s.draws : NULL, s.rule, c->channels};
+            const d9_cuda_batch batch = {s.images, s.table,      how & 1 ? s.draws : NULL,
+                                         s.rule,   stored_of(c), c->channels};
             d9_array y = d9_array_new(store, count, how >> 1);
             d9_check_launch(check, "augment", d9_cuda_augment(NULL, &slice, &batch, d9_array_out(&y)));
             d9_check_array(check, "augment", expected, &y, 0);

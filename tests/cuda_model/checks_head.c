@@ -54,11 +54,12 @@ void d9_cuda_check_linear_forward(d9_check *check) { check_pass(check, LINEAR); 
 void d9_cuda_check_linear_backward_data(d9_check *check) { check_pass(check, BACKWARD_DATA); }
 void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, BACKWARD_WEIGHT); }
 
-/* Samples, classes, smoothing, row of losses.def (0: cross-entropy) and share of each case. */
-static const d9_kernel_loss
-    losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
-                {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
-                {300, 10, 0.2, 0, 1}, {9, 1100, 0.1, 0, 1}}; /* more classes than a thread reads for the metrics */
+/* Samples, classes, smoothing, row of losses.def (0: cross-entropy, 1: sigmoid) and share of each case. The last has
+ * more classes than a thread reads for the metrics. */
+static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
+                                        {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
+                                        {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},      {7, 31, 0, 1, 0.75},
+                                        {9, 1100, 0.1, 0, 1}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch { /* a case of the loss, on both sides */
@@ -78,7 +79,9 @@ static batch open_batch(const d9_kernel_loss *s, d9_kernel_store store) {
     b.loss = d9_floats(s->samples);
     b.dlogits = d9_floats(count);
     b.labels = (int32_t *)(void *)d9_floats(s->samples);
-    for (int64_t n = 0; n < s->samples; n++) b.labels[n] = (int32_t)(n * 7 % s->classes);
+    for (int64_t n = 0; n < s->samples; n++)
+        b.labels[n] =
+            (int32_t)(d9_loss_several(s->loss) ? n * 715827883 % (INT64_C(1) << s->classes) : n * 7 % s->classes);
     b.gpu_weights = d9_floats(s->classes);
     b.weights = (double *)(void *)d9_floats(2 * s->classes);
     for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);
@@ -110,12 +113,13 @@ static const int64_t loss_step = 2;
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i], D9_KERNEL_F32);
-        run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, b.loss, NULL);
+        run_loss(&b, &losses[i], i % 2 && !losses[i].loss ? b.weights : NULL, b.loss, NULL);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
         d9_check_launch(check, "loss",
-                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL, b.logits,
-                                             b.labels, b.gpu_loss.data));
+                        d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step,
+                                             i % 2 && !losses[i].loss ? b.gpu_weights : NULL, b.logits, b.labels,
+                                             b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
         d9_check_done(check);
     }
@@ -127,14 +131,14 @@ void d9_cuda_check_loss_backward(d9_check *check) {
         for (int scaled = 0; scaled < 4; scaled++) {
             static const d9_kernel_store stores[] = {D9_KERNEL_F32, D9_KERNEL_F32, D9_KERNEL_BF16, D9_KERNEL_F16};
             batch b = open_batch(&losses[i], stores[scaled]);
-            run_loss(&b, &losses[i], i % 2 ? b.weights : NULL, NULL, b.dlogits);
+            run_loss(&b, &losses[i], i % 2 && !losses[i].loss ? b.weights : NULL, NULL, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
             d9_check_launch(check, "loss_backward",
-                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, i % 2 ? b.gpu_weights : NULL,
-                                                  b.logits, b.labels, scaled ? &scale : NULL,
-                                                  d9_array_out(&b.gpu_dlogits)));
+                            d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step,
+                                                  i % 2 && !losses[i].loss ? b.gpu_weights : NULL, b.logits, b.labels,
+                                                  scaled ? &scale : NULL, d9_array_out(&b.gpu_dlogits)));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             d9_check_done(check);
         }

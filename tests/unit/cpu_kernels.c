@@ -446,7 +446,7 @@ static void augmentation_of(fixture *f, const setting *s, bool jitter, int heigh
         order[n] = (n * 2) % SAMPLES;
         memcpy(draws + n * D9_DRAW_SLOTS, drawn.slot, sizeof drawn.slot);
     }
-    const d9_cpu_batch batch = {images, order, draws, table, &rule, C};
+    const d9_cpu_batch batch = {images, order, draws, table, &rule, C, C};
     array *y = empty(f, 0, N * height * width * C, s->store);
     d9_cpu_augment(&s->cpu, &batch, N, out(y));
     for (int64_t i = 0; i < y->count; i++) {

@@ -1,0 +1,40 @@
+# Pictures with a CSV: one label and several, their areas in record, report and eval, and rows with errors.
+. "$(dirname "$0")/lib.sh"
+/usr/bin/env python3 "$source/tools/draw_pictures.py" drawn bars=24 disc=24 stripes=24 || fail "the pictures could not be drawn"
+for file in drawn/*/*.png; do
+    place=${file#drawn/} kind=$(basename "$(dirname "$file")") number=$(basename "$file" .png)
+    case $kind in bars) names='lines|straight' ;; stripes) names='lines' ;; *) names='none' ;; esac
+    echo "$place,$names,$kind,$((1${number#0} % 12))"
+done >rows
+{ echo file,names,kind,group && cat rows; } >drawn/labels.csv
+cat >several.yaml <<'YAML'
+data: {dataset: labelled, image_size: 20, input_size: 16, grey: on, label_column: names, group_column: group, no_label: none}
+model: {name: resnet9, channels: [8, 8, 8, 8]}
+train: {loss: sigmoid, epochs: 6, batch_size: 8, lr: {knots: [0, 1, end], values: [0, 0.2, 0.01]}}
+tricks: {flip: {}}
+precision: f32
+YAML
+runs "$dawn9" train several.yaml --data drawn --out runs/several
+json runs/several/result.json 'd["measure"] == "auc" and d["auc"] > 0.7' 'd["classes"] == ["lines", "straight"]' \
+    '[l["label"] for l in d["labels"]] == d["classes"]' \
+    'abs(sum(l["auc"] for l in d["labels"]) / 2 - d["auc"]) < 1e-9'
+accepts "$dawn9" eval runs/several --data drawn --json
+json "$out" 'abs(d["auc"] - json.load(open("runs/several/result.json"))["auc"]) < 1e-9' 'len(d["labels"]) == 2'
+accepts "$dawn9" predict runs/several drawn/bars/00.png --top 2 --json
+json "$out" 'len(d["top"]) == 2 and all(0 <= t["probability"] <= 1 for t in d["top"])'
+accepts "$dawn9" report runs
+grep -q straight runs/report/labels.tsv || fail "the report has no table of labels"
+
+# ---- one label: the same table, with classes by name ----
+runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.label_column=kind
+json single/result.json 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
+
+# ---- what is refused ----
+refuses 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no
+refuses 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
+refuses 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
+{ cat drawn/labels.csv && echo 'missing.png,lines,bars,1' && echo 'bars/00.png'; } >drawn/faulty.csv
+observe "$dawn9" train several.yaml --set data.table=faulty.csv --data drawn --out no
+[ $status = 3 ] && grep -q '^dawn9: .*faulty.csv: 2 errors' "$err" || fail "rows with errors: status $status"
+grep -q 'faulty.csv:74: no picture missing.png' "$err" && grep -q 'faulty.csv:75: 1 cells' "$err" || fail "the list of rows"
+verdict
