@@ -187,7 +187,7 @@ offers ':folders' train --out ''
 offers ':folders' compare a b c ''
 offers ':files' train --plan ''
 offers 'zsh' help --completion z
-offers 'train.lr' help train.l
+offers 'train.loss train.lr' help train.l
 offers ':files yaml' train -- --se
 mkdir configs experiments && touch configs/given.yaml configs/given-more.yaml configs/given.txt experiments/gift.yaml
 offers 'given-more given :files yaml' train gi
