@@ -93,9 +93,9 @@ static d9_status apply_tricks(d9_context *context, const d9_config *config, cons
             *forward = before;
             before = refused;
             d9_context_clear(context);
-        } else {
-            D9_TRY(status);
+            status = D9_OK;
         }
+        D9_TRY(status);
         d9_graph_free(context, &before);
     }
 done:

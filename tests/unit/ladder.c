@@ -74,8 +74,8 @@ static void assert_step(const char *path, const d9_config *config, const step *s
     d9_text_add(&wanted, "  lr: {knots: [%s], values: [%s]}\n|  logits_scale: %.10g\n|", step->knots, step->values,
                 step->logits_scale);
     d9_text_add(&wanted,
-                "  epochs: %.10g\n  batch_size: 512\n  weight_decay: 0.0005\n  momentum: 0.9\n"
-                "  bias_lr_multiplier: %.10g\n  momentum_form: page\n|  channels: [64, 128, 256, 512]\n|",
+                "  epochs: %.10g\n|  batch_size: 512\n|  weight_decay: 0.0005\n|  momentum: 0.9\n|"
+                "  bias_lr_multiplier: %.10g\n|  momentum_form: page\n|  channels: [64, 128, 256, 512]\n|",
                 step->epochs, step->bias);
     if (step->pool) d9_text_add(&wanted, "  pool_before_activation:\n    position: %s\n|", step->pool);
     if (step->celu) d9_text_add(&wanted, "  celu:\n    alpha: %s\n|", step->celu);
