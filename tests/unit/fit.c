@@ -1,8 +1,8 @@
 /* The largest batch that fits, for a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10.
  *
- * With rules of one node, the scratch of a step of n images is, in bytes, each rounded up to 64: draws (32n; labels
- * and losses reuse their memory, once the image is made), the image (768n), logits (40n; their gradient takes over
- * their memory). */
+ * With rules of one node, the scratch of a step of n images is, in bytes, each rounded up to 64: draws (32n), or
+ * the labels and losses (4n each) that reuse their memory once the image is made; the image (768n); logits (40n), whose
+ * memory their gradient takes over. */
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
 #include "train/fit.h"
@@ -24,7 +24,9 @@ static d9_config *config_of(const char *more) {
 }
 
 static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-static int64_t scratch_bytes(int64_t n) { return up_64(32 * n) + up_64(768 * n) + up_64(40 * n); }
+static int64_t scratch_bytes(int64_t n) {
+    return d9_max(up_64(32 * n), 2 * up_64(4 * n)) + up_64(768 * n) + up_64(40 * n);
+}
 static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* images, labels, order */
 
 /* Bytes of 1920 weights and their momentum, of gradients, of scratch and data, and of the rest: draws and order of
