@@ -25,7 +25,8 @@ static d9_config *config_of(const char *more) {
 
 static int64_t up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int64_t scratch_bytes(int64_t n) {
-    return d9_max(up_64(32 * n), 2 * up_64(4 * n)) + up_64(768 * n) + up_64(40 * n);
+    const int64_t draws = up_64(32 * n), labels_and_losses = 2 * up_64(4 * n);
+    return (draws > labels_and_losses ? draws : labels_and_losses) + up_64(768 * n) + up_64(40 * n);
 }
 static int64_t data(int64_t n) { return (400 + 32) * 192 + 400 * 4 + 400 / n * n * 4; } /* images, labels, order */
 
