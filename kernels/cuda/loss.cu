@@ -3,6 +3,7 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
+#undef D9_REAL /* vector.h sets it to float */
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
 #undef D9_REAL

@@ -10,11 +10,11 @@ typedef struct batch_case {
     float brightness, contrast;
     bool grey; /* stored in one channel */
 } batch_case;
-static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f},
-                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0},
-                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0},
-                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0},
+static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false},
+                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0, false},
+                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f, false},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0, false},
+                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0, false},
                                    {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true}};
 static int stored_of(const batch_case *c) { return c->grey ? 1 : c->channels; }
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };

@@ -230,7 +230,7 @@ static chain make_backward_chain(op_case *c, d9_context *context, preceding p, d
     const d9_buffer s = D9_BUFFER_SCRATCH;
     chain made = {.rule = p.adds ? "add+act_backward+norm_backward" : "act_backward+norm_backward"};
     op_case_begin(c, context, "chain", type, D9_F32, OP_FILL_RANDOM);
-    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2}};
+    d9_node norm = {.op = D9_OP_NORM_BACKWARD, .input_count = 5, .output_count = 3, .as.norm = {1e-5, 0.1, 2, 0, 0}};
     norm.inputs[0] = add_gradients(c, &made, p, x, type);
     norm.inputs[1] = op_input(c, "x", s, type, x, -2, 2);
     norm.inputs[2] = op_input(c, "mean", s, D9_F32, statistics, -1, 1);

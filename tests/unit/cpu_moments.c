@@ -154,7 +154,7 @@ static void check(bench *b, const d9_cpu *cpu, const float *running) { /* both p
     const char *level = cpu->loops->level;
     memcpy(b->running, running, (size_t)(2 * b->gc) * sizeof *running);
     const d9_kernel_norm_state state = {
-        b->scale, b->bias, b->running, b->running + b->gc, b->statistics, b->statistics + b->gc, 1e-5, 0.25};
+        b->scale, b->bias, b->running, b->running + b->gc, b->statistics, b->statistics + b->gc, 1e-5, 0.25, 0, 0};
     d9_cpu_moments_forward(cpu, &b->shape, b->x, b->w, &state, act, b->scratch, b->conv, b->y);
     d9_cpu_moments_backward(cpu, &b->shape, b->dy, act, b->y, b->x, b->w, state.mean, state.inv_std, b->scale,
                             b->scratch, &(d9_cpu_moments_gradients){b->dw, b->dscale, b->dbias});
@@ -243,7 +243,7 @@ TEST(threads_change_no_bit) {
         if (threads == 1) one = b;
         const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
         const d9_kernel_norm_state state = {
-            b.scale, b.bias, b.running, b.running + b.gc, b.statistics, b.statistics + b.gc, 1e-5, 0.25};
+            b.scale, b.bias, b.running, b.running + b.gc, b.statistics, b.statistics + b.gc, 1e-5, 0.25, 0, 0};
         d9_cpu_moments_forward(&cpu, &b.shape, b.x, b.w, &state, act, b.scratch, NULL, b.y);
         d9_cpu_moments_backward(&cpu, &b.shape, b.dy, act, b.y, b.x, b.w, state.mean, state.inv_std, b.scale, b.scratch,
                                 &(d9_cpu_moments_gradients){b.dw, NULL, NULL});
