@@ -1,4 +1,4 @@
-/* Descriptions from the option tables: of one row, of a key by its path, and the reference page. */
+/* The option tables in words: the description of an option, a key found by its path, and the reference page. */
 #ifndef D9_CONFIG_REFERENCE_H
 #define D9_CONFIG_REFERENCE_H
 

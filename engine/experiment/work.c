@@ -188,6 +188,7 @@ static void close_pipe_end(const worker_pool *pool, int *end) {
     *end = -1;
 }
 
+/* Forks the workers and waits for them. Returns in every process; *is_worker is true in a worker. */
 static d9_status work_in_processes(worker *self, bool *is_worker) {
     d9_status status;
     const int wanted = self->options->worker_count;

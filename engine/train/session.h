@@ -34,12 +34,13 @@ typedef struct d9_session {
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
-    double mark;                            /* end of the timeline's last segment, in seconds */
-    const volatile sig_atomic_t *interrupt; /* a signal number ends an evaluation before its next batch; may be NULL */
-    d9_observer observer;                   /* the session itself calls only `lap` and `evaluated` */
-    int64_t seen;                           /* views of images computed in the current evaluation */
-    d9_parallel *parallel;                  /* the processes of the run; NULL: one */
-    bool warned_undefined;                  /* a warning has named the labels whose score is undefined */
+    double mark; /* end of the timeline's last segment, in seconds */
+    const volatile sig_atomic_t
+        *interrupt;        /* set to a signal number: an evaluation ends before its next batch; or NULL */
+    d9_observer observer;  /* the session itself calls only `lap` and `evaluated` */
+    int64_t seen;          /* views of images computed in the current evaluation */
+    d9_parallel *parallel; /* the processes of the run; NULL: one */
+    bool warned_undefined; /* a warning has named the labels whose score is undefined */
 } d9_session;
 
 /* May an image have several labels? */

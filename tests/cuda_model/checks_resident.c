@@ -235,7 +235,8 @@ static void check_first(d9_check *check, const d9_kernel_norm *norm, bool backwa
                       (long long)algorithm.block_bytes, algorithm.keeps_x);
 }
 
-/* Largest number of blocks per cluster among the device's algorithms, which must fit; -1: none. NULL: an H100. */
+/* Largest number of blocks per cluster among the device's algorithms, which must fit; -1: there is no algorithm.
+ * device NULL: an H100. */
 static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_model_device *device) {
     d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS];
     int count, most = -1;

@@ -10,7 +10,7 @@
  * expected values. In bf16 every output may in addition be off by 2^-8 of its value, because it is rounded. */
 typedef struct tolerance {
     const char *kernel;
-    bool pairs;                /* of products of bf16 pairs (product_pairs of d9_cpu_loops) */
+    bool pairs;                /* for bf16 arrays at levels that multiply pairs of bf16 (d9_cpu_loops.product_pairs) */
     double rms[3], largest[3]; /* per pass */
     bool exact;                /* no error is allowed on small integers */
 } tolerance;

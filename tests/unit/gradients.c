@@ -142,7 +142,8 @@ TEST(gradients_are_derivatives) {
     assert_true(checked[D9_OP_CONV] >= 2 && checked[D9_OP_NORM] >= 2);
     assert_true(checked[D9_OP_POOL] >= 2 && checked[D9_OP_ACT] >= D9_ACT_COUNT && checked[D9_OP_MEAN_POOL] >= 2);
     for (int cell = 0; cell < D9_CELL_COUNT; cell++) assert_true(cells[cell][0] >= 3 && cells[cell][1] >= 3);
-    /* Addition and cast have no backward node: their gradient is dy. The loss has its own test. */
+    /* Addition and cast have no backward node: addition passes dy on, and what reads a cast writes the gradient itself.
+     * The loss has its own test. */
     for (int op = 0; op < D9_OP_COUNT; op++)
         if (d9_op_info_of((d9_op)op)->gradient && checked[op] == 0 && op != D9_OP_ADD && op != D9_OP_CAST &&
             op != D9_OP_LOSS)

@@ -191,7 +191,9 @@ TEST(test_adam_and_muon_count_own_updates) {
     b = program_built(config, 32, 16, "f32");
     const d9_graph *train = &b.program.train;
     node = &train->nodes[program_find(train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight")];
-    for (int64_t s = 0; s < 12; s++) /* at least 4 steps after the last time, or after -1 */
+    /* Updated in steps 0, 3, 6 and 9; renormalised in the first of these that is at least 4 steps after the previous
+     * renormalisation, or after step -1. */
+    for (int64_t s = 0; s < 12; s++)
         assert_true(d9_coefficient_at(&b.program, &node->as.update.renormalise, s) == (s == 3 || s == 9));
     program_drop(&b);
 }
