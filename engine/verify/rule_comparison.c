@@ -199,7 +199,8 @@ static double limit_of_node(const comparison *c, const d9_node *node, d9_value_i
     bool summed = value->kind != D9_VALUE_ACTIVATION || info->in_place; /* running statistics are sums, too */
     bool half = c->judge->program.precision->compute != c->judge->program.precision->master;
     if (info->per_parameter && node->as.update.products != value->type) return 2e-3;
-    if (before_of(c, id) && !info->in_place) return 1e-4; /* updates and the tail have identical inputs */
+    /* Updates, and the nodes behind them, read copies of the judge's state and gradient: their error is that of f32. */
+    if (before_of(c, id) && !info->in_place) return 1e-4;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
 }
 

@@ -474,7 +474,7 @@ int d9_model_launch(const char *kernel, dim3 grid, dim3 block, const std::functi
     return m.error;
 }
 
-static size_t own_block() { return static_cast<size_t>(m.running) / m.block_threads; }
+static size_t block_of_running_thread() { return static_cast<size_t>(m.running) / m.block_threads; }
 
 /* Fails if a block's arrays, one after another as nvcc places them, exceed a limit, alone or with the dynamic part. */
 static void check_shared_bytes(size_t block) {
@@ -508,7 +508,7 @@ static shared_array &shared_of(size_t block, const void *tag, const char *name, 
 }
 
 void *d9_model_shared(const void *tag, const char *name, size_t bytes, size_t alignment) {
-    return shared_of(own_block(), tag, name, bytes, alignment).data;
+    return shared_of(block_of_running_thread(), tag, name, bytes, alignment).data;
 }
 
 void *d9_model_dynamic_shared() { return d9_model_shared(&m, "dynamic shared memory", m.dynamic_bytes, 16); }
@@ -526,7 +526,8 @@ const void *d9_model_cluster_shared(const void *own, unsigned rank) {
     if (begin >= m.in->threads.size()) return fail("shared memory of a block that the cluster has not"), own;
     if (have_ended(begin, begin + m.block_threads)) return fail("shared memory of a block that has ended"), own;
     const shared_array *array = array_at(at);
-    if (!array || array->block != own_block()) return fail("an address that is not in the block's shared memory"), own;
+    if (!array || array->block != block_of_running_thread())
+        return fail("an address that is not in the block's shared memory"), own;
     const size_t offset = at - reinterpret_cast<uintptr_t>(array->data);
     /* shared_of may reallocate the list that `array` points into */
     return shared_of(rank, array->tag, array->name, array->bytes, 16).data + offset;

@@ -242,7 +242,7 @@ static void make_package(const char *folder) {
     write_labels(folder, "package/test_lables.json", 10000, -1);
 }
 
-static void check_records(const char *decoded, const char *name, int first) { /* labels from number `first` on */
+static void check_records(const char *decoded, const char *name, int first) { /* i-th label: of sample first + i */
     uint8_t *bytes;
     size_t size;
     assert_ints(d9_file_read_limited(&context, run_path(decoded, name), D9_IMAGE_MAX_BYTES, &bytes, &size), D9_OK, size,

@@ -263,7 +263,7 @@ static int find_spans(const d9_graph *graph, span *spans) {
             for (int i = 0; i < node->input_count; i++)
                 if (node->inputs[i] == v) s.last = n;
         }
-        if (s.born == D9_NONE) continue; /* outputs that the evaluation list dropped */
+        if (s.born == D9_NONE) continue; /* no node writes it: evaluation does not need it */
         assert_true(s.begin % 64 == 0 && s.begin >= 0);
         spans[count++] = s;
     }

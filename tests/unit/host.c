@@ -27,7 +27,7 @@ static void toy_describe(const void *backend, d9_device_info *info) {
     snprintf(info->isa, sizeof info->isa, "toy");
 }
 
-/* The choice is "first" unless a forced plan names "second"; others are invalid. */
+/* The choice is "first" unless a forced plan names "second"; any other name becomes "first". */
 static d9_status prepare(d9_context *context, d9_site *site) {
     ((toy *)site->backend)->prepared++;
     if (site->nodes[0]->as.scale.factor == 13) return d9_fail(context, D9_DEVICE, "thirteen");

@@ -78,7 +78,8 @@ TEST(test_steps) {
     }
 }
 
-/* In f32 the gradient takes the memory of the logits, and one rule still reads them once for all. */
+/* One rule computes the loss, the metrics and the gradient of the logits. In f32 the gradient takes over the memory of
+ * the logits, in bf16 it has its own. */
 TEST(test_memory_of_logits) {
     for (int p = 0; p < 2; p++) {
         d9_session session;

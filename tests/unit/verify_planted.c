@@ -275,6 +275,7 @@ TEST(test_one_percent_in_f32) {
     assert_fail(*state, spoilt, GROUPS, SCALED, "f32");
 }
 
+/* The first or the last tensor of each row is wrong: correct ones after or before it must not hide that. */
 static void check_first_and_last(fixture *f, wrong how) {
     int spoilt[GROUPS];
     for (int first = 0; first < 2; first++) {
@@ -285,7 +286,6 @@ static void check_first_and_last(fixture *f, wrong how) {
     }
 }
 
-/* Later tensors of a row must not hide the error, at any position. */
 TEST(test_nan) { check_first_and_last(*state, ONE_NAN); }
 TEST(test_missing) { check_first_and_last(*state, DROPPED); }
 TEST(test_another_size) { check_first_and_last(*state, CUT); }

@@ -20,7 +20,7 @@ typedef struct runtime {
     cudaEvent_t mark[MARKS]; /* created at first use */
     uint8_t *ring;           /* pinned: (SLOTS, SLOT_BYTES) */
     cudaEvent_t sent[SLOTS]; /* events after each slot's last copy; created at first use */
-    int64_t writes;          /* number of slots filled so far */
+    int64_t writes;          /* number of writes so far; a write uses slot writes % SLOTS */
 } runtime;
 
 static d9_status check(d9_context *context, cudaError_t result, const char *what) {
