@@ -124,7 +124,7 @@ class Network(nn.Module):
         else:
             layer = LAYERS[op](attributes, *(weights[name] for name in read))
             path = read[0].rpartition(".")[0] if read else node["name"]
-            if read and path in dict(self.named_modules()):  # tied: a second layer with this weight
+            if read and read[0] in dict(self.named_parameters()):  # tied: a second layer with this weight
                 seen[node["name"] + ".weight"], layer.weight, path = read[0], self.get_parameter(read[0]), node["name"]
             self.place(path, layer)
             self.nodes.append((layer, other[:1], output))
