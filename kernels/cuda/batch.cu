@@ -56,10 +56,9 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     const int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule.height);
     const int column =
         d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule.out_width, rule.width);
-    const uint8_t *bytes = image + (static_cast<int64_t>(row) * rule.width + column) * b.stored;
+    const uint8_t *bytes = image + (row * rule.width + column) * b.stored; /* an image has less than 2^31 bytes */
     const bool cut = d9_augment_cuts(&rule, draws, y, x) != 0;
-    const int apart = b.stored > 1 ? 1 : 0;
-    for (int c = 0; c < b.channels; c++) pixel[c] = cut ? 0.0f : b.table[c * 256 + bytes[c * apart]];
+    for (int c = 0; c < b.channels; c++) pixel[c] = cut ? 0.0f : b.table[c * 256 + bytes[c < b.stored ? c : 0]];
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 

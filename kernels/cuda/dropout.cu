@@ -8,8 +8,9 @@ template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, 
     if (dropout.ranks > 1) { /* a run may begin anywhere in a block of the whole batch */
         for (int i = 0; i < V; i++) {
             const int64_t place = d9_dropout_place(&dropout, at + i);
-            const bool kept = d9_dropout_words(&dropout, place / 4).v[place % 4] >= dropout.least;
-            t->v[i] = kept ? t->v[i] * dropout.scale : 0.0f;
+            const d9_philox words = d9_dropout_words(&dropout, place / 4);
+            const uint32_t low = place % 2 ? words.v[1] : words.v[0], high = place % 2 ? words.v[3] : words.v[2];
+            t->v[i] = (place % 4 < 2 ? low : high) >= dropout.least ? t->v[i] * dropout.scale : 0.0f;
         }
         return;
     }
