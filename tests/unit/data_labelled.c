@@ -265,3 +265,19 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     write_picture(folder, "again/1.png", 7);
     assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
 }
+
+/* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
+TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run_folder_tear_down) {
+    static const char text[] =
+        "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    options.several = true;
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv: the area under the curve");
+    options.validation = 1;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    d9_dataset_free(&context, dataset);
+}
