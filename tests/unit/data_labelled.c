@@ -63,6 +63,44 @@ TEST(labels_are_bits) {
     free_reading(&r);
 }
 
+TEST(spaces_around_labels_do_not_count) {
+    reading r;
+    OK(read_text(&r, &several, "file,label\na, Mass | Edema\t\nb, No Finding \nc,  \nd,Mass \n"));
+    assert_ints(r.faults.count, 0, r.table.classes, 2);
+    const int32_t bits[] = {3, 0, 0, 2};
+    for (int i = 0; i < 4; i++) assert_int_equal(r.table.rows[i].label, bits[i]);
+    free_reading(&r);
+    OK(read_text(&r, &one, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
+    assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
+    assert_int_equal(r.table.rows[1].label, 1);
+    assert_non_null(strstr(r.faults.fault[0].text, "no label"));
+    free_reading(&r);
+}
+
+static void keep_log(void *user, d9_log_level level, const char *line) {
+    (void)level;
+    snprintf(user, 200, "%s", line);
+}
+
+/* A semicolon warns only if no cell has the separator. */
+TEST(another_separator_is_warned_of) {
+    static const struct {
+        const char *text, *says;
+    } rows[] = {{"file,label\na,x\nb,x;y\n", "labels.csv:3: one label has a \";\""},
+                {"file,label\na,\nb,\"x, y\"\n", "labels.csv:3: one label has a \",\""},
+                {"file,label\na,x;y\nb,x|y\n", ""},
+                {"file,label\na,x\nb,y\n", ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[200] = "";
+        reading r;
+        context.log = keep_log, context.log_user = line;
+        OK(read_text(&r, &several, rows[i].text));
+        context.log = NULL, context.log_user = NULL;
+        assert_true(*rows[i].says ? strstr(line, rows[i].says) != NULL : !*line);
+        free_reading(&r);
+    }
+}
+
 /* A model's labels keep its numbers; others are faults. */
 TEST(labels_of_a_model) {
     static const char *const names[] = {"Mass", "Edema"};
