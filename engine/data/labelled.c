@@ -168,19 +168,34 @@ done:
     return status;
 }
 
-/* Sets defaults. D9_USAGE: illegal shares. */
+static const double default_shares[] = {0.7, 0.1, 0.2};
+static const char default_separator[] = "|";
+
+/* Rejects options with another value than the default that have no effect. */
+static d9_status check_unused(d9_context *context, const d9_dataset_options *options) {
+    const bool own_shares = memcmp(options->shares, default_shares, sizeof default_shares) != 0;
+    if (own_shares && (!options->group_column || options->split_column))
+        return d9_fail(context, D9_USAGE,
+                       "data.shares: divides groups, so it needs data.group_column, without data.split_column");
+    if (!options->several && (options->no_label || strcmp(options->separator, default_separator) != 0))
+        return d9_fail(context, D9_USAGE, "data.%s: is for several labels an image, so it needs train.loss=sigmoid",
+                       options->no_label ? "no_label" : "separator");
+    return D9_OK;
+}
+
+/* Sets defaults. D9_USAGE: illegal shares, or an option without effect. */
 static d9_status settle(d9_context *context, const d9_dataset_options *options, d9_dataset_options *settled) {
-    static const double shares[] = {0.7, 0.1, 0.2};
     double *own = settled->shares;
     *settled = *options;
     if (!settled->table) settled->table = "labels.csv";
     if (!settled->file_column) settled->file_column = "file";
     if (!settled->label_column) settled->label_column = "label";
-    if (!settled->separator) settled->separator = "|";
-    if (own[0] + own[1] + own[2] <= 0) memcpy(own, shares, sizeof shares);
+    if (!settled->separator) settled->separator = default_separator;
+    if (own[0] + own[1] + own[2] <= 0) memcpy(own, default_shares, sizeof default_shares);
     if (!*settled->separator)
         return d9_fail(context, D9_USAGE, "data.separator: must not be empty; it stands between the labels of a cell");
-    if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0) return D9_OK;
+    if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0)
+        return check_unused(context, settled);
     return d9_fail(context, D9_USAGE,
                    "data.shares %g, %g, %g: of training, validation and test, must add up to 1, and the first and last "
                    "be above 0",

@@ -26,13 +26,18 @@ accepts "$dawn9" report runs
 grep -q straight runs/report/labels.tsv || fail "the report has no table of labels"
 
 # ---- one label: the same table, with classes by name ----
-runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.label_column=kind
+runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind
 json single/result.json 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
 # ---- what is refused ----
 refuses 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no
 refuses 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
 refuses 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
+refuses 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
+refuses 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \
+    --set 'data.separator=;' --data drawn --out no
+refuses 2 'data.shares: .*data.group_column' "$dawn9" train several.yaml --set data.group_column= \
+    --set 'data.shares=[0.5,0.2,0.3]' --data drawn --out no
 { cat drawn/labels.csv && echo 'missing.png,lines,bars,1' && echo 'bars/00.png'; } >drawn/faulty.csv
 observe "$dawn9" train several.yaml --set data.table=faulty.csv --data drawn --out no
 [ $status = 3 ] && grep -q '^dawn9: .*faulty.csv: 2 errors' "$err" || fail "rows with errors: status $status"
