@@ -143,10 +143,15 @@ done:
     return status;
 }
 
+/* 3 if the table has a validation part of its own and it is wanted, otherwise 2. */
+static int count_parts(const d9_dataset_options *options) {
+    return options->validation && (options->group_column || options->split_column) ? 3 : 2;
+}
+
 /* Rejects a part without files, unless the files are not for training: d9_dataset_load then decides. */
 static d9_status check_parts(const reading *self) {
     static const char *const needs[] = {"train on", "evaluate on", "validate on"};
-    const int parts = self->options->validation ? 3 : 2;
+    const int parts = count_parts(self->options);
     for (int p = 0; p < parts && !self->options->known; p++)
         if (self->files[p].count == 0)
             return d9_fail(self->context, D9_DATA, "%s: no picture to %s", self->faults.file, needs[p]);
@@ -226,8 +231,7 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
     D9_TRY(check_parts(&self));
     D9_TRY(name_classes(context, &self.table, dataset));
     D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
-    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, options->validation ? 3 : 2,
-                                 dataset));
+    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(options), dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

@@ -260,7 +260,8 @@ static d9_status find_parts(const reading *self) {
     grouped *groups = NULL;
     int *parts;
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, table->count, &parts));
-    if (self->options->group_column) D9_TRY(sort_groups(self, &groups));
+    const bool grouped = table->count > 0 && cell(self, table->rows[0].row, GROUP_COLUMN) != NULL;
+    if (grouped) D9_TRY(sort_groups(self, &groups));
     for (int64_t i = 0; i < table->count; i++) {
         const d9_label_row *row = &table->rows[i];
         const char *class = self->options->several ? "" : table->class_names[row->label];
@@ -316,10 +317,11 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
-    const char *const wanted[COLUMNS] = {[FILE_COLUMN] = options->file_column,
-                                         [LABEL_COLUMN] = options->label_column,
-                                         [GROUP_COLUMN] = options->group_column,
-                                         [SPLIT_COLUMN] = options->split_column};
+    /* groups divide the images of a training; an evaluation of other images needs none */
+    const d9_csv_column wanted[COLUMNS] = {[FILE_COLUMN] = {options->file_column, false},
+                                           [LABEL_COLUMN] = {options->label_column, false},
+                                           [GROUP_COLUMN] = {options->group_column, options->known != NULL},
+                                           [SPLIT_COLUMN] = {options->split_column, false}};
     *table = (d9_label_table){0};
     self.separator = options->several ? options->separator : NULL;
     D9_TRY(d9_csv_read(faults, text, size, wanted, COLUMNS, &self.csv));

@@ -319,3 +319,48 @@ TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run
     OK(d9_dataset_load(&context, &options, &dataset));
     d9_dataset_free(&context, dataset);
 }
+
+/* Without groups and a column for the split data.validation is a number of training images, as from folders. */
+TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up, run_folder_tear_down) {
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    d9_text text;
+    options.path = folder;
+    options.split_column = NULL;
+    write_pictures(folder);
+    d9_text_init(&context, &text);
+    d9_text_add(&text, "file,label\n");
+    for (int i = 0; i < 10; i++) d9_text_add(&text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
+    run_write(folder, "labels.csv", d9_text_get(&text), strlen(d9_text_get(&text)));
+    d9_text_free(&text);
+    OK(d9_dataset_load(&context, &options, &dataset));
+    const int64_t trained = dataset->train.count, tested = dataset->test.count;
+    assert_int_equal(trained + tested, 10);
+    d9_dataset_free(&context, dataset);
+    options.validation = 3;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_ints(dataset->train.count, trained - 3, dataset->test.count, 3);
+    d9_dataset_free(&context, dataset);
+}
+
+/* A model of which no training image is in another table is evaluated on all of it, without a column of groups. */
+TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, run_folder_tear_down) {
+    static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
+    static const char *const names[] = {"a", "b"};
+    const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    options.several = true;
+    options.split_column = NULL;
+    options.group_column = "patient";
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column patient");
+    options.known = &known;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_int_equal(dataset->test.count, 4);
+    d9_dataset_free(&context, dataset);
+    run_write(folder, "labels.csv", wrong, strlen(wrong));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column file");
+}
