@@ -154,7 +154,9 @@ d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_c
         const char *wrong = split_line(line, line_end, columns, cells, &found);
         if (wrong || found != columns) {
             if (wrong) D9_TRY(d9_faults_add(faults, number, "%s", wrong));
-            if (!wrong) D9_TRY(d9_faults_add(faults, number, "%d cells, but the heading has %d", found, columns));
+            if (!wrong)
+                D9_TRY(d9_faults_add(faults, number, "%d cell%s, but the heading has %d", found, found == 1 ? "" : "s",
+                                     columns));
             continue;
         }
         for (int i = 0; i < count; i++) csv->cells[csv->rows * count + i] = places[i] < 0 ? NULL : cells[places[i]];
