@@ -165,7 +165,9 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_e
 
 /* Classifies images u8 (count, height, width, 3) with the test-time augmentation of the configuration. labels (count):
  * the most likely class of each image; probabilities (count, classes): softmax of the mean logits, each row sums to 1.
- * Either may be NULL. The first call plans the network, which takes long; so does a call with more images than the
+ * A model of several labels (train.loss: sigmoid) has the sigmoid of the mean logit of each label instead: these
+ * probabilities are independent of each other, a row does not sum to 1, and the most likely label may be an unlikely
+ * one. Either may be NULL. The first call plans the network, which takes long; so does a call with more images than the
  * planned batch, unless that has at least 64. Returns DAWN9_USAGE for a model of texts. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count,
                                                     int32_t *labels, float *probabilities);

@@ -330,7 +330,9 @@ class Model:
         return _plain(found)
 
     def predict(self, samples):
-        """labels (N) and probabilities (N, classes) of images, or of a list of str for a model of texts."""
+        """labels (N), the most likely ones, and probabilities (N, classes) of images, or of a list of str for a model of
+        texts. Rows of probabilities sum to 1, except those of a model of several labels (train.loss: sigmoid), where
+        the probability of each label is independent of the others."""
         if self._get(_lib.dawn9_model_vocabulary):
             function, given = _lib.dawn9_predict_texts, _utf8(samples)
         else:

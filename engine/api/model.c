@@ -172,15 +172,6 @@ done:
 }
 
 /* Runs the opened predictor. Each output may be NULL. */
-/* The most probable class; of several labels the bits of those above 1/2. */
-static int32_t label_of(const dawn9_model *model, const double *probabilities) {
-    const int64_t classes = model->description->classes;
-    int32_t bits = 0;
-    if (!d9_session_several(&model->predictor.session)) return d9_argmax(probabilities, classes);
-    for (int64_t c = 0; c < classes; c++) bits |= (int32_t)((uint32_t)(probabilities[c] > 0.5) << c);
-    return bits;
-}
-
 static d9_status predict(dawn9_model *model, const samples *given, int32_t *labels, float *probabilities,
                          float *features) {
     d9_status status;
@@ -198,7 +189,7 @@ static d9_status predict(dawn9_model *model, const samples *given, int32_t *labe
         if (tokens) D9_TRY(encode(model, given->texts, begin, some, tokens));
         const void *content = tokens ? (const void *)tokens : given->images + begin * bytes;
         D9_TRY(d9_predictor_run(&model->predictor, content, some, wide, read));
-        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = label_of(model, wide + i * classes);
+        for (int64_t i = 0; labels && i < some; i++) labels[begin + i] = d9_argmax(wide + i * classes, classes);
         narrow(wide, some * classes, probabilities ? probabilities + begin * classes : NULL);
         narrow(read, some * width, features ? features + begin * width : NULL);
     }

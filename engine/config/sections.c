@@ -87,8 +87,7 @@ static const d9_option data_options[] = {
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
      "training images set aside and evaluated instead of the test set; 0: none. A corpus, and labelled with groups or "
-     "a "
-     "split column, have a validation part of their own, which any other number selects"},
+     "a split column, have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
     {"input_size", D9_OPTION_INT, FIELD(data.input_size), "0", 0, 1024, NULL,

@@ -94,20 +94,21 @@ static const char *split_line(char *line, char *end, int most, const char **cell
 
 /* ---- the table ---- */
 
-/* Sets places[i] to the column of wanted[i]; -1: it is not asked for. */
+/* Sets places[i] to the column of wanted[i].name; -1: it is not asked for, or is optional and missing. */
 static d9_status find_columns(const d9_faults *faults, const char *const *heading, int columns,
-                              const char *const *wanted, int count, int *places) {
+                              const d9_csv_column *wanted, int count, int *places) {
     for (int i = 0; i < count; i++) {
+        const char *name = wanted[i].name;
         int found = 0;
         places[i] = -1;
-        for (int c = 0; wanted[i] && c < columns; c++)
-            if (strcmp(heading[c], wanted[i]) == 0) places[i] = c, found++;
+        for (int c = 0; name && c < columns; c++)
+            if (strcmp(heading[c], name) == 0) places[i] = c, found++;
         if (found > 1)
-            return d9_fail(faults->context, D9_DATA, "%s:1: the column %s is there %d times", faults->file, wanted[i],
+            return d9_fail(faults->context, D9_DATA, "%s:1: the column %s is there %d times", faults->file, name,
                            found);
-        if (!wanted[i] || found) continue;
-        const char *near = d9_text_nearest(wanted[i], heading, columns);
-        return d9_fail(faults->context, D9_DATA, "%s:1: no column %s among %d: %s%s%s%s%s%s", faults->file, wanted[i],
+        if (!name || found || wanted[i].optional) continue;
+        const char *near = d9_text_nearest(name, heading, columns);
+        return d9_fail(faults->context, D9_DATA, "%s:1: no column %s among %d: %s%s%s%s%s%s", faults->file, name,
                        columns, heading[0], columns > 1 ? ", " : "", columns > 1 ? heading[1] : "",
                        columns > 2 ? ", ..." : "", near ? "; did you mean " : "", near ? near : "");
     }
@@ -129,7 +130,7 @@ static d9_status read_heading(const d9_faults *faults, char *line, char *end, co
     return D9_OK;
 }
 
-d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const char *const *wanted, int count, d9_csv *csv) {
+d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_column *wanted, int count, d9_csv *csv) {
     d9_status status;
     d9_context *context = faults->context;
     const char *cells[D9_CSV_COLUMNS_MOST];
@@ -153,7 +154,9 @@ d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const char *co
         const char *wrong = split_line(line, line_end, columns, cells, &found);
         if (wrong || found != columns) {
             if (wrong) D9_TRY(d9_faults_add(faults, number, "%s", wrong));
-            if (!wrong) D9_TRY(d9_faults_add(faults, number, "%d cells, but the heading has %d", found, columns));
+            if (!wrong)
+                D9_TRY(d9_faults_add(faults, number, "%d cell%s, but the heading has %d", found, found == 1 ? "" : "s",
+                                     columns));
             continue;
         }
         for (int i = 0; i < count; i++) csv->cells[csv->rows * count + i] = places[i] < 0 ? NULL : cells[places[i]];

@@ -29,17 +29,22 @@ D9_MUST_USE d9_status d9_faults_add(d9_faults *faults, int64_t line, const char 
  * number; a single one is named in the error only. `left_out`: warns that the rows are left out, and returns D9_OK. */
 D9_MUST_USE d9_status d9_faults_report(d9_faults *faults, bool left_out);
 
+typedef struct d9_csv_column {
+    const char *name; /* NULL: not asked for */
+    bool optional;    /* it may be missing */
+} d9_csv_column;
+
 typedef struct d9_csv {
     int64_t rows;       /* without faulty ones */
     int columns;        /* that were asked for */
-    const char **cells; /* (rows, columns), pointing into the text; NULL: the column was not asked for */
+    const char **cells; /* (rows, columns), pointing into the text; NULL: the column was not asked for, or is missing */
     int64_t *lines;     /* (rows): line in the file, from 1 */
 } d9_csv;
 
-/* Reads the columns with the `count` names of `wanted` (NULL: skipped) from `text`, which is changed, and has a zero
- * byte at text[size]. Adds rows with errors to `faults`, in whose arena the table lies. Returns D9_DATA if the text or
- * its heading has an error or lacks a column. */
-D9_MUST_USE d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const char *const *wanted, int count,
+/* Reads the `count` columns of `wanted` from `text`, which is changed, and has a zero byte at text[size]. Adds rows
+ * with errors to `faults`, in whose arena the table lies. Returns D9_DATA if the text or its heading has an error or
+ * lacks a column that is not optional. */
+D9_MUST_USE d9_status d9_csv_read(d9_faults *faults, char *text, size_t size, const d9_csv_column *wanted, int count,
                                   d9_csv *csv);
 
 #endif

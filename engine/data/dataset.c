@@ -159,6 +159,18 @@ done:
     return status;
 }
 
+/* Rejects evaluated samples of which each label is that of all or of none: no area under the curve is defined. */
+static d9_status check_defined(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+    const int32_t *labels = dataset->test.labels;
+    bool differ = false;
+    for (int64_t i = 1; i < dataset->test.count; i++) differ |= labels[i] != labels[0];
+    if (!dataset->several || differ) return D9_OK;
+    return d9_fail(context, D9_DATA,
+                   "%s: the area under the curve is undefined, because every one of the %lld images to evaluate on "
+                   "has, or lacks, each label",
+                   options->table ? options->table : "labels.csv", (long long)dataset->test.count);
+}
+
 /* Splits off a sixth as the test set if the source has none, then the requested validation set, which replaces it. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
@@ -174,7 +186,8 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     }
     if (!options->known) D9_TRY(check_remaining(context, dataset));
     if (dataset->test.count == 0)
-        status = d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset)));
+    D9_TRY(check_defined(context, options, dataset));
 done:
     return status;
 }

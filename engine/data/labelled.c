@@ -143,10 +143,15 @@ done:
     return status;
 }
 
+/* 3 if the table has a validation part of its own and it is wanted, otherwise 2. */
+static int count_parts(const d9_dataset_options *options) {
+    return options->validation && (options->group_column || options->split_column) ? 3 : 2;
+}
+
 /* Rejects a part without files, unless the files are not for training: d9_dataset_load then decides. */
 static d9_status check_parts(const reading *self) {
     static const char *const needs[] = {"train on", "evaluate on", "validate on"};
-    const int parts = self->options->validation ? 3 : 2;
+    const int parts = count_parts(self->options);
     for (int p = 0; p < parts && !self->options->known; p++)
         if (self->files[p].count == 0)
             return d9_fail(self->context, D9_DATA, "%s: no picture to %s", self->faults.file, needs[p]);
@@ -168,19 +173,34 @@ done:
     return status;
 }
 
-/* Sets defaults. D9_USAGE: illegal shares. */
+static const double default_shares[] = {0.7, 0.1, 0.2};
+static const char default_separator[] = "|";
+
+/* Rejects options with another value than the default that have no effect. */
+static d9_status check_unused(d9_context *context, const d9_dataset_options *options) {
+    const bool own_shares = memcmp(options->shares, default_shares, sizeof default_shares) != 0;
+    if (own_shares && (!options->group_column || options->split_column))
+        return d9_fail(context, D9_USAGE,
+                       "data.shares: divides groups, so it needs data.group_column, without data.split_column");
+    if (!options->several && (options->no_label || strcmp(options->separator, default_separator) != 0))
+        return d9_fail(context, D9_USAGE, "data.%s: is for several labels an image, so it needs train.loss=sigmoid",
+                       options->no_label ? "no_label" : "separator");
+    return D9_OK;
+}
+
+/* Sets defaults. D9_USAGE: illegal shares, or an option without effect. */
 static d9_status settle(d9_context *context, const d9_dataset_options *options, d9_dataset_options *settled) {
-    static const double shares[] = {0.7, 0.1, 0.2};
     double *own = settled->shares;
     *settled = *options;
     if (!settled->table) settled->table = "labels.csv";
     if (!settled->file_column) settled->file_column = "file";
     if (!settled->label_column) settled->label_column = "label";
-    if (!settled->separator) settled->separator = "|";
-    if (own[0] + own[1] + own[2] <= 0) memcpy(own, shares, sizeof shares);
+    if (!settled->separator) settled->separator = default_separator;
+    if (own[0] + own[1] + own[2] <= 0) memcpy(own, default_shares, sizeof default_shares);
     if (!*settled->separator)
         return d9_fail(context, D9_USAGE, "data.separator: must not be empty; it stands between the labels of a cell");
-    if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0) return D9_OK;
+    if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0)
+        return check_unused(context, settled);
     return d9_fail(context, D9_USAGE,
                    "data.shares %g, %g, %g: of training, validation and test, must add up to 1, and the first and last "
                    "be above 0",
@@ -211,8 +231,7 @@ d9_status d9_labelled_load(d9_context *context, const d9_dataset_options *option
     D9_TRY(check_parts(&self));
     D9_TRY(name_classes(context, &self.table, dataset));
     D9_TRY(d9_class_files_shuffle(context, &arena, options->seed, &self.files[D9_PART_TRAIN]));
-    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, options->validation ? 3 : 2,
-                                 dataset));
+    D9_TRY(d9_class_files_decode(context, &arena, options, &d9_image_files, self.files, count_parts(options), dataset));
 done:
     d9_arena_free(context, &arena);
     return status;

@@ -30,12 +30,19 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Returns the text without spaces and tabs around it; those behind it are overwritten with zero bytes. */
+static char *trim(char *text) {
+    text += strspn(text, " \t");
+    for (size_t length = strlen(text); length > 0 && strchr(" \t", text[length - 1]);) text[--length] = 0;
+    return text;
+}
+
 /* Cuts a label off the cell at *rest, in place; *rest becomes NULL behind the last one. Returns NULL at the end. */
 static char *next_label(const char *separator, char **rest) {
     char *label = *rest, *end = label && separator ? strstr(label, separator) : NULL;
     *rest = end ? end + strlen(separator) : NULL;
     if (end) *end = 0;
-    return label;
+    return label ? trim(label) : NULL;
 }
 
 static bool is_none(const reading *self, const char *label) {
@@ -55,7 +62,9 @@ static d9_status split_labels(reading *self, labels *labels) {
     int64_t count = 0;
     D9_TRY(D9_ARENA_ALLOCATE(context, self->faults->arena, self->csv.rows + 1, &labels->begin));
     for (int64_t i = 0; i < self->csv.rows; i++) {
-        char *rest = (char *)cell(self, i, LABEL_COLUMN); /* the text belongs to the caller, who lets it be changed */
+        const char **whole = &self->csv.cells[i * COLUMNS + LABEL_COLUMN];
+        char *rest = trim((char *)*whole); /* the text belongs to the caller, who lets it be changed */
+        *whole = rest;
         const bool none = is_none(self, rest);
         labels->begin[i] = count;
         for (char *label; !none && (label = next_label(self->separator, &rest)) != NULL;) {
@@ -66,6 +75,24 @@ static d9_status split_labels(reading *self, labels *labels) {
     labels->begin[self->csv.rows] = count;
 done:
     return status;
+}
+
+/* Warns of the first label with a semicolon or comma in it, if the separator is in no cell. */
+static void warn_separator(const reading *self, const labels *labels) {
+    const char *other = NULL;
+    int64_t row = 0;
+    if (!self->separator) return;
+    for (int64_t i = 0; i < self->csv.rows; i++) {
+        if (labels->begin[i + 1] - labels->begin[i] > 1) return;
+        if (other || labels->begin[i + 1] == labels->begin[i]) continue;
+        other = strpbrk(labels->names[labels->begin[i]], ";,");
+        row = i;
+    }
+    if (other)
+        d9_log(self->faults->context, D9_LOG_WARNING,
+               "%s:%lld: one label has a \"%c\" in it, and no cell has data.separator \"%s\"; several labels need "
+               "data.separator=\"%c\"",
+               self->faults->file, (long long)self->csv.lines[row], *other, self->separator, *other);
 }
 
 /* Sets the classes to the different names of all rows in their order, or to those of the model. */
@@ -233,7 +260,8 @@ static d9_status find_parts(const reading *self) {
     grouped *groups = NULL;
     int *parts;
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, table->count, &parts));
-    if (self->options->group_column) D9_TRY(sort_groups(self, &groups));
+    const bool grouped = table->count > 0 && cell(self, table->rows[0].row, GROUP_COLUMN) != NULL;
+    if (grouped) D9_TRY(sort_groups(self, &groups));
     for (int64_t i = 0; i < table->count; i++) {
         const d9_label_row *row = &table->rows[i];
         const char *class = self->options->several ? "" : table->class_names[row->label];
@@ -289,15 +317,17 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     d9_status status;
     reading self = {.faults = faults, .options = options, .table = table};
     labels labels = {0};
-    const char *const wanted[COLUMNS] = {[FILE_COLUMN] = options->file_column,
-                                         [LABEL_COLUMN] = options->label_column,
-                                         [GROUP_COLUMN] = options->group_column,
-                                         [SPLIT_COLUMN] = options->split_column};
+    /* groups divide the images of a training; an evaluation of other images needs none */
+    const d9_csv_column wanted[COLUMNS] = {[FILE_COLUMN] = {options->file_column, false},
+                                           [LABEL_COLUMN] = {options->label_column, false},
+                                           [GROUP_COLUMN] = {options->group_column, options->known != NULL},
+                                           [SPLIT_COLUMN] = {options->split_column, false}};
     *table = (d9_label_table){0};
     self.separator = options->several ? options->separator : NULL;
     D9_TRY(d9_csv_read(faults, text, size, wanted, COLUMNS, &self.csv));
     if (self.csv.rows == 0 && faults->count == 0) D9_TRY(d9_fail(faults->context, D9_DATA, "%s: no row", faults->file));
     D9_TRY(split_labels(&self, &labels));
+    warn_separator(&self, &labels);
     D9_TRY(find_classes(&self, &labels));
     if (faults->count == 0 || table->classes > D9_LABELS_MOST) D9_TRY(check_classes(&self));
     D9_TRY(read_rows(&self, &labels));

@@ -151,6 +151,8 @@ d9_status d9_predictor_resize(const d9_predictor *predictor, d9_context *context
     if (!stored.width) return d9_image_resize(context, name, image, (int)about->width, (int)about->height, pixels);
     D9_TRY(D9_ALLOCATE(context, stored.width * stored.height * 3, "an image", &stored.pixels));
     D9_TRY(d9_image_resize(context, name, image, stored.width, stored.height, stored.pixels));
+    if (predictor->config->data.grey)
+        d9_rgb_to_grey(stored.pixels, (int64_t)stored.width * stored.height, stored.pixels);
     D9_TRY(d9_image_resize(context, name, &stored, (int)about->width, (int)about->height, pixels));
 done:
     d9_release(context, stored.pixels);

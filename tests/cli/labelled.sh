@@ -25,16 +25,39 @@ json "$out" 'len(d["top"]) == 2 and all(0 <= t["probability"] <= 1 for t in d["t
 accepts "$dawn9" report runs
 grep -q straight runs/report/labels.tsv || fail "the report has no table of labels"
 
+# ---- predict reads pictures as the evaluation does: stored size, grey, size of the network ----
+accepts "$dawn9" eval runs/several --data drawn --logits logits.safetensors
+awk -F, '$4 >= 9 { print "drawn/" $1 }' rows >tested
+"$dawn9" predict runs/several $(cat tested) --top 2 --json >predicted || fail "predict of the test images: status $?"
+python3 - >compared 2>&1 <<'PY' || fail "probabilities of predict and eval: $(cat compared)"
+import json, math, struct
+data = open("logits.safetensors", "rb").read()
+begin = 8 + struct.unpack("<Q", data[:8])[0]
+rows, labels = json.loads(data[8:begin])["logits"]["shape"]
+logits = struct.unpack(f"<{rows * labels}f", data[begin:begin + 4 * rows * labels])
+lines = [json.loads(line) for line in open("predicted")]
+assert len(lines) == rows > 10, (len(lines), rows)
+for i, line in enumerate(lines):
+    for top in line["top"]:
+        wanted = 1 / (1 + math.exp(-logits[i * labels + top["class"]]))
+        assert abs(top["probability"] - wanted) < 1e-5, (line["file"], top, wanted)
+PY
+
 # ---- one label: the same table, with classes by name ----
-runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.label_column=kind
+runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind
 json single/result.json 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
 # ---- what is refused ----
 refuses 2 'data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --data drawn --out no
 refuses 2 'label_smoothing' "$dawn9" train several.yaml --with label_smoothing --data drawn --out no
 refuses 2 'class_weights' "$dawn9" train several.yaml --set train.class_weights=balanced --data drawn --out no
+refuses 2 'data.no_label: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --data drawn --out no
+refuses 2 'data.separator: .*train.loss=sigmoid' "$dawn9" train several.yaml --set train.loss=cross_entropy --set data.no_label= \
+    --set 'data.separator=;' --data drawn --out no
+refuses 2 'data.shares: .*data.group_column' "$dawn9" train several.yaml --set data.group_column= \
+    --set 'data.shares=[0.5,0.2,0.3]' --data drawn --out no
 { cat drawn/labels.csv && echo 'missing.png,lines,bars,1' && echo 'bars/00.png'; } >drawn/faulty.csv
 observe "$dawn9" train several.yaml --set data.table=faulty.csv --data drawn --out no
 [ $status = 3 ] && grep -q '^dawn9: .*faulty.csv: 2 errors' "$err" || fail "rows with errors: status $status"
-grep -q 'faulty.csv:74: no picture missing.png' "$err" && grep -q 'faulty.csv:75: 1 cells' "$err" || fail "the list of rows"
+grep -q 'faulty.csv:74: no picture missing.png' "$err" && grep -q 'faulty.csv:75: 1 cell,' "$err" || fail "the list of rows"
 verdict

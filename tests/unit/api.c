@@ -258,6 +258,45 @@ TEST_WITH(dawn9_context *context, wrong_models, set_up, tear_down) {
     dawn9_model_free(model);
 }
 
+/* Nearly every image has all three labels, so that the sigmoids of most are above 1/2: the label is the number of one.
+ */
+TEST_WITH(dawn9_context *context, the_most_likely_of_several_labels, set_up, tear_down) {
+    enum { IMAGES = 24, LABELS = 3 };
+    static const char *const cells[] = {"a|b|c", "a|b|c", "a|b|c", "c", "a|b|c", "", "b|c", "a|b|c"};
+    uint8_t images[IMAGES][PIXELS];
+    int32_t labels[IMAGES];
+    float probabilities[IMAGES][LABELS];
+    char path[RUN_PATH_BYTES + 16];
+    double sum = 0;
+    d9_context inner;
+    dawn9_model *model;
+    FILE *table = fopen(run_path(folder, "labels.csv"), "w");
+    d9_context_init(&inner);
+    fprintf(table, "file,label,split\n");
+    for (int i = 0; i < IMAGES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.png", i);
+        memset(images[i], 10 * i, PIXELS);
+        test_ok(&inner, d9_png_write(&inner, run_path(folder, name), images[i], 16, 16));
+        fprintf(table, "%s,%s,%s\n", name, cells[i % 8], i < 16 ? "train" : "test");
+    }
+    fclose(table);
+    snprintf(path, sizeof path, "data.path=%s", folder);
+    dawn9_config *config =
+        parse(context, (const char *const[]){path, "data.dataset=labelled", "data.split_column=split", "target=0.5",
+                                             "train.loss=sigmoid", "train.batch_size=12", NULL});
+    ok(context, dawn9_train(context, config, NULL, NULL, &model));
+    dawn9_config_free(config);
+    ok(context, dawn9_predict(model, images[0], IMAGES, labels, probabilities[0]));
+    for (int i = 0; i < IMAGES; i++) {
+        assert_non_null(dawn9_model_class_name(model, labels[i]));
+        for (int c = 0; c < LABELS; c++) assert_true(probabilities[i][c] <= probabilities[i][labels[i]]);
+        for (int c = 0; c < LABELS; c++) sum += probabilities[i][c];
+    }
+    assert_true(sum > 1.5 * IMAGES); /* those of an image do not sum to 1 */
+    dawn9_model_free(model);
+}
+
 static void *predict_often(void *model) {
     static const uint8_t images[TEST * PIXELS];
     intptr_t failures = 0;

@@ -63,6 +63,44 @@ TEST(labels_are_bits) {
     free_reading(&r);
 }
 
+TEST(spaces_around_labels_do_not_count) {
+    reading r;
+    OK(read_text(&r, &several, "file,label\na, Mass | Edema\t\nb, No Finding \nc,  \nd,Mass \n"));
+    assert_ints(r.faults.count, 0, r.table.classes, 2);
+    const int32_t bits[] = {3, 0, 0, 2};
+    for (int i = 0; i < 4; i++) assert_int_equal(r.table.rows[i].label, bits[i]);
+    free_reading(&r);
+    OK(read_text(&r, &one, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
+    assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
+    assert_int_equal(r.table.rows[1].label, 1);
+    assert_non_null(strstr(r.faults.fault[0].text, "no label"));
+    free_reading(&r);
+}
+
+static void keep_log(void *user, d9_log_level level, const char *line) {
+    (void)level;
+    snprintf(user, 200, "%s", line);
+}
+
+/* A semicolon warns only if no cell has the separator. */
+TEST(another_separator_is_warned_of) {
+    static const struct {
+        const char *text, *says;
+    } rows[] = {{"file,label\na,x\nb,x;y\n", "labels.csv:3: one label has a \";\""},
+                {"file,label\na,\nb,\"x, y\"\n", "labels.csv:3: one label has a \",\""},
+                {"file,label\na,x;y\nb,x|y\n", ""},
+                {"file,label\na,x\nb,y\n", ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[200] = "";
+        reading r;
+        context.log = keep_log, context.log_user = line;
+        OK(read_text(&r, &several, rows[i].text));
+        context.log = NULL, context.log_user = NULL;
+        assert_true(*rows[i].says ? strstr(line, rows[i].says) != NULL : !*line);
+        free_reading(&r);
+    }
+}
+
 /* A model's labels keep its numbers; others are faults. */
 TEST(labels_of_a_model) {
     static const char *const names[] = {"Mass", "Edema"};
@@ -264,4 +302,65 @@ TEST_WITH(const char *folder, rows_and_pictures_that_do_not_fit, run_folder_set_
     OK(d9_directory_make(&context, run_path(folder, "again")));
     write_picture(folder, "again/1.png", 7);
     assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "twice.csv:3: the name 1.png");
+}
+
+/* Both test images have the same labels, so no label has an area under the curve; those for validation differ. */
+TEST_WITH(const char *folder, labels_that_define_no_area, run_folder_set_up, run_folder_tear_down) {
+    static const char text[] =
+        "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    options.several = true;
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "labels.csv: the area under the curve");
+    options.validation = 1;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    d9_dataset_free(&context, dataset);
+}
+
+/* Without groups and a column for the split data.validation is a number of training images, as from folders. */
+TEST_WITH(const char *folder, validation_images_of_a_plain_table, run_folder_set_up, run_folder_tear_down) {
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    d9_text text;
+    options.path = folder;
+    options.split_column = NULL;
+    write_pictures(folder);
+    d9_text_init(&context, &text);
+    d9_text_add(&text, "file,label\n");
+    for (int i = 0; i < 10; i++) d9_text_add(&text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
+    run_write(folder, "labels.csv", d9_text_get(&text), strlen(d9_text_get(&text)));
+    d9_text_free(&text);
+    OK(d9_dataset_load(&context, &options, &dataset));
+    const int64_t trained = dataset->train.count, tested = dataset->test.count;
+    assert_int_equal(trained + tested, 10);
+    d9_dataset_free(&context, dataset);
+    options.validation = 3;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_ints(dataset->train.count, trained - 3, dataset->test.count, 3);
+    d9_dataset_free(&context, dataset);
+}
+
+/* A model of which no training image is in another table is evaluated on all of it, without a column of groups. */
+TEST_WITH(const char *folder, another_table_needs_no_groups, run_folder_set_up, run_folder_tear_down) {
+    static const char text[] = "file,label\n0.png,a\n1.png,b\n2.png,a|b\n3.png,\n", wrong[] = "files,label\n0.png,a\n";
+    static const char *const names[] = {"a", "b"};
+    const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
+    d9_dataset_options options = on_disk;
+    d9_dataset *dataset;
+    options.path = folder;
+    options.several = true;
+    options.split_column = NULL;
+    options.group_column = "patient";
+    write_pictures(folder);
+    run_write(folder, "labels.csv", text, strlen(text));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column patient");
+    options.known = &known;
+    OK(d9_dataset_load(&context, &options, &dataset));
+    assert_int_equal(dataset->test.count, 4);
+    d9_dataset_free(&context, dataset);
+    run_write(folder, "labels.csv", wrong, strlen(wrong));
+    assert_refusal(d9_dataset_load(&context, &options, &dataset), D9_DATA, "no column file");
 }
