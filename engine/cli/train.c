@@ -266,7 +266,7 @@ static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, 
         if (d9_config_load(&cli->context, path, NULL, &recorded) == D9_OK) *groups = recorded->train.norm_groups;
         d9_context_clear(&cli->context); /* a damaged record is reported when it is opened */
     } else if (cli->parallel.ranks > 1) {
-        D9_TRY(d9_config_find_whole_norm(&cli->context, config, &whole));
+        D9_TRY(d9_config_find_whole_norm(&cli->context, config, 1, &whole));
         if (whole) *groups = cli->parallel.ranks;
     }
 done:
