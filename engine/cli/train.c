@@ -310,9 +310,10 @@ done:
     return status;
 }
 
-/* Adds the command line with --resume and without --overwrite. */
+/* Adds the command line with --resume and without --overwrite, after the launcher of several processes. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
+    if (cli->parallel.launcher) d9_text_add(text, "%s %d ", cli->parallel.launcher, cli->parallel.ranks);
     d9_text_add_shell_word(text, cli->words[0]);
     for (int i = 1; cli->words[i]; i++) {
         const char *word = cli->words[i];

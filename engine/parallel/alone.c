@@ -17,12 +17,12 @@ static int positive(const char *text) {
 
 /* Open MPI's mpirun, then the launchers of MPICH and of Slurm, then srun without MPI. */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
-    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        const int ranks = positive(variable(user, counts[i]));
-        if (ranks) return (d9_launch){ranks, true};
-    }
-    return (d9_launch){positive(variable(user, "SLURM_STEP_NUM_TASKS")), variable(user, "PMIX_RANK") != NULL};
+    static const char srun[] = "srun --mpi=pmix --ntasks";
+    const int mpirun = positive(variable(user, "OMPI_COMM_WORLD_SIZE")), pmi = positive(variable(user, "PMI_SIZE")),
+              tasks = positive(variable(user, "SLURM_STEP_NUM_TASKS"));
+    if (mpirun) return (d9_launch){mpirun, true, "mpirun --bind-to none -np"};
+    if (pmi) return (d9_launch){pmi, true, tasks ? srun : "mpiexec -n"};
+    return (d9_launch){tasks, variable(user, "PMIX_RANK") != NULL, tasks ? srun : NULL};
 }
 
 static const char *from_environment(void *user, const char *name) {
@@ -44,6 +44,7 @@ d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel) {
     D9_TRY(d9_installed_open(context, &mpi, &symbol));
     memcpy(&open, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     D9_TRY(open(context, launch.ranks, parallel));
+    parallel->launcher = launch.command;
 done:
     return status;
 }

@@ -24,6 +24,7 @@ struct d9_parallel {
     int host_rank, host_ranks;    /* the same among the processes of this host */
     int sharers;                  /* processes of this host with the same affinity mask, this one included */
     bool together;                /* all processes end with this one, for a reason on which they agreed */
+    const char *launcher;         /* its command, before the number of processes; NULL: none */
     const d9_parallel_kind *kind; /* NULL: one process */
     void *state;
 };
@@ -56,8 +57,9 @@ void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status sta
 
 /* The processes that a launcher says it started, and if it offers them a way to meet; set by the environment. */
 typedef struct d9_launch {
-    int ranks;  /* 0: no launcher */
-    bool meets; /* false: srun without --mpi */
+    int ranks;           /* 0: no launcher */
+    bool meets;          /* false: srun without --mpi */
+    const char *command; /* that starts as many as the number that follows it; NULL: no launcher */
 } d9_launch;
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
 

@@ -31,7 +31,7 @@ sed -i 's/f32/f64/; s/0.4, 0/0.02, 0/; s/epochs: 2/epochs: 40/' tiny.yaml # smal
 train_on 2 whole tiny.yaml
 stop TERM 1 tiny.yaml
 [ $status = 143 ] || fail "status $status, 143 expected"
-grep -q '^dawn9: interrupted before step .*--resume' "$err" || fail "no reason"
+grep -q '^dawn9: interrupted before step .*continues: mpirun --bind-to none -np 2 .*dawn9 train .*--resume' "$err" || fail "no reason"
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
