@@ -89,6 +89,10 @@ scan() { # ROOT, "arrows" or "", then the files on standard input
     (cd "$1" && LC_ALL=C xargs awk -v arrows="$2" -v layers="$layers" -v libraries="$libraries" -v named="$named" \
         -v tricks="$tricks" -v networks="$networks" -v longest=$longest -v widest=$widest '
 function complain(what) { bad = 1; if (!arrows) print FILENAME ":" FNR ": " what }
+function check_verdict() { # of the script that ends; without its last line it passes whatever its checks find
+    if (script && last != "verdict") { bad = 1; if (!arrows) print script ":1: does not end with verdict" }
+    script = ""
+}
 function begins(text, start) { return substr(text, 1, length(start)) == start }
 
 BEGIN {
@@ -106,6 +110,7 @@ BEGIN {
 }
 
 FNR == 1 {
+    check_verdict()
     in_comment = 0
     code = FILENAME ~ /^(engine|tricks|kernels)\//
     layer = room_of(FILENAME)
@@ -256,7 +261,10 @@ FILENAME !~ /^tests\// && /(^|[^A-Za-z0-9_.$}~\/-])\/(home|root|work|tmp|Users|m
     complain("a path of one machine")
 }
 
-END { if (arrows) print_arrows(); else { complain_of_circles(); exit bad } }
+FILENAME ~ /^tests\/cli\// && /^\. .*\/lib[.]sh"$/ { script = FILENAME }
+{ last = $0 }
+
+END { check_verdict(); if (arrows) print_arrows(); else { complain_of_circles(); exit bad } }
 ')
 }
 
@@ -353,6 +361,10 @@ prove() {
     plant docs/design.md 'other arrows' '| `engine/core` | what everything stands on | graph |'
     plant tests/unit/a.c 'wider than' "/* $(printf '%0120d' 0) */"
     spare engine/backends/onednn/a.c '#include <dnnl.h>'
+    plant tests/cli/a.sh 'does not end with verdict' '. "$(dirname "$0")/lib.sh"
+accepts true'
+    spare tests/cli/a.sh '. "$(dirname "$0")/lib.sh"
+verdict'
     spare engine/cli/a.c 'exit(1);'
     spare engine/train/a.c '/* printf("x"); exit(1); d9_trick_ema' # a comment that goes on
     spare engine/step/a.c 'int schema, mixups, resnet9s;'

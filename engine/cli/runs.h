@@ -51,8 +51,8 @@ typedef struct d9_runs {
 D9_MUST_USE d9_status d9_runs_is_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                       int64_t index, bool *left);
 
-/* runs_ranks.c: sets the words that start the processes of a run, for --ranks. D9_USAGE if an arm has a batch norm over
- * the whole batch, which several processes cannot compute. */
+/* runs_ranks.c: sets the words that start the processes of a run, for --ranks. D9_USAGE if an arm cannot be
+ * trained by them, or has a batch norm over the whole batch; D9_DEVICE if the launcher is not installed. */
 D9_MUST_USE d9_status d9_runs_prepare_ranks(d9_runs *runs);
 /* Trains run --run as one of its processes. */
 D9_MUST_USE d9_status d9_runs_train_one(d9_runs *runs);

@@ -1,28 +1,49 @@
 /* Runs of several processes: the command that starts them, LAUNCHER N dawn9 experiment ... --run INDEX, and their work.
  */
 #include "cli/runs.h"
+#include "core/process.h"
 #include "core/system.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* D9_USAGE if N processes cannot compute what an arm configures: the hash of a run must not depend on N. */
-static d9_status check_norms(const d9_runs *runs) {
+static d9_status check_arms(const d9_runs *runs) {
     d9_status status = D9_OK;
     d9_context *context = &runs->cli->context;
-    const int64_t ranks = runs->options->ranks.value;
-    for (int a = 0; a < runs->experiment->arm_count; a++) {
+    const int ranks = (int)runs->options->ranks.value;
+    for (int a = 0; ranks > 1 && a < runs->experiment->arm_count; a++) {
         const d9_arm *arm = &runs->experiment->arms[a];
         bool whole;
-        if (ranks == 1) continue;
-        D9_TRY(d9_config_find_whole_norm(context, arm->config, &whole));
+        D9_TRY(d9_config_find_whole_norm(context, arm->config, 1, &whole));
         if (whole)
-            D9_TRY(
-                d9_fail(context, D9_USAGE,
-                        "--ranks %lld: the arm %s normalises over the whole batch; give --set train.norm_groups=%lld, "
-                        "or a multiple of it",
-                        (long long)ranks, arm->name, (long long)ranks));
+            D9_TRY(d9_fail(context, D9_USAGE,
+                           "--ranks %d: the arm %s normalises over the whole batch; give --set train.norm_groups=%d, "
+                           "or a multiple of it",
+                           ranks, arm->name, ranks));
+        status = d9_config_find_whole_norm(context, arm->config, ranks, &whole);
+        if (status == D9_OK) continue;
+        char why[sizeof context->message];
+        snprintf(why, sizeof why, "%s", context->message);
+        d9_context_clear(context);
+        D9_TRY(d9_fail(context, status, "--ranks %d: the arm %s: %s", ranks, arm->name, why));
     }
+done:
+    return status;
+}
+
+/* D9_DEVICE if the shell does not find the launcher's first word. */
+static d9_status check_launcher(d9_runs *runs, const char *launcher) {
+    d9_status status;
+    d9_context *context = &runs->cli->context;
+    char *shell;
+    D9_TRY(d9_arena_format(context, &runs->cli->arena, &shell, "set -- %s; command -v \"$1\"", launcher));
+    if (d9_process_launch(context, (const char *const[]){"sh", "-c", shell, NULL}, "/dev/null", NULL) == D9_OK)
+        goto done;
+    d9_context_clear(context);
+    status = d9_fail(context, D9_DEVICE, "--ranks: the launcher \"%s\" is not installed; --launcher gives another",
+                     launcher);
 done:
     return status;
 }
@@ -36,8 +57,9 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     char *shell, *number, program[4096];
     int count = 0, given = 0;
     if (!runs->options->ranks.given || runs->options->status) goto done;
-    D9_TRY(check_norms(runs));
+    D9_TRY(check_arms(runs));
     if (!launcher) launcher = getenv("SLURM_JOB_ID") ? "srun --mpi=pmix --ntasks" : "mpirun --bind-to none -np";
+    if (!runs->options->slurm && !runs->options->commands) D9_TRY(check_launcher(runs, launcher));
     if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0); /* for srun */
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;

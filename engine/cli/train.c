@@ -266,7 +266,7 @@ static d9_status find_groups(d9_cli *cli, bool resume, const d9_config *config, 
         if (d9_config_load(&cli->context, path, NULL, &recorded) == D9_OK) *groups = recorded->train.norm_groups;
         d9_context_clear(&cli->context); /* a damaged record is reported when it is opened */
     } else if (cli->parallel.ranks > 1) {
-        D9_TRY(d9_config_find_whole_norm(&cli->context, config, &whole));
+        D9_TRY(d9_config_find_whole_norm(&cli->context, config, 1, &whole));
         if (whole) *groups = cli->parallel.ranks;
     }
 done:
@@ -282,10 +282,10 @@ static d9_status divide_norms(d9_cli *cli, const train_options *options, const i
     d9_cli_edits edits = options->edits;
     int64_t groups = 0;
     char *set;
-    if ((*config)->train.norm_groups > 0) goto done;
-    if (cli->parallel.rank == 0) D9_TRY(find_groups(cli, options->resume, *config, folder, &groups));
+    const bool given = (*config)->train.norm_groups > 0;
+    if (cli->parallel.rank == 0 && !given) D9_TRY(find_groups(cli, options->resume, *config, folder, &groups));
     D9_TRY(d9_parallel_broadcast(&cli->context, &cli->parallel, &groups, sizeof groups));
-    if (groups == 0) goto done;
+    if (given || groups == 0) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &set, "train.norm_groups=%lld", (long long)groups));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, edits.set.count + 1, &edits.set.items));
     memcpy(edits.set.items, options->edits.set.items, (size_t)edits.set.count * sizeof *edits.set.items);
@@ -310,9 +310,10 @@ done:
     return status;
 }
 
-/* Adds the command line with --resume and without --overwrite. */
+/* Adds the command line with --resume and without --overwrite, after the launcher of several processes. */
 static void add_resume_command(const d9_cli *cli, d9_text *text) {
     bool words_only = false, resumes = false;
+    if (cli->parallel.launcher) d9_text_add(text, "%s %d ", cli->parallel.launcher, cli->parallel.ranks);
     d9_text_add_shell_word(text, cli->words[0]);
     for (int i = 1; cli->words[i]; i++) {
         const char *word = cli->words[i];
@@ -637,6 +638,13 @@ done:
     return status;
 }
 
+/* Do all processes train the same number of runs, and skip those that are finished? */
+static d9_status compare_runs(d9_cli *cli, const train_options *options) {
+    char text[80];
+    snprintf(text, sizeof text, "--runs: %lld\n--resume: %d\n", (long long)options->runs.value, options->resume);
+    return d9_parallel_compare(&cli->context, &cli->parallel, text);
+}
+
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
     const d9_status joined = d9_cli_join(cli);
@@ -648,7 +656,8 @@ static d9_status run(d9_cli *cli, const void *options) {
         return d9_fail(&cli->context, D9_USAGE, "--json and --events: give only one (dawn9 train --help)");
     if (chosen->resume && chosen->overwrite)
         return d9_fail(&cli->context, D9_USAGE, "--resume and --overwrite: give only one (dawn9 train --help)");
-    const d9_status status = d9_cli_check_output(cli, chosen->save_plan, "--save-plan", chosen->config);
+    d9_status status = d9_cli_check_output(cli, chosen->save_plan, "--save-plan", chosen->config);
+    if (status == D9_OK) status = compare_runs(cli, chosen);
     if (status != D9_OK) return status;
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }

@@ -1,6 +1,7 @@
 /* Finds out if a launcher started this process among others, and opens the module with MPI if it did. With one process
  * nothing is opened and the functions do nothing. */
 #include "core/installed.h"
+#include "core/system.h"
 #include "parallel/parallel.h"
 
 #include <stdlib.h>
@@ -16,12 +17,12 @@ static int positive(const char *text) {
 
 /* Open MPI's mpirun, then the launchers of MPICH and of Slurm, then srun without MPI. */
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user) {
-    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        const int ranks = positive(variable(user, counts[i]));
-        if (ranks) return (d9_launch){ranks, true};
-    }
-    return (d9_launch){positive(variable(user, "SLURM_STEP_NUM_TASKS")), variable(user, "PMIX_RANK") != NULL};
+    static const char srun[] = "srun --mpi=pmix --ntasks";
+    const int mpirun = positive(variable(user, "OMPI_COMM_WORLD_SIZE")), pmi = positive(variable(user, "PMI_SIZE")),
+              tasks = positive(variable(user, "SLURM_STEP_NUM_TASKS"));
+    if (mpirun) return (d9_launch){mpirun, true, "mpirun --bind-to none -np"};
+    if (pmi) return (d9_launch){pmi, true, tasks ? srun : "mpiexec -n"};
+    return (d9_launch){tasks, variable(user, "PMIX_RANK") != NULL, tasks ? srun : NULL};
 }
 
 static const char *from_environment(void *user, const char *name) {
@@ -43,6 +44,7 @@ d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel) {
     D9_TRY(d9_installed_open(context, &mpi, &symbol));
     memcpy(&open, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     D9_TRY(open(context, launch.ranks, parallel));
+    parallel->launcher = launch.command;
 done:
     return status;
 }
@@ -59,6 +61,40 @@ d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void
 
 d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value) {
     return d9_parallel_ranks(parallel) > 1 ? parallel->kind->agree(context, parallel, value) : D9_OK;
+}
+
+static int line_length(const char *text) { return (int)strcspn(text, "\n"); }
+
+static d9_status fail_compare(d9_context *context, const d9_parallel *parallel, const char *own, const char *first) {
+    const char *line = own, *section = own;
+    size_t equal = 0;
+    while (own[equal] && own[equal] == first[equal]) {
+        if (own[equal++] != '\n') continue;
+        line = own + equal;
+        if (*line != ' ') section = line;
+    }
+    const char *there = first + (line - own);
+    const int outer = *line == ' ' ? (int)strcspn(section, ":\n") : 0;
+    line += strspn(line, " ");
+    there += strspn(there, " ");
+    return d9_fail(context, D9_USAGE,
+                   "process %d has %.*s%s%.*s, process 0 %.*s: start all with the same configuration", parallel->rank,
+                   outer, section, outer ? "." : "", line_length(line), line, line_length(there), there);
+}
+
+d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text) {
+    d9_status status;
+    int64_t size = (int64_t)strlen(text) + 1;
+    char *first = NULL;
+    if (d9_parallel_ranks(parallel) == 1) return D9_OK;
+    D9_TRY(d9_parallel_broadcast(context, parallel, &size, sizeof size));
+    D9_TRY(D9_ALLOCATE(context, size, "the configuration of process 0", &first));
+    if (parallel->rank == 0) memcpy(first, text, (size_t)size);
+    D9_TRY(d9_parallel_broadcast(context, parallel, first, size));
+    if (strcmp(text, first) != 0) D9_TRY(fail_compare(context, parallel, text, first));
+done:
+    d9_release(context, first);
+    return status;
 }
 
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status) {

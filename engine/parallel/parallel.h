@@ -24,6 +24,7 @@ struct d9_parallel {
     int host_rank, host_ranks;    /* the same among the processes of this host */
     int sharers;                  /* processes of this host with the same affinity mask, this one included */
     bool together;                /* all processes end with this one, for a reason on which they agreed */
+    const char *launcher;         /* its command, before the number of processes; NULL: none */
     const d9_parallel_kind *kind; /* NULL: one process */
     void *state;
 };
@@ -47,14 +48,18 @@ D9_MUST_USE d9_status d9_parallel_sum(d9_context *context, d9_parallel *parallel
 D9_MUST_USE d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
 /* Sets *value to the greatest one of all processes. */
 D9_MUST_USE d9_status d9_parallel_agree(d9_context *context, d9_parallel *parallel, int *value);
+/* Fails with D9_USAGE, naming the first line that differs, on a process whose `text` is another one than that of rank
+ * 0. The text says what decides which collective functions are called; "a:" and below it "  b: 1" is named a.b. */
+D9_MUST_USE d9_status d9_parallel_compare(d9_context *context, d9_parallel *parallel, const char *text);
 /* Leaves the other processes. With a `status` that they do not share (`together` is false) it ends them, and this
  * process, with that exit status. */
 void d9_parallel_close(d9_context *context, d9_parallel *parallel, d9_status status);
 
 /* The processes that a launcher says it started, and if it offers them a way to meet; set by the environment. */
 typedef struct d9_launch {
-    int ranks;  /* 0: no launcher */
-    bool meets; /* false: srun without --mpi */
+    int ranks;           /* 0: no launcher */
+    bool meets;          /* false: srun without --mpi */
+    const char *command; /* that starts as many as the number that follows it; NULL: no launcher */
 } d9_launch;
 d9_launch d9_launch_of(const char *(*variable)(void *user, const char *name), void *user);
 

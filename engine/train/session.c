@@ -131,7 +131,7 @@ done:
     return status;
 }
 
-d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, bool *found) {
+d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found) {
     d9_status status;
     d9_extent extent;
     bool counted;
@@ -139,6 +139,7 @@ d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config
     const d9_program_options options = {.seed = 1};
     const d9_precision *precision = d9_precision_find(config->precision);
     D9_TRY(d9_config_extent(context, config, &extent, &counted));
+    extent.ranks = ranks;
     D9_TRY(d9_program_build(context, config, &extent, precision ? precision : d9_precision_find("f32"), &options,
                             &program));
     if (counted) D9_TRY(check_steps(context, config, &program));
@@ -154,7 +155,7 @@ done:
 
 d9_status d9_config_try(d9_context *context, const d9_config *config) {
     bool unused;
-    return d9_config_find_whole_norm(context, config, &unused);
+    return d9_config_find_whole_norm(context, config, 1, &unused);
 }
 
 static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {

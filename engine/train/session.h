@@ -72,8 +72,8 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
  * data set (D9_USAGE). It reads no file, so the number of images of a folder or arrays is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
 /* Sets *found if the network has a batch norm over the whole batch, which several processes must divide
- * (train.norm_groups). Otherwise as d9_config_try. */
-D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, bool *found);
+ * (train.norm_groups). Otherwise as d9_config_try, for a run of `ranks` processes. */
+D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found);
 /* The sizes of a configuration's dataset as far as they are known without reading a file (data/dataset.h). */
 D9_MUST_USE d9_status d9_config_describe_dataset(d9_context *context, const d9_config *config, d9_dataset *promised);
 /* Loads the dataset of a configuration. `known` and `words`: of the model that is to be evaluated; NULL: the samples

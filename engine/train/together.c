@@ -10,27 +10,29 @@
 
 /* ---- the same run everywhere ---- */
 
-d9_status d9_together_check(d9_session *session) {
-    enum { ROWS = 6, BYTES = 160 };
-    static const char *const what[ROWS] = {"configuration", "seed", "precision", "backend", "data", "version of dawn9"};
+d9_status d9_together_check(d9_session *session, const d9_train_options *given) {
     d9_status status;
-    char own[ROWS][BYTES] = {""}, first[ROWS][BYTES], hash[65];
-    if (d9_parallel_ranks(session->parallel) == 1) return D9_OK;
-    d9_config_hash(session->context, session->config, hash);
-    snprintf(own[0], BYTES, "%s", hash);
-    snprintf(own[1], BYTES, "%llu", (unsigned long long)session->seed);
-    snprintf(own[2], BYTES, "%s", session->program.precision->name);
-    snprintf(own[3], BYTES, "%s", session->backend->name);
-    snprintf(own[4], BYTES, "%s", d9_session_data_digest(session));
-    snprintf(own[5], BYTES, "%s %s", d9_build_version(), d9_build_commit());
-    memcpy(first, own, sizeof first);
-    D9_TRY(d9_parallel_broadcast(session->context, session->parallel, first, sizeof first));
-    for (int i = 0; i < ROWS; i++)
-        if (strcmp(own[i], first[i]) != 0)
-            D9_TRY(d9_fail(session->context, D9_USAGE,
-                           "process %d has another %s than process 0 (%.16s, there %.16s): start all with the same",
-                           session->parallel->rank, what[i], own[i], first[i]));
+    d9_config shown = *session->config;
+    d9_text text;
+    d9_text_init(session->context, &text);
+    shown.title = "";
+    shown.threads = 0;
+    shown.seed = (int64_t)session->seed;
+    shown.backend = session->backend->name;
+    shown.precision = session->program.precision->name;
+    shown.data.path = NULL;
+    shown.train.from = shown.train.from_sha256;
+    d9_config_print(&shown, false, &text);
+    d9_text_add(&text, "digest of the data: %s\nversion of dawn9: %s %s\n", d9_session_data_digest(session),
+                d9_build_version(), d9_build_commit());
+    d9_text_add(&text, "record: %d\nresume: %d\noverwrite: %d\nstop after: %lld\n", given->out != NULL, given->resume,
+                given->overwrite, (long long)given->stop_after_steps);
+    d9_text_add(&text, "checkpoint every: %lld epochs, %g s\n", (long long)given->checkpoint_every,
+                given->checkpoint_seconds);
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_parallel_compare(session->context, session->parallel, d9_text_get(&text)));
 done:
+    d9_text_free(&text);
     return status;
 }
 

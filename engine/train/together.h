@@ -4,11 +4,11 @@
 #ifndef D9_TRAIN_TOGETHER_H
 #define D9_TRAIN_TOGETHER_H
 
-#include "train/session.h"
+#include "train/trainer.h"
 
-/* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data or version differ from those of
- * rank 0. */
-D9_MUST_USE d9_status d9_together_check(d9_session *session);
+/* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version or options differ from
+ * those of rank 0, but for its threads and paths. */
+D9_MUST_USE d9_status d9_together_check(d9_session *session, const d9_train_options *given);
 /* Gives every process the running statistics of all, in STATE and in its averages, then compares both buffers with
  * rank 0's: D9_DEVICE, naming the first value that differs. */
 D9_MUST_USE d9_status d9_together_gather_state(d9_session *session);

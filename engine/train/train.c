@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-static d9_status open_run(d9_context *context, run *self) {
+static d9_status open_run(d9_context *context, const d9_train_options *given, run *self) {
     d9_status status;
     const d9_train_options *options = self->options;
     uint8_t *plan = NULL;
@@ -272,7 +272,7 @@ static d9_status open_run(d9_context *context, run *self) {
     D9_TRY(d9_dataset_warn(context, self->session.dataset));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
-    D9_TRY(d9_together_check(&self->session));
+    D9_TRY(d9_together_check(&self->session, given));
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
@@ -676,7 +676,7 @@ d9_status d9_train(d9_context *context, const d9_train_options *given, d9_result
     self.mode = options->overwrite ? D9_RECORD_OVERWRITE : options->resume ? D9_RECORD_RESUME : D9_RECORD_NEW;
     memset(result, 0, sizeof *result);
     count_unsaved(&self);
-    D9_TRY(open_run(context, &self));
+    D9_TRY(open_run(context, given, &self));
     D9_TRY(train(&self));
     D9_TRY(finish(context, &self));
     D9_TRY(keep_timeline(context, &self));

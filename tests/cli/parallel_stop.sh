@@ -31,7 +31,7 @@ sed -i 's/f32/f64/; s/0.4, 0/0.02, 0/; s/epochs: 2/epochs: 40/' tiny.yaml # smal
 train_on 2 whole tiny.yaml
 stop TERM 1 tiny.yaml
 [ $status = 143 ] || fail "status $status, 143 expected"
-grep -q '^dawn9: interrupted before step .*--resume' "$err" || fail "no reason"
+grep -q '^dawn9: interrupted before step .*continues: mpirun --bind-to none -np 2 .*dawn9 train .*--resume' "$err" || fail "no reason"
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
 bits whole stopped
@@ -63,7 +63,11 @@ one="-np 1 $dawn9 train tiny.yaml --out bad --quiet --overwrite"
 two="-np 2 ${one#-np 1}" four="-np 4 ${one#-np 1}"
 sed 's/0.02, 0/0.03, 0/' tiny.yaml >other.yaml
 together 2 'process.1 seed' $one : $one --seed 7
-together 2 'process.1 configuration' $one : $(echo "$one" | sed s/tiny/other/)
+together 2 'process.1 train.lr' $one : $(echo "$one" | sed s/tiny/other/)
+together 2 'process.1 eval.every:.2' $one : $one --set eval.every=2
+together 2 'process.1 train.norm_groups:.4' $one : $one --set train.norm_groups=4
+together 2 'process.1 --resume:.1 .0:' ${one%--overwrite} : ${one%--overwrite} --resume
+together 2 'process.1 --runs:' $one : $one --runs 2
 together 3 nowhere $(echo "$one" | sed s/tiny/sentiment/) : $(echo "$one" | sed s/tiny/sentiment/) --data nowhere
 together 5 finite $two --lr 1e6 --set precision=f32
 together 6 /proc/bad $two --save-plan /proc/bad

@@ -12,18 +12,20 @@ static const char *variable(void *user, const char *name) {
     return NULL;
 }
 
-static void expect_launch(const char *const *set, int ranks, bool meets) {
+static void expect_launch(const char *const *set, int ranks, bool meets, const char *program) {
     const d9_launch found = d9_launch_of(variable, (void *)(uintptr_t)set);
     assert_ints(found.ranks, ranks, found.meets, meets);
+    assert_true(program ? found.command && strncmp(found.command, program, strlen(program)) == 0 : !found.command);
 }
 
 TEST(launchers_by_their_variables) {
-    expect_launch((const char *[]){NULL}, 0, false);
-    expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "4", NULL}, 4, true);
-    expect_launch((const char *[]){"PMI_SIZE", "3", "SLURM_STEP_NUM_TASKS", "3", NULL}, 3, true);
-    expect_launch((const char *[]){"PMIX_RANK", "0", "SLURM_STEP_NUM_TASKS", "8", NULL}, 8, true);
-    expect_launch((const char *[]){"SLURM_STEP_NUM_TASKS", "8", NULL}, 8, false);
-    expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "x", "PMI_SIZE", "-2", NULL}, 0, false);
+    expect_launch((const char *[]){NULL}, 0, false, NULL);
+    expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "4", NULL}, 4, true, "mpirun");
+    expect_launch((const char *[]){"PMI_SIZE", "3", "SLURM_STEP_NUM_TASKS", "3", NULL}, 3, true, "srun");
+    expect_launch((const char *[]){"PMI_SIZE", "3", NULL}, 3, true, "mpiexec");
+    expect_launch((const char *[]){"PMIX_RANK", "0", "SLURM_STEP_NUM_TASKS", "8", NULL}, 8, true, "srun");
+    expect_launch((const char *[]){"SLURM_STEP_NUM_TASKS", "8", NULL}, 8, false, "srun");
+    expect_launch((const char *[]){"OMPI_COMM_WORLD_SIZE", "x", "PMI_SIZE", "-2", NULL}, 0, false, NULL);
 }
 
 TEST(one_process_keeps_its_values) {
