@@ -51,16 +51,14 @@ static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_e
                               int64_t *count) {
     d9_status status;
     const d9_dataset *dataset = session->dataset;
+    int64_t *images;
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, rows));
-    for (int32_t class = 0; class < dataset->classes; class ++) (*rows)[class].class = class;
-    for (int64_t i = 0; i < dataset->test.count; i++) {
-        const int32_t label = dataset->test.labels[i];
-        for (int32_t class = 0; class < dataset->classes && dataset->several; class ++)
-            (*rows)[class].images += label >> class & 1;
-        if (dataset->several) continue;
-        (*rows)[label].images++;
-        (*rows)[label].score += evaluation->top1[i] == label;
-    }
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &images));
+    d9_dataset_class_counts(dataset, &dataset->test, images);
+    for (int32_t class = 0; class < dataset->classes; class ++)
+        (*rows)[class] = (class_row){.class = class, .images = images[class]};
+    for (int64_t i = 0; i < dataset->test.count && !evaluation->by_label; i++)
+        (*rows)[dataset->test.labels[i]].score += evaluation->top1[i] == dataset->test.labels[i];
     *count = 0;
     for (int32_t class = 0; class < dataset->classes; class ++) {
         class_row row = (*rows)[class];

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of several processes on this host, makes a GPU of its own visible to each, by its number among them, unless the
- * launcher did or the user selected one for all. A process without one sees none. CUDA reads the variable later. */
+/* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only GPU i of
+ * those that are visible now; processes beyond the last GPU see none. If the launcher or the user has already set the
+ * variable to a single GPU, it is kept. CUDA reads the variable later. */
 static void choose_gpu(const d9_parallel *parallel) {
     static const char name[] = "CUDA_VISIBLE_DEVICES";
     const char *list = getenv(name), *item = list;

@@ -70,6 +70,15 @@ d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, 
     return status;
 }
 
+d9_status d9_arena_copy_all(d9_context *context, d9_arena *arena, const char *const *texts, int64_t count,
+                            const char *const **copies) {
+    char **made;
+    d9_status status = D9_ARENA_ALLOCATE(context, arena, count, &made);
+    for (int64_t i = 0; i < count && status == D9_OK; i++) status = d9_arena_copy(context, arena, texts[i], &made[i]);
+    if (status == D9_OK) *copies = (const char *const *)made;
+    return status;
+}
+
 d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);

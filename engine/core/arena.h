@@ -21,6 +21,9 @@ D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *are
 D9_MUST_USE d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                     int *capacity, void *items);
 D9_MUST_USE d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy);
+/* Copies an array of `count` texts. */
+D9_MUST_USE d9_status d9_arena_copy_all(d9_context *context, d9_arena *arena, const char *const *texts, int64_t count,
+                                        const char *const **copies);
 D9_MUST_USE d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...)
     D9_PRINTF(4, 5);
 void d9_arena_free(d9_context *context, d9_arena *arena);

@@ -107,6 +107,8 @@ int d9_text_columns(const char *text) {
     return columns;
 }
 
+int d9_text_compare(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
 bool d9_text_ends_in(const char *text, const char *ending) {
     const size_t length = strlen(text), tail = strlen(ending);
     return length > tail && strcmp(text + length - tail, ending) == 0;

@@ -33,6 +33,9 @@ uint32_t d9_text_next(const char **text);
 /* Number of terminal columns of a UTF-8 text: 2 for wide East Asian characters and emoji, 0 for combining marks. */
 int d9_text_columns(const char *text);
 
+/* For qsort and bsearch of arrays of texts: the order of their bytes. */
+int d9_text_compare(const void *a, const void *b);
+
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 

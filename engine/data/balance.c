@@ -46,10 +46,11 @@ static void warn_uneven(d9_context *context, const d9_dataset *dataset, const in
            (long long)counts[most], (long long)counts[least]);
 }
 
-static void count_labels(const d9_dataset *dataset, const d9_split *split, int64_t *counts) {
-    for (int64_t i = 0; i < split->count; i++)
-        for (int64_t c = 0; c < dataset->classes && dataset->several; c++) counts[c] += split->labels[i] >> c & 1;
-    for (int64_t i = 0; i < split->count && !dataset->several; i++) counts[split->labels[i]]++;
+void d9_dataset_class_counts(const d9_dataset *dataset, const d9_split *part, int64_t *counts) {
+    for (int64_t c = 0; c < dataset->classes; c++) counts[c] = 0;
+    for (int64_t i = 0; i < part->count; i++)
+        for (int64_t c = 0; c < dataset->classes && dataset->several; c++) counts[c] += part->labels[i] >> c & 1;
+    for (int64_t i = 0; i < part->count && !dataset->several; i++) counts[part->labels[i]]++;
 }
 
 d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
@@ -58,8 +59,8 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     if (!d9_dataset_needs_path(dataset->name) || dataset->stream) return D9_OK;
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &trained));
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
-    count_labels(dataset, &dataset->train, trained);
-    count_labels(dataset, &dataset->test, evaluated);
+    d9_dataset_class_counts(dataset, &dataset->train, trained);
+    d9_dataset_class_counts(dataset, &dataset->test, evaluated);
     if (!dataset->several) warn_uneven(context, dataset, trained);
     warn_below(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
                "fewer than 20 to train on");

@@ -35,6 +35,9 @@ typedef struct d9_provenance {
     uint64_t trained[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
 } d9_provenance;
 
+/* The parts of a dataset, in the order in which arrays hold them. */
+enum { D9_PART_TRAIN, D9_PART_TEST, D9_PART_VALID, D9_PARTS };
+
 typedef struct d9_dataset {
     d9_arena arena;
     const char *name;                         /* one of D9_DATASET_NAMES */
@@ -50,7 +53,7 @@ typedef struct d9_dataset {
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
-    d9_split train, test, valid; /* valid: of a stream, or what a table of labels names as such */
+    d9_split train, test, valid; /* valid: of a stream or a table of labels; otherwise empty */
     bool drawn;                  /* the test part was drawn from the user's own images */
     bool unseen;                 /* the model of options->known was trained on none of the images */
     d9_provenance provenance;    /* `rule` only, unless the images are the user's own */
@@ -76,8 +79,8 @@ typedef struct d9_dataset_options {
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     bool grey;          /* folder, labelled: store images as one channel */
-    int64_t input_size;  /* side of the network's images: random crops of the training images; evaluated images are
-                           resized to it. 0: the size of the images */
+    int64_t input_size; /* side of the network's images: random crops of the training images; evaluated images are
+                          resized to it. 0: the size of the images */
     int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays
                            must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; 0: 150 */
@@ -124,6 +127,9 @@ D9_MUST_USE d9_status d9_dataset_describe(d9_context *context, const d9_dataset_
 
 /* Fills table (channels, 256) with the normalised value (byte - mean) / std of each byte. */
 void d9_normalization_table(const double *mean, const double *std, int64_t channels, double *table);
+
+/* Sets counts (classes) to the numbers of samples of the part that have each class or label. */
+void d9_dataset_class_counts(const d9_dataset *dataset, const d9_split *part, int64_t *counts);
 
 /* Class weights (classes) that balance the classes: N / (classes with images * n) for a class with n of the N training
  * images, so that every class has the same total weight and the mean weight per image is 1; 0 if n is 0. */

@@ -5,12 +5,13 @@
 
 #include "core/process.h"
 #include "core/system.h"
+#include "core/text.h"
 #include "data/classes.h"
 #include "data/order.h"
 #include "data/split.h"
 #include "kernels/formulas/philox.h"
 
-enum { PARTS = 3, NAMED_MOST = 50 };
+enum { NAMED_MOST = 50 };
 
 d9_status d9_class_files_check_folder(d9_context *context, const d9_dataset_options *options, const char *folder,
                                       const char *content) {
@@ -41,10 +42,10 @@ typedef struct reading { /* files that are being read into `dataset` */
     const d9_dataset_options *options;
     const d9_file_kind *kind;
     d9_dataset *dataset;
-    int parts; /* training, test and perhaps validation */
-    d9_split *split[PARTS];
-    d9_class_files *list; /* (parts) */
-    char **faults[PARTS]; /* message of each file that cannot be decoded; NULL: it can */
+    int parts; /* 2: without D9_PART_VALID */
+    d9_split *split[D9_PARTS];
+    d9_class_files *list;    /* (parts) */
+    char **faults[D9_PARTS]; /* message of each file that cannot be decoded; NULL: it can */
 } reading;
 
 /* Removes the samples that have an error message, and moves the others up. */
@@ -81,8 +82,6 @@ done:
     return status;
 }
 
-static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 /* Warns of the files of all parts that could not be decoded: names the first NAMED_MOST, sorted, and counts the rest.
  * Without skip_damaged, returns D9_DATA; a single damaged file is then named in the error only. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, const reading *reading) {
@@ -95,7 +94,7 @@ static d9_status report_damaged(d9_context *context, d9_arena *arena, const read
     for (int p = 0; p < reading->parts; p++)
         for (int64_t i = 0; i < reading->split[p]->count; i++)
             if (reading->faults[p][i]) named[damaged++] = reading->faults[p][i];
-    qsort(named, (size_t)damaged, sizeof *named, compare_texts);
+    qsort(named, (size_t)damaged, sizeof *named, d9_text_compare);
     if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
     for (int64_t i = 0; i < damaged && i < NAMED_MOST; i++)
         d9_log(context, D9_LOG_WARNING, "%s%s", named[i], skip ? "; left out" : "");

@@ -162,12 +162,8 @@ static d9_status check_parts(const reading *self) {
 
 static d9_status name_classes(d9_context *context, const d9_label_table *table, d9_dataset *dataset) {
     d9_status status;
-    char **names;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, table->classes, &names));
-    for (int64_t c = 0; c < table->classes; c++)
-        D9_TRY(d9_arena_copy(context, &dataset->arena, table->class_names[c], &names[c]));
+    D9_TRY(d9_arena_copy_all(context, &dataset->arena, table->class_names, table->classes, &dataset->class_names));
     dataset->classes = table->classes;
-    dataset->class_names = (const char *const *)names;
     dataset->drawn = table->drawn;
 done:
     return status;

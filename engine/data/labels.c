@@ -26,10 +26,6 @@ static const char *cell(const reading *self, int64_t row, int column) {
 
 /* ---- labels ---- */
 
-static int compare_texts(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Returns the text without spaces and tabs around it; those behind it are overwritten with zero bytes. */
 static char *trim(char *text) {
     text += strspn(text, " \t");
@@ -109,7 +105,7 @@ static d9_status find_classes(const reading *self, const labels *labels) {
     }
     D9_TRY(D9_ARENA_ALLOCATE(self->faults->context, self->faults->arena, count, &table->class_names));
     for (int64_t i = 0; i < count; i++) table->class_names[i] = labels->names[i];
-    qsort(table->class_names, (size_t)count, sizeof *table->class_names, compare_texts);
+    qsort(table->class_names, (size_t)count, sizeof *table->class_names, d9_text_compare);
     for (int64_t i = 0; i < count; i++) {
         const char *name = table->class_names[i];
         if (*name && (table->classes == 0 || strcmp(name, table->class_names[table->classes - 1]) != 0))
@@ -132,19 +128,14 @@ static d9_status check_classes(const reading *self) {
 
 static int64_t class_of(const reading *self, const char *name) {
     const d9_label_table *table = self->table;
-    const bool sorted = !self->options->known || !self->options->known->class_names;
-    for (int64_t c = 0; c < table->classes && !sorted; c++)
-        if (!strcmp(name, table->class_names[c])) return c;
-    for (int64_t low = 0, high = sorted ? table->classes : 0; low < high;) {
-        const int64_t middle = (low + high) / 2;
-        const int order = strcmp(name, table->class_names[middle]);
-        if (order == 0) return middle;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
+    if (self->options->known && self->options->known->class_names) { /* in any order */
+        for (int64_t c = 0; c < table->classes; c++)
+            if (!strcmp(name, table->class_names[c])) return c;
+        return -1;
     }
-    return -1;
+    const char **found =
+        bsearch(&name, table->class_names, (size_t)table->classes, sizeof *table->class_names, d9_text_compare);
+    return found ? found - table->class_names : -1;
 }
 
 /* Sets *label; adds a fault, and sets *fine to false, if the cell has none, or one that is empty, unknown or repeated.

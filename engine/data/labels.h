@@ -14,13 +14,11 @@
 #include "data/csv.h"
 #include "data/dataset.h"
 
-enum { D9_PART_TRAIN, D9_PART_TEST, D9_PART_VALID, D9_PARTS };
-
 typedef struct d9_label_row {
     const char *file;  /* as in the CSV */
     int64_t line, row; /* in the file, and among the rows without the faulty ones that csv.h finds */
     int32_t label;     /* number, or bits */
-    int part;
+    int part;          /* D9_PART_... */
 } d9_label_row;
 
 typedef struct d9_label_table {

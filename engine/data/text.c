@@ -64,13 +64,8 @@ done:
 }
 
 static d9_status copy_vocabulary(d9_context *context, d9_arena *arena, const d9_vocabulary *from, d9_vocabulary *to) {
-    d9_status status;
-    char **words;
-    D9_TRY(D9_ARENA_ALLOCATE(context, arena, from->count, &words));
-    for (int64_t i = 0; i < from->count; i++) D9_TRY(d9_arena_copy(context, arena, from->words[i], &words[i]));
-    *to = (d9_vocabulary){from->count, (const char *const *)words};
-done:
-    return status;
+    to->count = from->count;
+    return d9_arena_copy_all(context, arena, from->words, from->count, &to->words);
 }
 
 static d9_status find_words(d9_context *context, d9_arena *arena, const d9_dataset_options *options,

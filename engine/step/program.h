@@ -123,7 +123,7 @@ typedef struct d9_selection {
 /* ---- sizes of the data and the run, and tables ---- */
 typedef struct d9_extent {
     int64_t train_images, eval_images, height, width, channels, classes, batch; /* batch: of all processes */
-    /* Of the stored training images, of which the network sees random crops; 0: height and width. */
+    /* Size of the stored training images, if the network sees random crops of them; 0: height and width. */
     int64_t train_height, train_width;
     bool grey;          /* images are stored as one channel, which the batch repeats */
     int64_t vocabulary; /* texts: number of different tokens; their length is `width`, height 1; 0: images */

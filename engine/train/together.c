@@ -1,5 +1,6 @@
-/* What the processes of a run share. Row l of a value that is dealt to R processes is row l * R + rank of the whole:
- * running statistics by ghost group, the states that a stream carries by column. */
+/* What the processes of a run exchange. Where R processes divide the rows of an array, process `rank` holds rows rank,
+ * rank + R, rank + 2 R ... A row of running statistics is a ghost group; a row of carried states is a column of the
+ * stream. */
 #include "train/together.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -38,6 +39,10 @@ done:
 
 /* ---- the state ---- */
 
+static size_t row_bytes(const d9_value *value) {
+    return (size_t)(d9_shape_count(&value->shape) / value->shape.d[0]) * d9_type_bytes(value->type);
+}
+
 /* Replaces the rows of other processes in the running statistics of `state` by zeros. */
 static void keep_own_rows(const d9_session *session, uint8_t *state) {
     const d9_graph *graph = &session->program.train;
@@ -45,7 +50,7 @@ static void keep_own_rows(const d9_session *session, uint8_t *state) {
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->kind != D9_VALUE_STATISTIC) continue;
-        const size_t row = (size_t)(d9_shape_count(&value->shape) / value->shape.d[0]) * d9_type_bytes(value->type);
+        const size_t row = row_bytes(value);
         for (int64_t g = 0; g < value->shape.d[0]; g++)
             if (g % ranks != rank) memset(state + value->offset + (size_t)g * row, 0, row);
     }
@@ -149,7 +154,7 @@ static void copy_rows(const d9_session *session, bool collect, uint8_t *own, uin
     for (int v = 0; v < graph->value_count; v++) {
         const d9_value *value = &graph->values[v];
         if (value->buffer != D9_BUFFER_CARRY) continue;
-        const size_t row = (size_t)(d9_shape_count(&value->shape) / value->shape.d[0]) * d9_type_bytes(value->type);
+        const size_t row = row_bytes(value);
         for (int64_t n = 0; n < value->shape.d[0]; n++) {
             uint8_t *here = own + value->offset + (size_t)n * row,
                     *there =

@@ -99,11 +99,7 @@ done:
 
 static d9_status describe_dataset(d9_context *context, const d9_dataset *data, d9_result *result) {
     d9_status status;
-    char **names;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &result->arena, data->classes, &names));
-    for (int64_t c = 0; c < data->classes; c++)
-        D9_TRY(d9_arena_copy(context, &result->arena, data->class_names[c], &names[c]));
-    result->class_names = (const char *const *)names;
+    D9_TRY(d9_arena_copy_all(context, &result->arena, data->class_names, data->classes, &result->class_names));
     result->classes = data->classes;
     result->channels = data->channels;
     memcpy(result->mean, data->mean, sizeof result->mean);
@@ -397,10 +393,8 @@ static d9_status keep_labels(run *self) {
     if (!self->latest.by_label) return D9_OK;
     D9_TRY(D9_ARENA_ALLOCATE(self->session.context, &result->arena, data->classes, &scores));
     D9_TRY(D9_ARENA_ALLOCATE(self->session.context, &result->arena, data->classes, &images));
-    for (int64_t c = 0; c < data->classes; c++) {
-        scores[c] = self->latest.by_label[c];
-        for (int64_t i = 0; i < data->test.count; i++) images[c] += data->test.labels[i] >> c & 1;
-    }
+    memcpy(scores, self->latest.by_label, (size_t)data->classes * sizeof *scores);
+    d9_dataset_class_counts(data, &data->test, images);
     result->by_label = scores;
     result->label_images = images;
 done:

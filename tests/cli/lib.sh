@@ -201,6 +201,14 @@ train: {epochs: 8, batch_size: 16, optimizer: adam, momentum: 0.9, beta2: 0.999,
 YAML
 }
 
+# stream_model CELL: trains a small network of language.yaml with this cell into CELL-stream; gru and elman_relu have tied
+# weights.
+stream_model() {
+    case $1 in gru | elman_relu) tied=on ;; *) tied=off ;; esac
+    accepts "$dawn9" train language.yaml --data corpus --out "$1-stream" --quiet --set train.epochs=0.3 \
+        --set model.hidden=8 --set "model.cell=$1" --set model.tied=$tied --set 'train.lr={knots: [0], values: [0.1]}'
+}
+
 # stream_files: writes corpus/, small sentences in the three parts of a stream of words, and language.yaml, a network that
 # learns them.
 stream_files() {

@@ -25,10 +25,8 @@ for cell in $cells; do
 done
 stream_files
 for cell in $cells; do
-    case $cell in gru | elman_relu) tied=on ;; *) tied=off ;; esac
     run=$cell-stream
-    accepts "$dawn9" train language.yaml --data corpus --out $run --quiet --set train.epochs=0.3 --set model.hidden=8 \
-        --set model.cell=$cell --set model.tied=$tied --set 'train.lr={knots: [0], values: [0.1]}'
+    stream_model $cell
     accepts "$dawn9" export $run $run.onnx
     accepts node "$source/tests/support/onnx_perplexity.js" $run 3 5 8
 done

@@ -51,10 +51,8 @@ assert (b - a - torch.tensor([0.5, -0.5])).abs().max() < 1e-5'
 # A language model has the record's perplexity there, as loaded and as the module of pytorch/examples, and back here.
 stream_files
 for cell in $cells; do
-    case $cell in gru | elman_relu) tied=on ;; *) tied=off ;; esac
     run=$cell-stream
-    accepts "$dawn9" train language.yaml --data corpus --out $run --quiet --set train.epochs=0.3 --set model.hidden=8 \
-        --set model.cell=$cell --set model.tied=$tied --set 'train.lr={knots: [0], values: [0.1]}'
+    stream_model $cell
     accepts "$python" "$source/tests/support/stream_perplexity.py" $run 3 5
     changed=$(sed 's/.*; //' "$out")
     accepts "$dawn9" eval $run.back.safetensors --data corpus --json

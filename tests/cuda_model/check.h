@@ -43,6 +43,19 @@ float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
 void d9_check_done(d9_check *check); /* frees all memory; fails if guard bytes were overwritten */
 
+/* Statistics of a norm in arrays of the model, with epsilon 1e-5 and momentum 0.1. */
+static inline d9_kernel_norm_state d9_norm_state_of(const float *scale, const float *bias, const d9_array running[2],
+                                                    const d9_array *mean, const d9_array *inv_std) {
+    return (d9_kernel_norm_state){.scale = scale,
+                                  .bias = bias,
+                                  .running_mean = running[0].data,
+                                  .running_var = running[1].data,
+                                  .mean = mean->data,
+                                  .inv_std = inv_std->data,
+                                  .epsilon = 1e-5,
+                                  .momentum = 0.1};
+}
+
 static inline d9_kernel_in d9_plain_in(const float *x) { return (d9_kernel_in){.data = x, .store = D9_KERNEL_F32}; }
 static inline d9_kernel_out d9_plain_out(float *y) { return (d9_kernel_out){.data = y, .store = D9_KERNEL_F32}; }
 d9_cpu d9_plain_cpu(void); /* level "plain", one thread */

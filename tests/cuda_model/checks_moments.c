@@ -105,16 +105,7 @@ static d9_cuda_moments_weights weights_of(const site *s) {
 }
 
 static d9_kernel_norm_state state_of(const site *s) {
-    return (d9_kernel_norm_state){s->scale,
-                                  s->bias,
-                                  s->gpu_running[0].data,
-                                  s->gpu_running[1].data,
-                                  s->gpu_mean.data,
-                                  s->gpu_inv_std.data,
-                                  1e-5,
-                                  0.1,
-                                  0,
-                                  0};
+    return d9_norm_state_of(s->scale, s->bias, s->gpu_running, &s->gpu_mean, &s->gpu_inv_std);
 }
 
 static const float *narrowed(int64_t count, const double *values) {

@@ -50,16 +50,7 @@ static d9_kernel_norm_state cpu_state(const site *s) {
 }
 
 static d9_kernel_norm_state gpu_state(const site *s) {
-    return (d9_kernel_norm_state){s->scale,
-                                  s->bias,
-                                  s->gpu_running[0].data,
-                                  s->gpu_running[1].data,
-                                  s->gpu_mean.data,
-                                  s->gpu_inv_std.data,
-                                  1e-5,
-                                  0.1,
-                                  0,
-                                  0};
+    return d9_norm_state_of(s->scale, s->bias, s->gpu_running, &s->gpu_mean, &s->gpu_inv_std);
 }
 
 /* norm(x) on the CPU, not rounded yet, in training or in evaluation. */

@@ -624,7 +624,8 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
     op_node(c, &node);
 }
 
-/* Of a sample with any of `classes` labels, in share w, and those of its mixing partner. */
+/* Sigmoid loss of a sample: w times that for the labels `own` and 1 - w times that for the labels `other` of the sample
+ * mixed with it. Bit k is set if the sample has label k. */
 static double sigmoid_loss(const double *z, int64_t classes, int64_t own, int64_t other, double w) {
     double sum = 0;
     for (int64_t k = 0; k < classes; k++) {

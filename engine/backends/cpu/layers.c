@@ -114,15 +114,6 @@ LINEAR(linear_backward_weight, d9_cpu_linear_backward_weight, output(site, 0), i
 
 /* ---- loss and metrics ---- */
 
-static d9_status check_labels(d9_context *context, const d9_site *site, const d9_kernel_loss *shape,
-                              const int32_t *labels) {
-    for (int64_t n = 0; n < shape->samples; n++)
-        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label(shape->loss, labels[n], shape->classes)))
-            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes",
-                           site->nodes[0]->role, labels[n], (long long)n, (long long)shape->classes);
-    return D9_OK;
-}
-
 /* Reserves scratch for the widest case: bf16 dlogits, which the site may not have. */
 static d9_status prepare_loss(d9_context *context, d9_site *site) {
     const d9_kernel_loss shape = d9_site_loss(site, input(site, 0));
@@ -147,7 +138,7 @@ static d9_status run_loss(d9_context *context, const d9_site *site, int64_t step
     loss.weights = d9_class_weights(site->program, site->nodes[0]);
     loss.logits = d9_site_data(site, input(site, 0));
     loss.labels = d9_site_data(site, input(site, 1));
-    D9_TRY(check_labels(context, site, &loss.shape, loss.labels));
+    D9_TRY(d9_host_check_labels(context, site, loss.labels, loss.shape.samples, loss.shape.classes));
     d9_cpu_loss_run(d9_cpu_of(site), &loss, d9_cpu_device_of(site)->scratch);
     if (metrics)
         d9_cpu_metrics(&loss.shape, loss.loss, loss.labels, correct, step, d9_site_data(site, metrics->outputs[0]));

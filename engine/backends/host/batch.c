@@ -38,6 +38,16 @@ done:
     return status;
 }
 
+d9_status d9_host_check_labels(d9_context *context, const d9_site *site, const int32_t *labels, int64_t samples,
+                               int64_t classes) {
+    const int loss = (int)site->nodes[0]->as.loss.loss;
+    for (int64_t n = 0; n < samples; n++)
+        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label(loss, labels[n], classes)))
+            return d9_fail(context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes",
+                           site->nodes[0]->role, labels[n], (long long)n, (long long)classes);
+    return D9_OK;
+}
+
 d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t vocabulary) {
     const d9_value_id id = site->nodes[0]->inputs[1];
     const int64_t count = d9_site_count(site, id);

@@ -142,6 +142,9 @@ D9_MUST_USE d9_status d9_host_draw(d9_context *context, const d9_site *site, int
 D9_MUST_USE d9_status d9_host_gather(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_tokens(d9_context *context, const d9_site *site, int64_t step);
 D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, int64_t step);
+/* Returns D9_DEVICE if one of the `samples` labels of a loss node is no label of its loss, nor -1. */
+D9_MUST_USE d9_status d9_host_check_labels(d9_context *context, const d9_site *site, const int32_t *labels,
+                                           int64_t samples, int64_t classes);
 /* Returns D9_DEVICE if a token of an embedding's node, its input 1, is outside [0, vocabulary). */
 D9_MUST_USE d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t vocabulary);
 

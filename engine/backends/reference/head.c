@@ -78,14 +78,6 @@ static d9_loss_row_double loss_row_of(const d9_loss_attributes *how, const doubl
                                 how->smoothing};
 }
 
-static d9_status check_labels(const d9_reference_op *op, const int32_t *labels, int64_t images, int64_t classes) {
-    for (int64_t n = 0; n < images; n++)
-        if (labels[n] < -1 || (labels[n] >= 0 && !d9_loss_is_label((int)op->node->as.loss.loss, labels[n], classes)))
-            return d9_fail(op->context, D9_DEVICE, "%s: label %d of image %lld is none of %lld classes", op->node->role,
-                           labels[n], (long long)n, (long long)classes);
-    return D9_OK;
-}
-
 d9_status d9_reference_LOSS(const d9_reference_op *op) {
     d9_status status;
     const d9_shape *shape = &d9_reference_in(op, 0)->shape; /* (N, classes) */
@@ -93,7 +85,7 @@ d9_status d9_reference_LOSS(const d9_reference_op *op) {
     const d9_loss_attributes *how = &op->node->as.loss;
     const double *logits = op->in[0];
     double *loss = op->out[0];
-    D9_TRY(check_labels(op, labels, d9_shape_rows(shape), d9_shape_channels(shape)));
+    D9_TRY(d9_host_check_labels(op->context, op->site, labels, d9_shape_rows(shape), d9_shape_channels(shape)));
     for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
         loss[n] = 0;
         if (labels[n] < 0) continue;
@@ -113,7 +105,7 @@ d9_status d9_reference_LOSS_BACKWARD(const d9_reference_op *op) {
     const d9_loss_attributes *how = &op->node->as.loss;
     const double *logits = op->in[0];
     double *dlogits = op->out[0];
-    D9_TRY(check_labels(op, labels, d9_shape_rows(shape), d9_shape_channels(shape)));
+    D9_TRY(d9_host_check_labels(op->context, op->site, labels, d9_shape_rows(shape), d9_shape_channels(shape)));
     for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
         const double *z = logits + n * d9_shape_channels(shape);
         if (labels[n] < 0) {

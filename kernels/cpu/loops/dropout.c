@@ -1,4 +1,5 @@
 /* Dropout. The Philox words of a whole tile are drawn at once, in loops that vectorise. */
+#include "kernels/cpu/integers.h"
 #include "kernels/cpu/loops/tile.h"
 
 enum { BLOCKS = D9_TILE / 4 };
@@ -32,8 +33,6 @@ static void draw(const d9_dropout *d, int64_t first, uint32_t *words) {
     }
 }
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y, int64_t begin, int64_t end) {
     uint32_t words[D9_TILE] __attribute__((aligned(64)));
     d9_tile tile;
@@ -43,7 +42,7 @@ void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y,
         const int64_t place = d9_dropout_place(d, at);
         const uint32_t *drawn = words + place % 4;
         n = d9_tile_count(at, end);
-        if (d->ranks > 1) n = least_of(n, least_of(d->row - at % d->row, D9_TILE - place % 4)); /* one run of places */
+        if (d->ranks > 1) n = d9_min(n, d9_min(d->row - at % d->row, D9_TILE - place % 4)); /* one run of places */
         draw(d, place / 4, words);
         const float *from = d9_tile_load(x, at, n, tile);
         float *to = d9_tile_target(y, at, tile);
