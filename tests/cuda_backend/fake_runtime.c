@@ -43,7 +43,8 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static int64_t arrived; /* number of completed copies and memsets to device memory */
+static size_t refused_bytes = SIZE_MAX; /* smallest allocation that fails */
+static int64_t arrived;                 /* number of completed copies and memsets to device memory */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
@@ -148,6 +149,8 @@ static block *block_of(const void *pointer, size_t bytes) {
 }
 
 static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
+bool d9_fake_holds(const void *pointer, int64_t bytes) { return bytes == 0 || block_of(pointer, (size_t)bytes); }
+
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
     BEGIN(begin_uncaptured);
@@ -161,13 +164,13 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     BEGIN(begin_uncaptured);
     while (b < BLOCKS && blocks[b].data) b++;
     if (bytes == 0 || b == BLOCKS) return store_error(cudaErrorInvalidValue);
-    if ((int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
+    if (++fake.counts.allocations == fake.refuse_at) refused_bytes = bytes;
+    if (bytes >= refused_bytes || (int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
     const size_t room = (bytes + 255) / 256 * 256;
     *pointer = aligned_alloc(256, room);
     if (!*pointer) return store_error(cudaErrorMemoryAllocation);
     memset(*pointer, 0xff, room);
     blocks[b] = (block){*pointer, bytes};
-    fake.counts.allocations++;
     fake.counts.used_bytes += (int64_t)bytes;
     if (fake.counts.used_bytes > fake.counts.most_bytes) fake.counts.most_bytes = fake.counts.used_bytes;
     return cudaSuccess;
@@ -392,6 +395,7 @@ static void reset(void) {
     fake = fresh;
     last = sticky = cudaSuccess;
     d9_model_set_pending_error(0);
+    refused_bytes = SIZE_MAX;
     d9_model_forbid(NULL, 0);
     d9_model_test("");
 }

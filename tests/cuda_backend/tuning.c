@@ -1,5 +1,6 @@
 /* Selection among cuDNN's algorithms by the CUDA backend, on their fake (fake_cudnn.c): the fastest one that fits in
  * memory and whose bits repeat, timed on random numbers. Selected and banned choices are cached. */
+#include "backends/cuda/cuda.h"
 #include "backends/host/device.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -208,6 +209,39 @@ TEST(verify_bans_what_was_chosen_before) {
     assert_non_null(strstr(g.w.log, "e1"));
     assert_true(watch_count(plan_of(&g), "e3") >= 20); /* the next that can be built */
     close_session(&g);
+}
+
+/* CUDA may refuse memory that it reports as free. Whichever allocation it refuses, the run ends with an error, or its
+ * scratch memory is as large as its steps need: the fake checks the workspaces of convolutions. */
+TEST(refused_allocations_leave_enough_scratch) {
+    static open_run g;
+    int64_t asked = 1, refused = 0, ended = 0;
+    for (int64_t n = 0; n <= asked; n++) { /* 0: none is refused */
+        d9_context_init(&g.context);
+        fresh_cache();
+        fake->refuse_at = n;
+        d9_config *config = watch_config(&g.context, "fp16", "on");
+        const d9_session_options options = {.config = config, .seed = 7, .no_eval = true};
+        const d9_status status = d9_session_open(&g.context, &options, &g.session);
+        if (n == 0) asked = fake->counts.allocations;
+        refused += n > 0 && fake->counts.allocations >= n;
+        if (status == D9_OK) {
+            const d9_cuda *cuda = g.session.device->backend;
+            if (cuda->scratch_bytes < cuda->scratch_needed)
+                fail_msg("allocation %lld: %lld bytes of scratch, %lld needed", (long long)n,
+                         (long long)cuda->scratch_bytes, (long long)cuda->scratch_needed);
+            test_ok(&g.context, d9_session_initialize(&g.session));
+            test_ok(&g.context, d9_session_begin_epoch(&g.session, 0));
+            test_ok(&g.context, d9_session_step(&g.session, 0));
+            test_ok(&g.context, g.session.backend->sync(&g.context, g.session.device));
+        } else {
+            ended++;
+            assert_words(g.context.message, "out of device memory");
+        }
+        d9_session_close(&g.session), d9_config_free(&g.context, config), watch_nothing_left();
+    }
+    assert_int_equal(refused, asked);
+    if (ended < 10 || asked - ended < 4) fail_msg("%d of %d runs ended", (int)ended, (int)asked);
 }
 
 /* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */

@@ -121,6 +121,8 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
                                    double give_up, double *seconds);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
+/* D9_OK if the device still works, so that only what returned `status` failed; its message goes to the debug log. */
+D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
                                        int runs, double give_up, bool *ran, double *seconds);
 /* Fills memory with random numbers in [-1, 1], the same in each call. Zeros would give wrong times: they need less
  * power, so the clock is higher (10 to 20% are reported for matrix products). */
@@ -151,10 +153,11 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
 /* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve for good (while planning only; errors as
- * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_trim shrinks it to the reserved size. */
+ * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. If one fails, there is
+ * no scratch memory left: d9_cuda_restore must succeed before the next step. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
-D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
+D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
 /* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */
 typedef struct d9_cuda_own {
     void *data;

@@ -212,13 +212,14 @@ done:
 }
 
 /* ---- plans ---- */
+    D9_TRY(d9_cuda_restore(context, cuda)); /* after a benchmark, or a plan that failed */
 
 static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_program *program) {
     d9_status status;
     int64_t bytes;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, &bytes));
     D9_TRY(d9_cuda_reserve(context, cuda, bytes));
-    D9_TRY(d9_cuda_trim(context, cuda));
+    D9_TRY(d9_cuda_restore(context, cuda));
     d9_cuda_choices_save(context, cuda->choices);
 done:
     return status;
