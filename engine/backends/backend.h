@@ -84,6 +84,9 @@ typedef struct d9_backend {
     /* True if an algorithm of this plan text computes other bits with another number of threads. NULL: none does. */
     bool (*threads_matter)(const char *plan_text);
 
+    /* Runs each rule of the plan once, so that no later step loads code. Overwrites what steps write, except GUARD:
+     * call it before the state is written. NULL: no code is loaded late. */
+    d9_status (*load)(d9_context *context, d9_plan *plan);
     /* Runs one step. Nodes whose `when` is not active are skipped. */
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
     /* Times per rule since the last `reset`, in at most `capacity` rows (NULL: none). Returns the number of rules. */

@@ -60,6 +60,7 @@ static cudaError_t store_error(cudaError_t error) {
 
 /* Called first by nearly every function: returns the planted failure or the sticky error, if any. */
 static cudaError_t begin(void) {
+    fake.counts.loaded = (int64_t)d9_model_loaded() + d9_fake_convolutions_loaded();
     if (++fake.counts.calls == fake.fail_at) return store_error((cudaError_t)fake.fail_with);
     return store_error(sticky);
 }
@@ -148,9 +149,9 @@ static block *block_of(const void *pointer, size_t bytes) {
     return NULL;
 }
 
-static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
 bool d9_fake_holds(const void *pointer, int64_t bytes) { return bytes == 0 || block_of(pointer, (size_t)bytes); }
 
+static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
     BEGIN(begin_uncaptured);
@@ -394,8 +395,10 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 static void reset(void) {
     fake = fresh;
     last = sticky = cudaSuccess;
-    d9_model_set_pending_error(0);
     refused_bytes = SIZE_MAX;
+    d9_model_set_pending_error(0);
     d9_model_forbid(NULL, 0);
     d9_model_test("");
+    d9_model_unload();
+    d9_fake_unload_convolutions();
 }

@@ -287,6 +287,38 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     d9_config_free(&context, config), watch_nothing_left();
 }
 
+/* Loading code before training changes neither what is trained nor the guard's record of skipped steps. */
+TEST(loading_code_changes_nothing) {
+    static uint8_t kept[2][1 << 20];
+    static const char *const precisions[] = {"f32", "fp16"};
+    d9_session session;
+    for (int p = 0; p < 2; p++) {
+        int64_t bytes[2] = {0, 0};
+        for (int load = 0; load < 2; load++) {
+            fresh_cache();
+            d9_config *config = watch_config(&context, precisions[p], "off");
+            const d9_session_options options = {.config = config, .seed = 7, .load = load};
+            OK(d9_session_open(&context, &options, &session));
+            OK(d9_session_initialize(&session));
+            for (int64_t step = 0; step < RUN_STEPS_PER_EPOCH; step++) {
+                if (step == 0) OK(d9_session_begin_epoch(&session, step));
+                OK(d9_session_step(&session, step));
+            }
+            for (d9_buffer b = D9_BUFFER_STATE; b < D9_BUFFER_COUNT; b++) {
+                const int64_t size = session.program.buffer_bytes[b];
+                if (b == D9_BUFFER_IMAGES || b == D9_BUFFER_EVAL_IMAGES || b == D9_BUFFER_LOGITS) continue;
+                assert_true(bytes[load] + size <= (int64_t)sizeof kept[load]);
+                OK(d9_session_read(&session, b, kept[load] + bytes[load]));
+                if (load && memcmp(kept[0] + bytes[1], kept[1] + bytes[1], (size_t)size) != 0)
+                    fail_msg("%s: buffer %d differs", precisions[p], b);
+                bytes[load] += size;
+            }
+            d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
+        }
+        assert_ints(bytes[0], bytes[1], bytes[0] > 10000, 1);
+    }
+}
+
 enum { KEPT = 1 << 13, BUFFERS = 3 };
 
 /* Trains, and plans evaluation before step `planned`. Returns the number of captured graphs. kept: final state, average

@@ -109,6 +109,7 @@ d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program 
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
+d9_status d9_cuda_load(d9_context *context, d9_plan *plan);
 /* After a call with `reset`, the first few runs of every rule are timed with events, without CUDA graphs; later ones
  * are assumed to take their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
@@ -119,11 +120,11 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
  * `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
-/* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
-D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
 /* D9_OK if the device still works, so that only what returned `status` failed; its message goes to the debug log. */
 D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
                                        int runs, double give_up, bool *ran, double *seconds);
+/* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
+D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
 /* Fills memory with random numbers in [-1, 1], the same in each call. Zeros would give wrong times: they need less
  * power, so the clock is higher (10 to 20% are reported for matrix products). */
 D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to);
@@ -137,9 +138,9 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
     {                                                                                                                  \
         .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function, D9_HOST_ENTRIES,     \
-        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .run = d9_cuda_run,        \
-        .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, \
-        .sync = d9_cuda_sync                                                                                           \
+        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .load = d9_cuda_load,      \
+        .run = d9_cuda_run, .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order,     \
+        .write = d9_cuda_write, .sync = d9_cuda_sync                                                                   \
     }
 
 /* ---- functions for rules ---- */

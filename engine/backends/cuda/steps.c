@@ -228,6 +228,26 @@ done:
 d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                        d9_plan **plan) {
     d9_status status;
+/* Launches all rules, also those that are not due in step 0. CUDA loads a kernel at its first launch. */
+d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
+    d9_status status;
+    d9_cuda *cuda = cuda_of(plan);
+    d9_cuda_guard guard;
+    uint8_t *all = NULL;
+    D9_TRY(D9_ALLOCATE(context, plan->placed_count, "a plan", &all));
+    memset(all, 1, (size_t)plan->placed_count);
+    active_set set = {.plan = plan, .active = all};
+    if (cuda->guard) D9_TRY(cuda->driver->read(context, cuda->state, cuda->guard, &guard, sizeof guard));
+    D9_TRY(set_step(context, cuda, 0));
+    cuda->step_on_device = -1;
+    D9_TRY(launch_step(context, &set));
+    if (cuda->guard) D9_TRY(cuda->driver->write(context, cuda->state, cuda->guard, &guard, sizeof guard));
+    D9_TRY(cuda->driver->sync(context, cuda->state));
+done:
+    d9_release(context, all);
+    return status;
+}
+
     void *memory = NULL;
     d9_plan *made = NULL;
     *plan = NULL;
