@@ -45,6 +45,7 @@ typedef struct d9_fake {
     int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */
     int unsteady;                                  /* choice whose result alternates by one bit; 0: none */
     bool without_code;                             /* kernels have no code for this device */
+    int64_t spoil_captures_from;                   /* value of counts.captures from which on captures fail; 0: never */
     bool without_cudnn;                            /* cudnnCreate fails */
     bool tensor_cores;                             /* tf32 convolutions round their inputs */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */

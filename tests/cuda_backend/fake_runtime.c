@@ -298,6 +298,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     const cudaError_t error = begin();
     struct CUgraph_st *made = calloc(1, sizeof *made);
     *graph = NULL;
+    if (fake.spoil_captures_from && fake.counts.captures >= fake.spoil_captures_from) stream->spoilt = true;
     if (error != cudaSuccess || stream->spoilt || !made) {
         d9_model_list_free(stream->captured), free(made);
     } else {
@@ -394,11 +395,11 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 static void reset(void) {
     fake = fresh;
-    last = sticky = cudaSuccess;
     refused_bytes = SIZE_MAX;
+    last = sticky = cudaSuccess;
     d9_model_set_pending_error(0);
     d9_model_forbid(NULL, 0);
-    d9_model_test("");
     d9_model_unload();
     d9_fake_unload_convolutions();
+    d9_model_test("");
 }

@@ -36,6 +36,37 @@ TEST(nobody_waits_within_an_epoch) {
     watch_nothing_left();
 }
 
+/* Kernels and convolutions are loaded while planning, those of evaluation too: none within the clocks of training. */
+TEST(steps_load_no_code) {
+    static const char *const precisions[] = {"fp16", "f32"};
+    static watch w;
+    for (int p = 0; p < 2; p++) {
+        watch_run_afresh(precisions[p], "off", &w);
+        if (w.status != D9_OK) fail_msg("%s", w.message);
+        assert_true(w.after[0].loaded > 20);
+        assert_ints(w.after[RUN_STEPS].loaded, w.after[0].loaded, fake->counts.loaded, w.after[0].loaded);
+    }
+}
+
+/* A run whose steps cannot be recorded, or only the first of the three, trains the same, with one warning. */
+TEST(a_refused_capture_costs_only_time) {
+    static watch recorded, w;
+    watch_run_afresh("fp16", "off", &recorded);
+    const int64_t replays = fake->counts.replays;
+    for (int from = 1; from <= 2; from++) {
+        fake->reset();
+        fake->spoil_captures_from = from;
+        watch_run("fp16", "off", &w);
+        if (w.status != D9_OK) fail_msg("%s", w.message);
+        assert_string_equal(w.params_sha256, recorded.params_sha256);
+        assert_non_null(strstr(w.log, "CUDA graph"));
+        assert_ptr_equal(strchr(w.log, '\n'), w.log + strlen(w.log) - 1);
+        assert_ints(fake->counts.captures, 3, from == 1, fake->counts.replays == 0);
+        assert_true(fake->counts.replays < replays);
+        watch_nothing_left();
+    }
+}
+
 static void note_writes(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
     (void)program, (void)loss, (void)seconds;
     ((int64_t *)user)[step] = fake->counts.writes;

@@ -57,7 +57,8 @@ typedef struct d9_cuda {
     int64_t *gradient_ends;      /* on the device: (gradient_count) end offsets in GRADIENT, in elements */
     d9_value_id *gradients;      /* (gradient_count) gradients of the parameters, sorted by offset */
     int32_t gradient_count;
-    int64_t skipped; /* number of skipped steps already reported */
+    int64_t skipped;        /* number of skipped steps already reported */
+    bool warned_unrecorded; /* a warning has said that steps are not recorded as graphs */
     const d9_program *program;
     d9_cuda_indices indices[D9_CUDA_INDICES];
 } d9_cuda;
@@ -108,8 +109,8 @@ D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *
 d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
-d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 d9_status d9_cuda_load(d9_context *context, d9_plan *plan);
+d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 /* After a call with `reset`, the first few runs of every rule are timed with events, without CUDA graphs; later ones
  * are assumed to take their mean. */
 int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
@@ -122,9 +123,9 @@ D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_
                                    double give_up, double *seconds);
 /* D9_OK if the device still works, so that only what returned `status` failed; its message goes to the debug log. */
 D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
-                                       int runs, double give_up, bool *ran, double *seconds);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
+                                       int runs, double give_up, bool *ran, double *seconds);
 /* Fills memory with random numbers in [-1, 1], the same in each call. Zeros would give wrong times: they need less
  * power, so the clock is higher (10 to 20% are reported for matrix products). */
 D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_type type, int64_t bytes, void *to);
