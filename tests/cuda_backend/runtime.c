@@ -183,6 +183,19 @@ static void set_visible(const char *devices) {
         fail_msg("no environment");
 }
 
+TEST(devices_are_numbered_as_by_nvidia_smi) {
+    d9_device *device;
+    fake->reset();
+    for (int given = 0; given < 2; given++) {
+        if (given ? setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1) : unsetenv("CUDA_DEVICE_ORDER"))
+            fail_msg("no environment");
+        const d9_backend *backend = open_device(&device);
+        backend->close(&context, device);
+        assert_string_equal(getenv("CUDA_DEVICE_ORDER"), given ? "FASTEST_FIRST" : "PCI_BUS_ID");
+    }
+    if (unsetenv("CUDA_DEVICE_ORDER") != 0) fail_msg("no environment");
+}
+
 TEST(what_is_missing_is_named) {
     set_visible(NULL);
     fake->reset();
