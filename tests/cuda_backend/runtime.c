@@ -1,6 +1,7 @@
 /* Calls of the CUDA backend to the CUDA runtime and cuDNN, counted by their fake (fake.h): no allocation or wait within
  * an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions of a device,
  * and copies. */
+#include "cli/measure.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
@@ -65,6 +66,47 @@ TEST(a_refused_capture_costs_only_time) {
         assert_true(fake->counts.replays < replays);
         watch_nothing_left();
     }
+}
+
+enum { MEASURED = 7, MOST_RUNS = 64 };
+static const d9_backend *measured_backend;
+static bool replayed[MOST_RUNS]; /* the run was one launch of a graph, and nothing was captured */
+static int runs;
+
+static d9_status run_and_note(d9_context *of, d9_plan *plan, int64_t step) {
+    const d9_fake_counts before = fake->counts;
+    const d9_status status = measured_backend->run(of, plan, step);
+    const d9_fake_counts *after = &fake->counts;
+    if (runs < MOST_RUNS) replayed[runs] = after->replays == before.replays + 1 && after->captures == before.captures;
+    runs++;
+    return status;
+}
+
+/* `bench step` times graphs as a run launches them; rules are timed one by one, in other steps. */
+TEST(timed_steps_are_replays) {
+    d9_session session;
+    d9_measurement m;
+    fake->reset();
+    runs = 0;
+    d9_config *config = watch_config(&context, "fp16", "off");
+    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
+    OK(d9_session_initialize(&session));
+    measured_backend = session.backend;
+    d9_backend noting = *session.backend;
+    noting.run = run_and_note;
+    noting.peak_rates = NULL; /* the fake would multiply for minutes */
+    session.backend = &noting;
+    OK(d9_measure_plan(&session, session.train_plan, &session.program.train, MEASURED, &m));
+    assert_true(runs > 2 * MEASURED && runs <= MOST_RUNS);
+    for (int r = runs - MEASURED; r < runs; r++) assert_true(replayed[r]);
+    int64_t sometimes = 0;
+    for (int row = 0; row < m.row_count; row++) {
+        assert_true(m.rows[row].runs > 0 && m.rows[row].runs <= MEASURED && m.rows[row].seconds > 0);
+        sometimes += m.rows[row].runs < MEASURED;
+    }
+    assert_true(sometimes > 0); /* the average */
+    session.backend = measured_backend;
+    d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
 }
 
 static void note_writes(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
