@@ -33,6 +33,7 @@ typedef struct d9_backend_options {
     d9_parallel *parallel;    /* the processes over which gradients are added; NULL: one process */
     bool fuse;                /* false: use only rules of one node */
     d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
+    const char *choices;      /* cuda: folder of the cache of tuning results; NULL: in the user's cache folder */
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
     const char *force_plan;   /* text of a saved plan (host/plan.c); NULL: choose rules freely */
     double loss_scale;        /* fp16: initial loss scale; 0 means 1 */

@@ -66,6 +66,7 @@ static d9_status open_device(d9_session *session, const d9_session_options *opti
         .threads = d9_threads_limit(session->context, config->threads, d9_parallel_sharers(options->parallel)),
         .fuse = config->backend_options.fuse,
         .tune = (d9_tune)config->backend_options.tune,
+        .choices = config->backend_options.choices,
         .cpu_level = config->backend_options.cpu_level,
         .loss_scale = config->backend_options.loss_scale,
         .loss_scale_every = config->backend_options.loss_scale_every,

@@ -59,6 +59,27 @@ TEST(what_was_chosen_is_remembered) {
     watch_nothing_left();
 }
 
+/* backend_options.choices names another folder, as for a container whose home folder is not kept. */
+TEST(choices_are_kept_in_the_folder_that_is_set) {
+    d9_session session;
+    char folder[RUN_PATH_BYTES];
+    const char *usual = fresh_cache();
+    int64_t listed[2];
+    run_folder_make(folder);
+    d9_config *config = watch_config(&context, "fp16", "auto");
+    config->backend_options.choices = run_path(folder, "kept/here");
+    for (int again = 0; again < 2; again++) {
+        fake->reset();
+        OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
+        d9_session_close(&session);
+        listed[again] = fake->counts.listed;
+    }
+    assert_ints(listed[0] > 10, 1, listed[1], 0);
+    assert_int_equal(access(run_path(folder, "kept/here/cuda-choices.tsv"), F_OK), 0);
+    assert_int_equal(access(usual, F_OK), -1);
+    d9_config_free(&context, config), run_folder_remove(folder), watch_nothing_left();
+}
+
 typedef struct open_run { /* an open session */
     d9_context context;
     d9_config *config;

@@ -38,7 +38,7 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       void **backend) {
+                       const char *choices, void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
@@ -48,7 +48,7 @@ d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const 
     D9_TRY(make_step_counter(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     name_device(cuda);
-    D9_TRY(d9_cuda_choices_open(context, NULL, &cuda->choices));
+    D9_TRY(d9_cuda_choices_open(context, choices, &cuda->choices));
     *backend = cuda;
     cuda = NULL;
 done:

@@ -68,7 +68,7 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 
 /* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
-                                   const d9_cuda_convolver *convolver, void **backend);
+                                   const d9_cuda_convolver *convolver, const char *choices, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
