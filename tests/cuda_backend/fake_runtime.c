@@ -48,6 +48,8 @@ static int64_t arrived; /* number of completed copies and memsets to device memo
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
 int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
+void d9_fake_change(void) { arrived++; }
+bool d9_fake_capturing(void) { return the_stream.captured != NULL; }
 
 /* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
 static cudaError_t store_error(cudaError_t error) {
@@ -146,6 +148,8 @@ static block *block_of(const void *pointer, size_t bytes) {
         if (blocks[b].data && at >= blocks[b].data && at + bytes <= blocks[b].data + blocks[b].bytes) return &blocks[b];
     return NULL;
 }
+
+bool d9_fake_holds(const void *pointer, size_t bytes) { return block_of(pointer, bytes) != NULL; }
 
 static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
 
