@@ -49,6 +49,8 @@ static int64_t arrived;                 /* number of completed copies and memset
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
 int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
+void d9_fake_change(void) { arrived++; }
+bool d9_fake_capturing(void) { return the_stream.captured != NULL; }
 
 /* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
 static cudaError_t store_error(cudaError_t error) {
