@@ -6,8 +6,6 @@
  * dz has data, the first pass writes it and the last one reads it. */
 #include "kernels/cuda/norm.h"
 
-enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* shape of a block of norm_backward_terms_kernel */
-
 /* R rows that are being loaded. */
 template <int V, int S, int R> struct fetched {
     int64_t at[R];
@@ -51,39 +49,36 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
-/* A block owns 32 channels; its line l takes the groups l, l + 8, ... Writes terms (G, 4, C): mean, a, b, c of
- * dx = a * (dz - b - (x - mean) * c). dscale and dbias are summed over the groups of a line, then over the lines, in
- * order. */
-__global__ void __launch_bounds__(D9_BLOCK)
-    norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, const double *sums, float *terms, float *dscale,
-                               float *dbias) {
-    D9_SHARED(double, scales, D9_BLOCK);
-    D9_SHARED(double, biases, D9_BLOCK);
-    const int column = static_cast<int>(threadIdx.x) % TERM_CHANNELS,
-              line = static_cast<int>(threadIdx.x) / TERM_CHANNELS;
-    const int64_t c = static_cast<int64_t>(blockIdx.x) * TERM_CHANNELS + column;
-    const double n = static_cast<double>(p.rows);
-    double scale = 0, bias = 0;
-    if (c < p.channels)
-        for (int64_t g = line; g < p.groups; g += TERM_LINES) {
-            const d9_norm_pair total = d9_norm_total(p, sums, g, c);
-            const double inv_std = static_cast<double>(b.inv_std[g * p.channels + c]);
-            d9_norm_set_terms(
-                p, g, c, b.mean[g * p.channels + c], static_cast<float>(static_cast<double>(b.scale[c]) * inv_std),
-                static_cast<float>(total.first / n), static_cast<float>(inv_std * inv_std * total.second / n), terms);
-            bias += total.first;
-            scale += inv_std * total.second;
-        }
-    scales[threadIdx.x] = scale;
-    biases[threadIdx.x] = bias;
-    D9_BARRIER();
-    if (line > 0 || c >= p.channels) return;
-    for (int l = 1; l < TERM_LINES; l++) {
-        scale += scales[l * TERM_CHANNELS + column];
-        bias += biases[l * TERM_CHANNELS + column];
-    }
+D9_DEVICE void put_gradients(double bias, double scale, int64_t c, float *dscale, float *dbias) {
     if (dscale) dscale[c] = static_cast<float>(scale);
     if (dbias) dbias[c] = static_cast<float>(bias);
+}
+
+/* One block for eight channels of a group (d9_fold_grid). Writes terms (G, 4, C): mean, a, b, c of dx = a * (dz - b -
+ * (x - mean) * c), and the group's share of dbias and dscale: with several groups to its first slice of the sums. */
+__global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, double *sums,
+                                                                       float *terms, float *dscale, float *dbias) {
+    const d9_fold own = d9_fold_of();
+    const int64_t g = blockIdx.y, c = own.c;
+    const d9_norm_pair total = d9_norm_total(p, own, sums, g);
+    if (own.line > 0 || c >= p.channels) return;
+    const double n = static_cast<double>(p.rows), inv_std = static_cast<double>(b.inv_std[g * p.channels + c]);
+    d9_norm_set_terms(
+        p, g, c, b.mean[g * p.channels + c], static_cast<float>(static_cast<double>(b.scale[c]) * inv_std),
+        static_cast<float>(total.first / n), static_cast<float>(inv_std * inv_std * total.second / n), terms);
+    if (p.groups == 1) return put_gradients(total.first, inv_std * total.second, c, dscale, dbias);
+    double *share = sums + g * p.slices * 2 * p.channels + c;
+    share[0] = total.first;
+    share[p.channels] = inv_std * total.second;
+}
+
+/* Adds the shares of the groups. */
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_backward_shares_kernel(d9_norm_plan p, const double *sums, float *dscale, float *dbias) {
+    const d9_fold own = d9_fold_of();
+    double total[2];
+    d9_fold_slices<2>(own, sums, p.groups, p.slices * 2 * p.channels, p.channels, p.channels, total);
+    if (own.line == 0 && own.c < p.channels) put_gradients(total[0], total[1], own.c, dscale, dbias);
 }
 
 template <int V, int S, int R>
@@ -124,8 +119,11 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     double *sums = d9_norm_sums(scratch);
     float *terms = d9_norm_terms(p, scratch), *dscale = gradients->dscale, *dbias = gradients->dbias;
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
-    D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, static_cast<unsigned>(d9_ceiling(p.channels, TERM_CHANNELS)),
-                          D9_BLOCK, stream, p, b, sums, terms, dscale, dbias));
+    D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, d9_fold_grid(p.channels, p.groups), D9_BLOCK, stream, p, b, sums,
+                          terms, dscale, dbias));
+    if (p.groups > 1)
+        D9_CUDA_TRY(D9_LAUNCH(norm_backward_shares_kernel, d9_fold_grid(p.channels, 1), D9_BLOCK, stream, p, sums,
+                              dscale, dbias));
     if (!dx.data) return 0;
     if (prologue->dz.data) {
         b.dy = {prologue->dz.data, prologue->dz.store};
