@@ -361,7 +361,7 @@ D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fe
         d9_round(store, &t);
     }
     if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
-    d9_slope_run(b.prologue.act, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
+    d9_slope_run(b.prologue.act, store, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
     d9_round(store, &t);
     return t;
 }

@@ -2,8 +2,8 @@
  *
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
- * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. If
- * dz has data, the first pass writes it and the last one reads it. */
+ * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. The
+ * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it. */
 #include "kernels/cuda/norm.h"
 
 /* R rows that are being loaded. */
@@ -82,22 +82,29 @@ __global__ void __launch_bounds__(D9_BLOCK)
 }
 
 template <int V, int S, int R>
-D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
+D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in dz, d9_kernel_in x,
                           const d9_norm_factors<V> &own, d9_kernel_out dx) {
-    const fetched<V, S, R> f = fetch<V, S, R>(p, part, r, b);
+    int64_t at[R];
+    d9_raw<V, S> slope[R], from[R];
+    for (int k = 0; k < R; k++) {
+        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        slope[k] = d9_fetch<V, S>(dz, at[k]);
+        from[k] = d9_fetch<V, S>(x, at[k]);
+    }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++)
-        d9_put<V, S>(dx, f.at[k], V,
-                     d9_norm_gradient(own, d9_norm_slope<V, S>(b, f.dz[k]), d9_open<V, S>(b.x.store, f.x[k])));
+        d9_put<V, S>(dx, at[k], V,
+                     d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), d9_open<V, S>(x.store, from[k])));
 }
 
+/* dz may be dx's array. */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
-    norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_kernel_out dx) {
+    norm_backward_apply_kernel(d9_norm_plan p, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
     const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
+    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (apply_rows<V, S, R>(p, part, r, dz, x, own, dx)));
 }
 
 /* ---- the launcher ---- */
@@ -113,6 +120,8 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_kernel_out dx = gradients->dx;
+    if (!prologue->dz.data && (prologue->addend.data || prologue->act.activation != D9_KERNEL_NO_ACT))
+        b.prologue.dz = dx; /* until the last pass replaces it */
     const bool wide = is_wide(norm, scratch, b, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);
@@ -125,9 +134,7 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
         D9_CUDA_TRY(D9_LAUNCH(norm_backward_shares_kernel, d9_fold_grid(p.channels, 1), D9_BLOCK, stream, p, sums,
                               dscale, dbias));
     if (!dx.data) return 0;
-    if (prologue->dz.data) {
-        b.dy = {prologue->dz.data, prologue->dz.store};
-        b.prologue = {{D9_KERNEL_NO_ACT, 0}, {}, {}, {}};
-    }
-    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, b, terms, dx);
+    const d9_kernel_out dz = b.prologue.dz;
+    const d9_kernel_in from = dz.data ? d9_kernel_in{dz.data, dz.store} : dy;
+    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, from, x, terms, dx);
 }
