@@ -135,7 +135,8 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kern
                       const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                       d9_kernel_out y);
 
-/* Three launches, or two if dx has no data. */
+/* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
+ * but not x. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
