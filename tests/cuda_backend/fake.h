@@ -26,8 +26,8 @@ typedef struct d9_fake_counts {
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
-    int64_t loaded;                                /* different kernels launched, and convolutions by choice, pass and type */
-    int64_t illegal;                               /* calls during capture that are illegal then */
+    int64_t loaded;  /* different kernels launched, and convolutions by choice, pass and type */
+    int64_t illegal; /* calls during capture that are illegal then */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;

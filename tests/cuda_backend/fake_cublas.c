@@ -200,8 +200,7 @@ static int run_product(const void *what) {
 /* True if the matrices are in device memory and aligned. */
 static bool is_device_memory(const layout *l, const void *data) {
     const int64_t count = (l->batch - 1) * l->stride + l->ld * l->columns;
-    return (uintptr_t)data % ALIGNMENT == 0 &&
-           d9_fake_holds(data, (size_t)count * (l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t)));
+    return (uintptr_t)data % ALIGNMENT == 0 && d9_fake_holds(data, count * (l->type == CUDA_R_32F ? 4 : 2));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
@@ -216,7 +215,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     if (!handle || depth_of(&w) == 0 || a == d || b == d || !is_device_memory(a_layout, a) ||
         !is_device_memory(b_layout, b) || !is_device_memory(c_layout, c) || !is_device_memory(d_layout, d) ||
         workspace_bytes < WORKSPACE_BYTES || (uintptr_t)workspace % ALIGNMENT ||
-        !d9_fake_holds(workspace, workspace_bytes))
+        !d9_fake_holds(workspace, (int64_t)workspace_bytes))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (capturing && !loaded[algo->data[0]]) return CUBLAS_STATUS_NOT_SUPPORTED;
     loaded[algo->data[0]] = true;

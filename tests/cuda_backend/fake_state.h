@@ -5,9 +5,9 @@
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_model/stream.h"
 
-void d9_fake_spend(double seconds);        /* advances the simulated time */
-int64_t d9_fake_changes(void);             /* kernels, and copies and memsets to device memory, so far */
-void d9_fake_change(void);                 /* counts one more of them */
+void d9_fake_spend(double seconds); /* advances the simulated time */
+int64_t d9_fake_changes(void);      /* kernels, and copies and memsets to device memory, so far */
+void d9_fake_change(void);          /* counts one more of them */
 bool d9_fake_capturing(void);
 int64_t d9_fake_convolutions_loaded(void); /* counted by choice, pass and type */
 void d9_fake_unload_convolutions(void);
