@@ -218,10 +218,10 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     d9_check_launch(check, "norm_backward",
                     d9_cuda_norm_backward(NULL, &s.norm, d9_array_in(&g), &prologue, d9_array_in(&s.gpu_x), s.mean,
                                           s.inv_std, s.scale, s.scratch.data, &got));
-    d9_check_array(check, "dbias", dbias, &gpu_dbias, 2e-6);
-    if (how->wants_scale) d9_check_array(check, "dscale", dscale, &gpu_dscale, 4e-6);
+    d9_check_array(check, "dbias", dbias, &gpu_dbias, d9_check_sums(check, how->store, 2e-6));
+    if (how->wants_scale) d9_check_array(check, "dscale", dscale, &gpu_dscale, d9_check_sums(check, how->store, 4e-6));
     const double tolerance = how->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit in places */
-    if (how->wants_dx) d9_check_array(check, "norm_backward", dx, &g, tolerance);
+    if (how->wants_dx) d9_check_array(check, "norm_backward", dx, &g, d9_check_sums(check, how->store, tolerance));
     if (how->wants_dz) d9_check_array(check, "norm_backward dz", dz, &gpu_dz, 1e-6);
     d9_check_done(check);
 }
