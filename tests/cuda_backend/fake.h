@@ -26,8 +26,9 @@ typedef struct d9_fake_counts {
     int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
     int64_t on_zeros;                              /* inputs of convolutions that were all zero */
     int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
-    int64_t loaded;  /* different kernels launched, and convolutions by choice, pass and type */
-    int64_t illegal; /* calls during capture that are illegal then */
+    int64_t loaded;   /* different kernels launched, and convolutions by choice, pass and type */
+    int64_t illegal;  /* calls during capture that are illegal then */
+    int64_t overruns; /* allocations that were written past their end, found when they are freed */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
@@ -41,8 +42,9 @@ typedef struct d9_fake {
     /* Value of counts.allocations at an allocation that fails for want of memory, as do later ones that are as large: a
      * device that has less than it reports. 0: none. */
     int64_t refuse_at;
-    int64_t fail_at; /* value of counts.calls at the call that fails; 0: none */
-    int fail_with;   /* its cudaError_t */
+    int64_t fail_at;     /* value of counts.calls at the call that fails; 0: none */
+    int fail_with;       /* its cudaError_t */
+    int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */
     int devices, major, minor;
     int device_error;                              /* error of cudaGetDeviceCount; 0: none */
     int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */

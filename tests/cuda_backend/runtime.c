@@ -304,6 +304,16 @@ TEST(what_is_missing_is_named) {
     expect_failure(NULL, "cuDNN 91100 NOT_INITIALIZED");
 }
 
+/* Writes past the end of an allocation are noticed: in allocations that end 16 bytes early there are some. */
+TEST(writes_past_an_allocation_are_counted) {
+    static watch w;
+    fake->reset();
+    fake->short_bytes = 16;
+    watch_run("fp16", "off", &w);
+    assert_int_equal(w.status, D9_OK);
+    assert_true(fake->counts.overruns > 0);
+}
+
 /* Runs with one failing call each: the first 40, then every 109th. Failures of calls that a run can do without, as in
  * closing, may be ignored; nothing may stay open. */
 TEST(every_call_may_fail) {
