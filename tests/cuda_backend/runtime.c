@@ -126,8 +126,8 @@ static d9_status train_filters(const char *tricks, d9_result *result) {
 }
 
 /* The network has eight filter tensors; neighbours of one shape are the two of a residual branch and the last three. So
- * a step has five batches for each of three products in two iterations; the untimed step that loads code is one more. cuBLAS
- * is loaded only for them. */
+ * a step has five batches for each of three products in two iterations; the untimed step that loads code is one more.
+ * cuBLAS is loaded only for them. */
 TEST(products_are_batches_in_the_captured_step) {
     enum { STEPS = 8, PRODUCTS = 6, BATCHES = 5, FILTERS = 8 };
     char first[65] = "";
