@@ -51,7 +51,7 @@ template <int V, int K> D9_DEVICE found<V> find_within(const d9_kernel_window &w
     f.best = d9_open<V, D9_ANY>(x.store, raw[0]);
     for (int i = 0; i < V; i++) f.place[i] = 0;
     D9_UNROLL(K * K)
-    for (int place = 1; place < K * K; place++) compare(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
+    for (int place = 1; place < D9_END(K * K); place++) compare(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
     return f;
 }
 
