@@ -101,6 +101,17 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
     return best;
 }
 
+/* Writes the gradient to the first maximum of each channel's window and zero to its other places. */
+template <int V, int S>
+D9_DEVICE void d9_resident_scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
+                                   d9_kernel_out dx) {
+    for (unsigned place = 0; place < 4; place++) {
+        d9_vector<V> here;
+        for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
+        d9_put<V, S>(dx, d9_resident_place(w, corner, static_cast<int>(place)), V, here);
+    }
+}
+
 /* For the current device and the forward or backward kernel: d9_device_limits and d9_device_clusters (cluster.h). */
 int d9_norm_resident_limits(d9_limits *limits);
 int d9_norm_resident_backward_limits(d9_limits *limits);
