@@ -20,6 +20,17 @@ struct d9_limits {       /* limits of a device for one kernel */
     int cluster_blocks, multiprocessors;
 };
 
+/* Shared memory that a block may have without asking for more. */
+enum { D9_UNASKED_SHARED = 48 << 10 };
+
+/* The limit of dynamic shared memory to set for a kernel before it is launched with `dynamic_bytes` besides its static
+ * arrays; 0: it may be launched as it is. `limit`: in force now; `most`: of a block on this device, static arrays
+ * included. The whole of it is asked for, so that a captured launch never meets a lower limit. */
+static inline int64_t d9_shared_to_ask(int64_t static_bytes, int64_t dynamic_bytes, int64_t limit, int64_t most) {
+    if (static_bytes + dynamic_bytes <= D9_UNASKED_SHARED || limit == most - static_bytes) return 0;
+    return most - static_bytes;
+}
+
 #ifndef D9_CUDA_MODEL
 #include <cooperative_groups.h>
 
@@ -41,7 +52,21 @@ static inline int d9_clear_error(cudaError_t error) {
     return static_cast<int>(error);
 }
 
-/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` exceeds it. */
+/* Raises the kernel's limit of dynamic shared memory if a launch with `bytes` of it needs that. */
+template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...), int64_t bytes) {
+    int device, most;
+    cudaFuncAttributes code;
+    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
+    D9_CUDA_TRY(d9_clear_error(cudaGetDevice(&device)));
+    D9_CUDA_TRY(d9_clear_error(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
+    const int64_t asked =
+        d9_shared_to_ask(static_cast<int64_t>(code.sharedSizeBytes), bytes, code.maxDynamicSharedSizeBytes, most);
+    if (!asked) return 0;
+    return d9_clear_error(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
+}
+
+/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -55,12 +80,7 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->dynamicSmemBytes = static_cast<size_t>(bytes);
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
-    cudaFuncAttributes code;
-    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
-    if (code.maxDynamicSharedSizeBytes >= bytes)
-        return 0; /* the limit is never lowered, because a captured launch may need it */
-    return d9_clear_error(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    return d9_ask_for_shared(kernel, bytes);
 }
 
 template <typename... P, typename... A>

@@ -15,14 +15,15 @@
 enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
-    int64_t calls; /* of the runtime, except a few queries */
-    int64_t allocations, frees, writes, reads;
-    int64_t waits; /* waits with queued work other than copies to the host */
+    int64_t calls;                             /* of the runtime, except a few queries */
+    int64_t allocations, frees, writes, reads; /* refused allocations included */
+    int64_t waits;                             /* waits with queued work other than copies to the host */
     int64_t captures, instantiations, replays;
     int64_t convolutions, plans, listed; /* run; built; requests for lists of choices */
     int64_t runs[D9_FAKE_CHOICES + 1];   /* convolutions by choice */
     int64_t on_zeros;                    /* inputs of convolutions that were all zero */
     int64_t read_ahead;                  /* finished calls of d9_cudnn_read_ahead */
+    int64_t loaded;                      /* different kernels launched, and convolutions by choice, pass and type */
     int64_t illegal;                     /* calls during capture that are illegal then */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
     int64_t used_bytes, most_bytes;
@@ -34,13 +35,17 @@ typedef struct d9_fake {
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
-    int64_t fail_at;    /* value of counts.calls at the call that fails; 0: none */
-    int fail_with;      /* its cudaError_t */
+    /* Value of counts.allocations at an allocation that fails for want of memory, as do later ones that are as large: a
+     * device that has less than it reports. 0: none. */
+    int64_t refuse_at;
+    int64_t fail_at; /* value of counts.calls at the call that fails; 0: none */
+    int fail_with;   /* its cudaError_t */
     int devices, major, minor;
     int device_error;                              /* error of cudaGetDeviceCount; 0: none */
     int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */
     int unsteady;                                  /* choice whose result alternates by one bit; 0: none */
     bool without_code;                             /* kernels have no code for this device */
+    int64_t spoil_captures_from;                   /* value of counts.captures from which on captures fail; 0: never */
     bool without_cudnn;                            /* cudnnCreate fails */
     bool tensor_cores;                             /* tf32 convolutions round their inputs */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */

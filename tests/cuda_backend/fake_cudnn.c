@@ -35,6 +35,17 @@ struct cudnnContext {
     cudaStream_t stream;
 };
 
+enum { PASSES = 3, TYPES = 8 };
+static bool loaded[CHOICES + 1][PASSES][TYPES]; /* ran since the last reset */
+
+void d9_fake_unload_convolutions(void) { memset(loaded, 0, sizeof loaded); }
+
+int64_t d9_fake_convolutions_loaded(void) {
+    int64_t count = 0;
+    for (size_t i = 0; i < sizeof loaded; i++) count += (&loaded[0][0][0])[i];
+    return count;
+}
+
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
     *handle = NULL;
     if (d9_fake_get()->without_cudnn) return CUDNN_STATUS_NOT_INITIALIZED;
@@ -254,6 +265,9 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     }
     if (!aligned(graph, data, workspace))
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: alignment");
+    if (!d9_fake_holds(workspace, choice->workspace_bytes))
+        return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: the workspace is too small");
+    loaded[(int)engine][graph->description.pass][graph->description.tensor[0].type] = true;
     destroy(&plan->pack);
     plan->pack = make();
     const int error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);

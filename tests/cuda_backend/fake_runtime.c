@@ -43,7 +43,8 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static int64_t arrived; /* number of completed copies and memsets to device memory */
+static size_t refused_bytes = SIZE_MAX; /* smallest allocation that fails */
+static int64_t arrived;                 /* number of completed copies and memsets to device memory */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
@@ -59,6 +60,7 @@ static cudaError_t store_error(cudaError_t error) {
 
 /* Called first by nearly every function: returns the planted failure or the sticky error, if any. */
 static cudaError_t begin(void) {
+    fake.counts.loaded = (int64_t)d9_model_loaded() + d9_fake_convolutions_loaded();
     if (++fake.counts.calls == fake.fail_at) return store_error((cudaError_t)fake.fail_with);
     return store_error(sticky);
 }
@@ -147,6 +149,8 @@ static block *block_of(const void *pointer, size_t bytes) {
     return NULL;
 }
 
+bool d9_fake_holds(const void *pointer, int64_t bytes) { return bytes == 0 || block_of(pointer, (size_t)bytes); }
+
 static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
@@ -161,13 +165,13 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     BEGIN(begin_uncaptured);
     while (b < BLOCKS && blocks[b].data) b++;
     if (bytes == 0 || b == BLOCKS) return store_error(cudaErrorInvalidValue);
-    if ((int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
+    if (++fake.counts.allocations == fake.refuse_at) refused_bytes = bytes;
+    if (bytes >= refused_bytes || (int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
     const size_t room = (bytes + 255) / 256 * 256;
     *pointer = aligned_alloc(256, room);
     if (!*pointer) return store_error(cudaErrorMemoryAllocation);
     memset(*pointer, 0xff, room);
     blocks[b] = (block){*pointer, bytes};
-    fake.counts.allocations++;
     fake.counts.used_bytes += (int64_t)bytes;
     if (fake.counts.used_bytes > fake.counts.most_bytes) fake.counts.most_bytes = fake.counts.used_bytes;
     return cudaSuccess;
@@ -294,6 +298,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     const cudaError_t error = begin();
     struct CUgraph_st *made = calloc(1, sizeof *made);
     *graph = NULL;
+    if (fake.spoil_captures_from && fake.counts.captures >= fake.spoil_captures_from) stream->spoilt = true;
     if (error != cudaSuccess || stream->spoilt || !made) {
         d9_model_list_free(stream->captured), free(made);
     } else {
@@ -390,8 +395,11 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 static void reset(void) {
     fake = fresh;
+    refused_bytes = SIZE_MAX;
     last = sticky = cudaSuccess;
     d9_model_set_pending_error(0);
     d9_model_forbid(NULL, 0);
+    d9_model_unload();
+    d9_fake_unload_convolutions();
     d9_model_test("");
 }

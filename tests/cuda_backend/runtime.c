@@ -1,6 +1,7 @@
 /* Calls of the CUDA backend to the CUDA runtime and cuDNN, counted by their fake (fake.h): no allocation or wait within
  * an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions of a device,
  * and copies. */
+#include "cli/measure.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
@@ -34,6 +35,78 @@ TEST(nobody_waits_within_an_epoch) {
     assert_int_equal(waited, 2);
     check_recordings(&w);
     watch_nothing_left();
+}
+
+/* Kernels and convolutions are loaded while planning, those of evaluation too: none within the clocks of training. */
+TEST(steps_load_no_code) {
+    static const char *const precisions[] = {"fp16", "f32"};
+    static watch w;
+    for (int p = 0; p < 2; p++) {
+        watch_run_afresh(precisions[p], "off", &w);
+        if (w.status != D9_OK) fail_msg("%s", w.message);
+        assert_true(w.after[0].loaded > 20);
+        assert_ints(w.after[RUN_STEPS].loaded, w.after[0].loaded, fake->counts.loaded, w.after[0].loaded);
+    }
+}
+
+/* A run whose steps cannot be recorded, or only the first of the three, trains the same, with one warning. */
+TEST(a_refused_capture_costs_only_time) {
+    static watch recorded, w;
+    watch_run_afresh("fp16", "off", &recorded);
+    const int64_t replays = fake->counts.replays;
+    for (int from = 1; from <= 2; from++) {
+        fake->reset();
+        fake->spoil_captures_from = from;
+        watch_run("fp16", "off", &w);
+        if (w.status != D9_OK) fail_msg("%s", w.message);
+        assert_string_equal(w.params_sha256, recorded.params_sha256);
+        assert_non_null(strstr(w.log, "CUDA graph"));
+        assert_ptr_equal(strchr(w.log, '\n'), w.log + strlen(w.log) - 1);
+        assert_ints(fake->counts.captures, 3, from == 1, fake->counts.replays == 0);
+        assert_true(fake->counts.replays < replays);
+        watch_nothing_left();
+    }
+}
+
+enum { MEASURED = 7, MOST_RUNS = 64 };
+static const d9_backend *measured_backend;
+static bool replayed[MOST_RUNS]; /* the run was one launch of a graph, and nothing was captured */
+static int runs;
+
+static d9_status run_and_note(d9_context *of, d9_plan *plan, int64_t step) {
+    const d9_fake_counts before = fake->counts;
+    const d9_status status = measured_backend->run(of, plan, step);
+    const d9_fake_counts *after = &fake->counts;
+    if (runs < MOST_RUNS) replayed[runs] = after->replays == before.replays + 1 && after->captures == before.captures;
+    runs++;
+    return status;
+}
+
+/* `bench step` times graphs as a run launches them; rules are timed one by one, in other steps. */
+TEST(timed_steps_are_replays) {
+    d9_session session;
+    d9_measurement m;
+    fake->reset();
+    runs = 0;
+    d9_config *config = watch_config(&context, "fp16", "off");
+    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
+    OK(d9_session_initialize(&session));
+    measured_backend = session.backend;
+    d9_backend noting = *session.backend;
+    noting.run = run_and_note;
+    noting.peak_rates = NULL; /* the fake would multiply for minutes */
+    session.backend = &noting;
+    OK(d9_measure_plan(&session, session.train_plan, &session.program.train, MEASURED, &m));
+    assert_true(runs > 2 * MEASURED && runs <= MOST_RUNS);
+    for (int r = runs - MEASURED; r < runs; r++) assert_true(replayed[r]);
+    int64_t sometimes = 0;
+    for (int row = 0; row < m.row_count; row++) {
+        assert_true(m.rows[row].runs > 0 && m.rows[row].runs <= MEASURED && m.rows[row].seconds > 0);
+        sometimes += m.rows[row].runs < MEASURED;
+    }
+    assert_true(sometimes > 0); /* the average */
+    session.backend = measured_backend;
+    d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
 }
 
 static void note_writes(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
@@ -150,6 +223,19 @@ TEST(a_driver_that_is_missing_or_old_is_named) {
 static void set_visible(const char *devices) {
     if (devices ? setenv("CUDA_VISIBLE_DEVICES", devices, 1) : unsetenv("CUDA_VISIBLE_DEVICES"))
         fail_msg("no environment");
+}
+
+TEST(devices_are_numbered_as_by_nvidia_smi) {
+    d9_device *device;
+    fake->reset();
+    for (int given = 0; given < 2; given++) {
+        if (given ? setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1) : unsetenv("CUDA_DEVICE_ORDER"))
+            fail_msg("no environment");
+        const d9_backend *backend = open_device(&device);
+        backend->close(&context, device);
+        assert_string_equal(getenv("CUDA_DEVICE_ORDER"), given ? "FASTEST_FIRST" : "PCI_BUS_ID");
+    }
+    if (unsetenv("CUDA_DEVICE_ORDER") != 0) fail_msg("no environment");
 }
 
 TEST(what_is_missing_is_named) {

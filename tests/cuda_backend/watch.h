@@ -6,7 +6,7 @@
 #include "tests/support/runs.h"
 
 typedef struct watch {
-    d9_fake_counts after[RUN_STEPS + 1]; /* counters after each step, from 1 */
+    d9_fake_counts after[RUN_STEPS + 1]; /* counters after each step; [0]: before the first */
     char log[2048];                      /* warnings, one per line */
     char plan[8192];
     char params_sha256[65];

@@ -26,6 +26,17 @@ TEST(lanes_exchange) {
     for (int i = 0; i < THREADS; i++) assert_ints(exchanged[i], in[i ^ 5], shifted[i], in[i % 32 == 31 ? i : i + 1]);
 }
 
+/* CUDA counts static and dynamic shared memory together: beyond 48 KiB a kernel must ask. */
+TEST(shared_memory_is_asked_for) {
+    enum { H100 = 227, T4 = 64, BEFORE = 48 };
+    assert_int_equal(d9_scenario_shared_to_ask(0, 48, BEFORE, H100), 0);
+    assert_int_equal(d9_scenario_shared_to_ask(18, 30, BEFORE, T4), 0);
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, H100), 209); /* the dynamic part alone need not ask */
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, T4), 46);
+    assert_int_equal(d9_scenario_shared_to_ask(0, 72, BEFORE, H100), 227);
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, 209, H100), 0); /* was asked for */
+}
+
 TEST(lanes_vote) {
     int in[THREADS];
     unsigned ballots[THREADS / 32];

@@ -60,6 +60,8 @@ void d9_model_list_free(d9_model_list *list) { delete list; }
 size_t d9_model_list_size(const d9_model_list *list) { return list->items.size(); }
 void d9_model_list_clear(d9_model_list *list) { list->items.clear(); }
 size_t d9_model_launches(void) { return k.launches; }
+size_t d9_model_loaded(void) { return k.loaded.size(); }
+void d9_model_unload(void) { k.loaded.clear(); }
 void d9_model_set_pending_error(int error) { k.pending_error = error; }
 void d9_model_forbid(const char *kernel, int error) {
     k.forbidden = kernel;

@@ -34,6 +34,8 @@ void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, which is returned. */
 int d9_model_list_run(const d9_model_list *list);
 size_t d9_model_launches(void); /* kernels run from lists so far */
+size_t d9_model_loaded(void);   /* different kernels launched to a list since d9_model_unload */
+void d9_model_unload(void);
 
 #ifdef __cplusplus
 }

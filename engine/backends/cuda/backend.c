@@ -38,7 +38,7 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       void **backend) {
+                       const char *choices, void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
@@ -48,7 +48,7 @@ d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const 
     D9_TRY(make_step_counter(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     name_device(cuda);
-    D9_TRY(d9_cuda_choices_open(context, NULL, &cuda->choices));
+    D9_TRY(d9_cuda_choices_open(context, choices, &cuda->choices));
     *backend = cuda;
     cuda = NULL;
 done:
@@ -165,8 +165,8 @@ void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
     *own = (d9_cuda_own){NULL, 0};
 }
 
-d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda) {
-    return cuda->scratch_bytes > cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
+d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda) {
+    return cuda->scratch_bytes != cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
 }
 
 d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
@@ -391,7 +391,7 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
     peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->peak_rate)
         D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
-    D9_TRY(d9_cuda_trim(context, cuda));
+    D9_TRY(d9_cuda_restore(context, cuda));
 done:
     return status;
 }

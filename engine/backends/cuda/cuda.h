@@ -57,7 +57,8 @@ typedef struct d9_cuda {
     int64_t *gradient_ends;      /* on the device: (gradient_count) end offsets in GRADIENT, in elements */
     d9_value_id *gradients;      /* (gradient_count) gradients of the parameters, sorted by offset */
     int32_t gradient_count;
-    int64_t skipped; /* number of skipped steps already reported */
+    int64_t skipped;        /* number of skipped steps already reported */
+    bool warned_unrecorded; /* a warning has said that steps are not recorded as graphs */
     const d9_program *program;
     d9_cuda_indices indices[D9_CUDA_INDICES];
 } d9_cuda;
@@ -67,7 +68,7 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 
 /* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
-                                   const d9_cuda_convolver *convolver, void **backend);
+                                   const d9_cuda_convolver *convolver, const char *choices, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
@@ -108,6 +109,7 @@ D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *
 d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
+d9_status d9_cuda_load(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 /* After a call with `reset`, the first few runs of every rule are timed with events, without CUDA graphs; later ones
  * are assumed to take their mean. */
@@ -119,6 +121,8 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
  * `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
+/* D9_OK if the device still works, so that only what returned `status` failed; its message goes to the debug log. */
+D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
                                        int runs, double give_up, bool *ran, double *seconds);
@@ -135,9 +139,9 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
     {                                                                                                                  \
         .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function, D9_HOST_ENTRIES,     \
-        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .run = d9_cuda_run,        \
-        .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, \
-        .sync = d9_cuda_sync                                                                                           \
+        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .load = d9_cuda_load,      \
+        .run = d9_cuda_run, .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order,     \
+        .write = d9_cuda_write, .sync = d9_cuda_sync                                                                   \
     }
 
 /* ---- functions for rules ---- */
@@ -151,10 +155,11 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
 /* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve for good (while planning only; errors as
- * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_trim shrinks it to the reserved size. */
+ * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. If one fails, there is
+ * no scratch memory left: d9_cuda_restore must succeed before the next step. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
-D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
+D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
 /* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */
 typedef struct d9_cuda_own {
     void *data;

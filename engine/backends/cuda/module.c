@@ -15,9 +15,8 @@ static void *read_ahead(void *stop) {
 static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **backend) {
     pthread_t thread;
     atomic_bool stop = false;
-    (void)options;
     const bool reading = pthread_create(&thread, NULL, read_ahead, &stop) == 0;
-    const d9_status status = d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, backend);
+    const d9_status status = d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, options->choices, backend);
     atomic_store(&stop, true);
     if (reading) pthread_join(thread, NULL);
     return status;
