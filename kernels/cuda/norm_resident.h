@@ -19,8 +19,8 @@ enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE }
 /* Blocks that must fit into the registers of a multiprocessor. Loads, sums and stores of a block follow each other, so
  * those of several blocks overlap. */
 #define D9_RESIDENT_BLOCKS(S) ((S) == D9_KERNEL_F32 ? 2 : 3)
-/* Most rows of all images, so that rows and rows of a pool's input can be counted in 32 bits. */
-enum { D9_RESIDENT_ROWS = 1 << 28 };
+/* Most rows of all images: they are counted in 32 bits. */
+enum { D9_RESIDENT_ROWS = 1 << 30 };
 
 struct d9_resident {
     d9_norm_plan norm;       /* slices: blocks of a cluster */
@@ -113,9 +113,8 @@ D9_DEVICE int64_t d9_resident_corner(const d9_resident &plan, const d9_resident_
     const unsigned pixel = row - member * p.image.by, oy = d9_divided(pixel, plan.line), ox = pixel - oy * plan.line.by;
     const unsigned image = part.group + static_cast<unsigned>(p.groups) * member;
     const unsigned line = image * static_cast<unsigned>(w.height) + 2 * oy;
-    return static_cast<int64_t>(static_cast<uint64_t>(line * static_cast<unsigned>(w.width) + 2 * ox) *
-                                    static_cast<unsigned>(w.channels) +
-                                part.c);
+    const uint64_t pixels = static_cast<uint64_t>(line) * static_cast<unsigned>(w.width) + 2 * ox;
+    return static_cast<int64_t>(pixels * static_cast<unsigned>(w.channels) + part.c);
 }
 
 /* Index of position 0 .. 3, in row-major order, of the window at `corner`. */
@@ -154,6 +153,17 @@ D9_DEVICE d9_vector<V> d9_resident_open(d9_kernel_store store, const d9_resident
         }
     }
     return best;
+}
+
+/* Writes the gradient to the first maximum of each channel's window and zero to its other places. */
+template <int V, int S>
+D9_DEVICE void d9_resident_scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
+                                   d9_kernel_out dx) {
+    for (unsigned place = 0; place < 4; place++) {
+        d9_vector<V> here;
+        for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
+        d9_put<V, S>(dx, d9_resident_place(w, corner, place), V, here);
+    }
 }
 
 /* For the current device and the forward or backward kernel: d9_device_limits and d9_device_clusters (cluster.h). */

@@ -65,17 +65,6 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
     if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
 }
 
-/* Writes the gradient to the first maximum of each channel's window and zero to its other places. */
-template <int V, int S>
-D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
-                       d9_kernel_out dx) {
-    for (unsigned place = 0; place < 4; place++) {
-        d9_vector<V> here;
-        for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
-        d9_put<V, S>(dx, d9_resident_place(w, corner, place), V, here);
-    }
-}
-
 /* Loads R rows of dz and x, adds them to the thread's sums, and keeps dz, with keeps_x also x, with P the places. */
 template <int V, int S, bool P, int R>
 D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
@@ -120,7 +109,7 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_resident_part &part,
             d9_norm_gradient(terms, d9_open<V, S>(b.dy.store, dz[k]), d9_open<V, S>(b.x.store, from[k]));
         if (b.prologue.dz.data) d9_put_whole<S>(b.prologue.dz, at[k], dz[k]);
         if (P)
-            scatter<V, S>(plan.window, d9_resident_corner(plan, part, r + k * p.lines), places[k], t, dx);
+            d9_resident_scatter<V, S>(plan.window, d9_resident_corner(plan, part, r + k * p.lines), places[k], t, dx);
         else
             d9_put<V, S>(dx, at[k], V, t);
     }

@@ -150,7 +150,7 @@ static void backward_separate(d9_check *check, const site *s) {
     const d9_kernel_norm_gradients gradients = {d9_array_out(pools ? &w->sum : &w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_backward",
                     d9_cuda_norm_backward(NULL, &s->norm, d9_array_in(&s->dy), &prologue, x, w->statistics[MEAN].data,
-                                          w->statistics[INV_STD].data, s->scale, s->scratch.data, &gradients));
+                                          w->statistics[INV_STD].data, s->scale, NULL, s->scratch.data, &gradients));
     if (pools)
         d9_check_launch(check, "pool_backward",
                         d9_cuda_pool_backward(NULL, &s->window, between, d9_array_in(&s->x), d9_array_out(&w->dx)));
