@@ -110,8 +110,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
 /* ---- the last pass with a pool before the norm ---- */
 
 /* Zeroes the pixels beside and below row r's window that no window contains. */
-template <int V, int S>
-D9_DEVICE void clear_edge(const d9_resident &plan, int64_t r, int64_t corner, d9_kernel_out dx) {
+template <int V, int S> D9_DEVICE void clear_edge(const d9_resident &plan, int r, int64_t corner, d9_kernel_out dx) {
     const d9_kernel_window &w = plan.window;
     const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, plan.norm.image);
     const unsigned pixel = row - member * plan.norm.image.by, oy = d9_divided(pixel, plan.line);
@@ -125,19 +124,19 @@ D9_DEVICE void clear_edge(const d9_resident &plan, int64_t r, int64_t corner, d9
 
 /* Row r of x is the maximum of a window of the pool's input, and its gradient goes to the maximum's first position. */
 template <int V, int S, int R>
-D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, d9_kernel_in dz,
+D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in dz,
                             d9_kernel_in x, const d9_norm_factors<V> &own, d9_kernel_out dx) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, true> row[R];
     d9_raw<V, S> slope[R];
     for (int k = 0; k < R; k++) {
-        slope[k] = d9_fetch<V, S>(dz, d9_norm_at(p, part.group, r + k * p.lines, part.c));
-        row[k] = d9_resident_fetch<V, S, true>(plan, x, part.group, r + k * p.lines, part.c);
+        slope[k] = d9_fetch<V, S>(dz, d9_resident_at(p, part, r + k * p.lines));
+        row[k] = d9_resident_fetch<V, S, true>(plan, x, part, r + k * p.lines);
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
         unsigned places;
-        const int64_t corner = d9_resident_corner(plan, part.group, r + k * p.lines, part.c);
+        const int64_t corner = d9_resident_corner(plan, part, r + k * p.lines);
         const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
         d9_resident_scatter<V, S>(plan.window, corner, places,
                                   d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), most), dx);
@@ -149,10 +148,10 @@ template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_pool_kernel(d9_resident plan, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_part_of(p, V);
+    const d9_resident_part part = d9_resident_part_of(p, V);
     if (!part.works) return;
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (scatter_rows<V, S, R>(plan, part, r, dz, x, own, dx)));
+    D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (scatter_rows<V, S, R>(plan, part, r, dz, x, own, dx)));
 }
 
 /* ---- the launcher ---- */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
+enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
 
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
