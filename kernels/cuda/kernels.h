@@ -18,6 +18,9 @@
 #ifndef D9_KERNELS_CUDA_H
 #define D9_KERNELS_CUDA_H
 
+#ifdef __CUDACC__
+#include "kernels/cuda/philox.h" /* before the formulas that draw */
+#endif
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/dropout.h"
 #include "kernels/formulas/rows.h"
