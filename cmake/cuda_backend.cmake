@@ -17,6 +17,7 @@ if(DAWN9_CUDA)
   find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${cuda_places} PATH_SUFFIXES include)
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
   find_path(CUBLAS_INCLUDE cublasLt.h HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_path(CURAND_INCLUDE curand_philox4x32_x.h HINTS ${cuda_places} PATH_SUFFIXES include)
   find_library(CUBLAS_LIBRARY cublasLt HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
 endif()
 
@@ -27,12 +28,12 @@ if(CUDNN_INCLUDE AND EXISTS ${CUDNN_INCLUDE}/cudnn_version.h)
 endif()
 
 # cudnn.h includes cuda_runtime_api.h.
-if(DAWN9_CUDA AND CUDART_INCLUDE AND CUBLAS_INCLUDE AND CUBLAS_LIBRARY AND CUDNN_LIBRARY AND CUDNN_VERSION VERSION_GREATER_EQUAL 9.11)
+if(DAWN9_CUDA AND CUDART_INCLUDE AND CUBLAS_INCLUDE AND CUBLAS_LIBRARY AND CURAND_INCLUDE AND CUDNN_LIBRARY AND CUDNN_VERSION VERSION_GREATER_EQUAL 9.11)
   add_library(dawn9_cudnn STATIC engine/backends/cuda/cudnn.c)
   target_include_directories(dawn9_cudnn SYSTEM PUBLIC ${CUDNN_INCLUDE} ${CUDART_INCLUDE})
   target_link_libraries(dawn9_cudnn PUBLIC dawn9_cuda_rules ${CUDNN_LIBRARY})
 else()
-  message(STATUS "cuDNN 9.11 or later and cuBLAS not found or not asked for: dawn9 is built without the CUDA backend")
+  message(STATUS "cuDNN 9.11 or later, cuBLAS and cuRAND's headers not found or not asked for: dawn9 is built without the CUDA backend")
 endif()
 
 if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
@@ -40,7 +41,7 @@ if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
   get_filename_component(cublas_folder ${CUBLAS_LIBRARY} DIRECTORY)
   set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
                         INSTALL_RPATH_USE_LINK_PATH ON BUILD_RPATH ${cublas_folder} INSTALL_RPATH ${cublas_folder})
-  target_include_directories(dawn9-cuda SYSTEM PRIVATE ${CUBLAS_INCLUDE})
+  target_include_directories(dawn9-cuda SYSTEM PRIVATE ${CUBLAS_INCLUDE} ${CURAND_INCLUDE})
   # The runtime is linked statically, so that a machine needs only the driver. The runtime needs librt and pthread.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
   install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9 COMPONENT cuda)

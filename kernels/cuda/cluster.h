@@ -15,6 +15,8 @@
 
 #include "kernels/cuda/launch.h"
 
+enum { D9_CLUSTER_BLOCKS = 8 }; /* of every device with clusters */
+
 struct d9_limits {       /* limits of a device for one kernel */
     int64_t block_bytes; /* dynamic shared memory of a block */
     int cluster_blocks, multiprocessors;
@@ -66,6 +68,16 @@ template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
 }
 
+/* Gives the kernel's blocks the largest share of a multiprocessor's memory that the device offers; its first-level
+ * cache gets the rest. */
+template <typename... P> static inline int d9_prefer_shared(void (*kernel)(P...)) {
+    cudaFuncAttributes code;
+    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
+    if (code.preferredShmemCarveout == cudaSharedmemCarveoutMaxShared) return 0;
+    return d9_clear_error(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+}
+
 /* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
@@ -80,7 +92,8 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->dynamicSmemBytes = static_cast<size_t>(bytes);
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
-    return d9_ask_for_shared(kernel, bytes);
+    D9_CUDA_TRY(d9_ask_for_shared(kernel, bytes));
+    return d9_prefer_shared(kernel);
 }
 
 template <typename... P, typename... A>
@@ -96,7 +109,7 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
 /* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
- * blocks of a cluster (8, which every device with clusters supports, or 1 if the device or the kernel's code has no
+ * blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no
  * clusters), and the number of multiprocessors. Returns 0 or a cudaError_t. */
 template <typename... P> static inline int d9_device_limits(void (*kernel)(P...), d9_limits *limits) {
     int device, bytes, clusters;
@@ -108,7 +121,7 @@ template <typename... P> static inline int d9_device_limits(void (*kernel)(P...)
         d9_clear_error(cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount, device)));
     D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
     limits->block_bytes = bytes - static_cast<int64_t>(code.sharedSizeBytes);
-    limits->cluster_blocks = clusters && code.ptxVersion >= 90 ? 8 : 1;
+    limits->cluster_blocks = clusters && code.ptxVersion >= 90 ? D9_CLUSTER_BLOCKS : 1;
     return 0;
 }
 

@@ -18,6 +18,9 @@
 #ifndef D9_KERNELS_CUDA_H
 #define D9_KERNELS_CUDA_H
 
+#ifdef __CUDACC__
+#include "kernels/cuda/philox.h" /* before the formulas that draw */
+#endif
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/dropout.h"
 #include "kernels/formulas/rows.h"
@@ -135,11 +138,19 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kern
                       const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                       d9_kernel_out y);
 
+/* A pool before the norm, with 2 x 2 windows side by side; a last row or column that none contains may be left. */
+typedef struct d9_cuda_pool_before {
+    d9_kernel_window window;
+    d9_kernel_in x;   /* the pool's input */
+    d9_kernel_out dx; /* its gradient, an array of its own */
+} d9_cuda_pool_before;
 /* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
- * but not x. */
+ * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and keeps dz or
+ * nothing. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
+                          const float *scale, const d9_cuda_pool_before *pool, void *scratch,
+                          const d9_kernel_norm_gradients *gradients);
 
 /* ---- pooling ---- */
 /* Maxima of windows; positions outside the image are ignored. */

@@ -158,28 +158,32 @@ D9_DEVICE void d9_norm_sum_lanes(double *values, int offset, int columns, int fi
 }
 
 /* Adds the 2 V partial sums of each column's threads in fixed order: to[j] is the first and to[apart + j] the second
- * sum of the block's channel j < count. All threads of the block must call it. */
-template <int V>
+ * sum of the block's channel j < count. All threads of the block must call it. The warps take `turns` turns to write
+ * their sums to shared memory; more turns need less of it. */
+template <int V, int turns = 1>
 D9_DEVICE void d9_norm_sum_block(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
                                  int64_t apart, int64_t count, double *to) {
     constexpr int columns = V == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
-    D9_SHARED(double, warps, D9_BLOCK / D9_WARP * 2 * V * columns);
-    const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns;
-    double values[2 * V];
+    constexpr int at_once = D9_BLOCK / D9_WARP / turns;
+    static_assert(2 * V * columns <= D9_BLOCK, "a thread adds one sum over the warps");
+    D9_SHARED(double, warps, at_once * 2 * V * columns);
+    const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns, own = thread / D9_WARP;
+    double values[2 * V], sum = 0;
     D9_UNROLL(V)
     for (int i = 0; i < V; i++) {
         values[i] = static_cast<double>(first.v[i]);
         values[V + i] = static_cast<double>(second.v[i]);
     }
-    d9_norm_sum_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
-    D9_BARRIER();
-    for (int k = thread; k < sums; k += D9_BLOCK) {
-        const int lane = k / p.columns, j = k % p.columns * V + lane % V;
-        if (j >= count) continue;
-        double sum = 0;
-        for (int warp = 0; warp < D9_BLOCK / D9_WARP; warp++) sum += warps[warp * sums + k];
-        to[lane / V * apart + j] = sum;
+    D9_UNROLL(1)
+    for (int turn = 0; turn < turns; turn++) {
+        if (turn) D9_BARRIER();
+        if (own / at_once == turn)
+            d9_norm_sum_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + own % at_once * sums);
+        D9_BARRIER();
+        for (int warp = 0; warp < at_once && thread < sums; warp++) sum += warps[warp * sums + thread];
     }
+    const int lane = thread / p.columns, j = thread % p.columns * V + lane % V;
+    if (thread < sums && j < count) to[lane / V * apart + j] = sum;
 }
 
 /* First channel of the block's chunk; the chunk has `lanes` channels for each of its columns. */

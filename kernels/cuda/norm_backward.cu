@@ -4,7 +4,7 @@
  *
  * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. The
  * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it. */
-#include "kernels/cuda/norm.h"
+#include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
 /* R rows that are being loaded. */
 template <int V, int S, int R> struct fetched {
@@ -107,22 +107,73 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (apply_rows<V, S, R>(p, part, r, dz, x, own, dx)));
 }
 
+/* ---- the last pass with a pool before the norm ---- */
+
+/* Zeroes the pixels beside and below row r's window that no window contains. */
+template <int V, int S> D9_DEVICE void clear_edge(const d9_resident &plan, int r, int64_t corner, d9_kernel_out dx) {
+    const d9_kernel_window &w = plan.window;
+    const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, plan.norm.image);
+    const unsigned pixel = row - member * plan.norm.image.by, oy = d9_divided(pixel, plan.line);
+    const int rows = oy + 1 == w.out_height ? static_cast<int>(w.height) - 2 * static_cast<int>(oy) : 2;
+    const int columns = pixel - oy * plan.line.by + 1 == w.out_width ? 2 + static_cast<int>(w.width) % 2 : 2;
+    const d9_vector<V> zero = {};
+    for (int y = 0; y < rows; y++)
+        for (int x = y < 2 ? 2 : 0; x < columns; x++)
+            d9_put<V, S>(dx, corner + (y * w.width + x) * w.channels, V, zero);
+}
+
+/* Row r of x is the maximum of a window of the pool's input, and its gradient goes to the maximum's first position. */
+template <int V, int S, int R>
+D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in dz,
+                            d9_kernel_in x, const d9_norm_factors<V> &own, d9_kernel_out dx) {
+    const d9_norm_plan &p = plan.norm;
+    d9_resident_row<V, S, true> row[R];
+    d9_raw<V, S> slope[R];
+    for (int k = 0; k < R; k++) {
+        slope[k] = d9_fetch<V, S>(dz, d9_resident_at(p, part, r + k * p.lines));
+        row[k] = d9_resident_fetch<V, S, true>(plan, x, part, r + k * p.lines);
+    }
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++) {
+        unsigned places;
+        const int64_t corner = d9_resident_corner(plan, part, r + k * p.lines);
+        const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
+        d9_resident_scatter<V, S>(plan.window, corner, places,
+                                  d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), most), dx);
+        clear_edge<V, S>(plan, r + k * p.lines, corner, dx);
+    }
+}
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    norm_backward_pool_kernel(d9_resident plan, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
+    const d9_norm_plan &p = plan.norm;
+    const d9_resident_part part = d9_resident_part_of(p, V);
+    if (!part.works) return;
+    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (scatter_rows<V, S, R>(plan, part, r, dz, x, own, dx)));
+}
+
 /* ---- the launcher ---- */
 
-static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b, d9_kernel_out dx) {
-    return d9_norm_uniform(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) && d9_aligned(b.mean) &&
-           (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
+static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b,
+                    const d9_cuda_pool_before *pool, d9_kernel_out dx) {
+    const bool whole = !pool || (pool->x.store == b.x.store && pool->dx.store == b.x.store &&
+                                 d9_aligned(pool->x.data) && d9_aligned(pool->dx.data));
+    return whole && d9_norm_uniform(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) &&
+           d9_aligned(b.mean) && (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
 }
 
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
+                          const float *scale, const d9_cuda_pool_before *pool, void *scratch,
+                          const d9_kernel_norm_gradients *gradients) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_kernel_out dx = gradients->dx;
     if (!prologue->dz.data && (prologue->addend.data || prologue->act.activation != D9_KERNEL_NO_ACT))
         b.prologue.dz = dx; /* until the last pass replaces it */
-    const bool wide = is_wide(norm, scratch, b, dx);
+    const bool wide = is_wide(norm, scratch, b, pool, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);
     double *sums = d9_norm_sums(scratch);
@@ -136,5 +187,11 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     if (!dx.data) return 0;
     const d9_kernel_out dz = b.prologue.dz;
     const d9_kernel_in from = dz.data ? d9_kernel_in{dz.data, dz.store} : dy;
+    if (pool) {
+        d9_resident plan = {};
+        plan.norm = p, plan.window = pool->window, plan.line = d9_divisor_of(pool->window.out_width);
+        return D9_LAUNCH_BY_STORE(norm_backward_pool_kernel, wide, x.store, grid, stream, plan, from, pool->x, terms,
+                                  pool->dx);
+    }
     return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, from, x, terms, dx);
 }

@@ -36,9 +36,8 @@ template <int V> struct found {
 
 template <int V> D9_DEVICE void compare(const d9_vector<V> &t, int place, found<V> *f) {
     for (int i = 0; i < V; i++) {
-        const bool wins = d9_wins(t.v[i], f->best.v[i]);
-        f->place[i] = wins ? place : f->place[i];
-        f->best.v[i] = wins ? t.v[i] : f->best.v[i];
+        f->place[i] = d9_wins(t.v[i], f->best.v[i]) ? place : f->place[i];
+        f->best.v[i] = d9_wins(t.v[i], f->best.v[i]) ? t.v[i] : f->best.v[i];
     }
 }
 
@@ -52,7 +51,7 @@ template <int V, int K> D9_DEVICE found<V> find_within(const d9_kernel_window &w
     f.best = d9_open<V, D9_ANY>(x.store, raw[0]);
     for (int i = 0; i < V; i++) f.place[i] = 0;
     D9_UNROLL(K * K)
-    for (int place = 1; place < K * K; place++) compare(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
+    for (int place = 1; place < D9_END(K * K); place++) compare(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
     return f;
 }
 
@@ -66,8 +65,10 @@ D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, in
     f.best = d9_load<V, D9_ANY>(x, corner + (part.top * w.width + part.left) * w.channels, V);
     for (int i = 0; i < V; i++) f.place[i] = part.top * w.kernel + part.left;
     for (int r = part.top; r < D9_END(part.bottom); r++)
-        for (int q = r == part.top ? part.left + 1 : part.left; q < part.right; q++)
-            compare(d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V), r * w.kernel + q, &f);
+        for (int q = r == part.top ? part.left + 1 : part.left; q < part.right; q++) {
+            const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
+            compare(t, r * w.kernel + q, &f);
+        }
     return f;
 }
 

@@ -57,7 +57,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_act_backward(NULL, in, in, act, 0, out),
         d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
         d9_cuda_norm_eval(NULL, &norm, in, &state, &epilogue, NULL, out),
-        d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, &gradients),
+        d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, NULL, &gradients),
         d9_cuda_moments_forward(NULL, &first, in, &weights, &state, act, NULL, NULL, out),
         d9_cuda_moments_eval(NULL, &first, in, &weights, &state, act, NULL, out),
         d9_cuda_moments_conv(NULL, &first, in, &weights, NULL, out),
