@@ -65,6 +65,8 @@ lacks() { # REASON BUILD
     x86-64) [ "$(uname -m)" != x86_64 ] ;;
     mpi) built_with "$2" DAWN9_MPI:BOOL=OFF || ! has_command mpicc || ! has_command mpirun ;;
     numpy) ! has_numpy ;;
+    xray-table) [ ! -r "${DAWN9_XRAY_CSV-}" ] ;;
+    areas) [ ! -r "${DAWN9_AREAS-}" ] ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
     *) return 2 ;;

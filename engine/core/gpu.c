@@ -34,7 +34,7 @@ d9_status d9_gpu_choose(d9_context *context, const char *name) {
         if (!entry || matches(entry, length, index, name)) break;
     }
     if (list && !entry)
-        return d9_fail(context, D9_DEVICE, "GPU %s: not among the %lld of %s=%s", name, (long long)index, variable,
+        return d9_fail(context, D9_DEVICE, "%s is not among the %lld GPUs of %s=%s", name, (long long)index, variable,
                        list);
     if (entry && !is_uuid(name))
         snprintf(chosen, sizeof chosen, "%.*s", (int)length, entry);

@@ -268,8 +268,12 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     if (!d9_fake_holds(workspace, choice->workspace_bytes))
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: the workspace is too small");
     loaded[(int)engine][graph->description.pass][graph->description.tensor[0].type] = true;
+    char name[64];
+    snprintf(name, sizeof name, "cuDNN's e%d, pass %d, type %d", engine, (int)graph->description.pass,
+             (int)graph->description.tensor[0].type);
     destroy(&plan->pack);
     plan->pack = make();
-    const int error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
+    int error = d9_model_load(name);
+    if (!error) error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
     return error ? d9_fail(context, D9_DEVICE, "cuDNN: a convolution: %d", error) : D9_OK;
 }

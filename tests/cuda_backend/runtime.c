@@ -1,6 +1,6 @@
-/* Calls of the CUDA backend to the CUDA runtime and cuDNN, counted by their fake (fake.h): no allocation or wait within
- * an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions of a device,
- * and copies. */
+/* Calls of the CUDA backend to the CUDA runtime, cuDNN and cuBLAS, counted by their fake (fake.h): no allocation or
+ * wait within an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions
+ * of a device, and copies. */
 #include "cli/measure.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
@@ -107,6 +107,51 @@ TEST(timed_steps_are_replays) {
     assert_true(sometimes > 0); /* the average */
     session.backend = measured_backend;
     d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
+}
+
+/* Trains 8 steps by `tricks`; *result is filled if that succeeds. */
+static d9_status train_filters(const char *tricks, d9_result *result) {
+    char yaml[512];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: fp16\n"
+             "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+             "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
+             tricks);
+    d9_config *config = program_config(&context, yaml);
+    const d9_train_options options = {.config = config, .seed = 7};
+    const d9_status status = d9_train(&context, &options, result);
+    d9_config_free(&context, config);
+    return status;
+}
+
+/* The network has eight filter tensors; neighbours of one shape are the two of a residual branch and the last three. So
+ * a step has five batches for each of three products in two iterations; the untimed step that loads code is one more. cuBLAS
+ * is loaded only for them. */
+TEST(products_are_batches_in_the_captured_step) {
+    enum { STEPS = 8, PRODUCTS = 6, BATCHES = 5, FILTERS = 8 };
+    char first[65] = "";
+    d9_result result;
+    fake->reset();
+    OK(train_filters("", &result));
+    assert_ints(fake->counts.libraries, 0, fake->counts.products, 0);
+    d9_result_free(&context, &result);
+    for (int again = 0; again < 2; again++) {
+        fake->reset();
+        OK(train_filters("muon: {iterations: 2}", &result));
+        const d9_fake_counts *c = &fake->counts;
+        assert_ints(c->libraries, 1, c->unsteady_products, 0);
+        assert_ints(c->products, (1 + STEPS) * PRODUCTS * BATCHES, c->matrices, (1 + STEPS) * PRODUCTS * FILTERS);
+        assert_int_equal(c->captured_products, PRODUCTS * BATCHES);
+        if (again) assert_string_equal(result.params_sha256, first);
+        snprintf(first, sizeof first, "%s", result.params_sha256);
+        d9_result_free(&context, &result);
+        watch_nothing_left();
+    }
+    fake->without_cublas = true;
+    assert_int_equal(train_filters("muon: {iterations: 2}", &result), D9_DEVICE);
+    assert_words(context.message, "cuBLAS NOT_INITIALIZED");
+    watch_nothing_left();
 }
 
 static void note_writes(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
@@ -260,6 +305,16 @@ TEST(what_is_missing_is_named) {
     expect_failure(NULL, "cuDNN 91100 NOT_INITIALIZED");
 }
 
+/* Writes past the end of an allocation are noticed: in allocations that end 16 bytes early there are some. */
+TEST(writes_past_an_allocation_are_counted) {
+    static watch w;
+    fake->reset();
+    fake->short_bytes = 16;
+    watch_run("fp16", "off", &w);
+    assert_int_equal(w.status, D9_OK);
+    assert_true(fake->counts.overruns > 0);
+}
+
 /* Runs with one failing call each: the first 40, then every 109th. Failures of calls that a run can do without, as in
  * closing, may be ignored; nothing may stay open. */
 TEST(every_call_may_fail) {
@@ -386,7 +441,8 @@ TEST(libraries_are_read_ahead) {
     d9_device_info info;
     fake->reset();
     OK(d9_backend_describe(&context, "cuda", 1, &info));
-    assert_int_equal(fake->counts.read_ahead, 1);
+    assert_words(info.version, "CUDA cuDNN cuBLAS cuRAND");
+    assert_ints(fake->counts.read_ahead, 1, fake->counts.libraries, 0);
     fake->reset();
     fake->devices = 0;
     assert_ints(d9_backend_describe(&context, "cuda", 1, &info), D9_DEVICE, fake->counts.read_ahead, 1);

@@ -99,6 +99,7 @@ void watch_nothing_left(void) {
     const d9_fake_counts *c = &fake->counts;
     assert_ints(c->used_bytes, 0, c->pinned_bytes, 0, c->live_graphs, 0, c->live_events, 0);
     assert_ints(c->live_streams, 0, c->live_handles, 0, c->live_descriptors, 0, c->illegal, 0);
+    assert_int_equal(c->overruns, 0);
 }
 
 int main(void) {

@@ -27,7 +27,8 @@ void watch_log(void *user, d9_log_level level, const char *line);
 
 /* Number of lines of the plan that end with this choice. */
 int watch_count(const char *plan, const char *choice);
-/* Fails if anything of the fake is open or allocated, or a call was illegal during capture. */
+/* Fails if anything of the fake is open or allocated, a call was illegal during capture, or a write went past an
+ * allocation. */
 void watch_nothing_left(void);
 
 #endif

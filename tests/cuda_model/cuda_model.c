@@ -2,6 +2,7 @@
  * reason. */
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/scenarios.h"
+#include "tests/cuda_model/stream.h"
 #include "tests/support/test.h"
 
 enum { THREADS = D9_SCENARIO_THREADS };
@@ -132,6 +133,23 @@ static void assert_refused(int (*scenario)(void), const char *reason) {
     d9_model_test("scenario"); /* the failed launch must not affect later ones */
     fill_with_squares(in);
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
+}
+
+/* A library's kernel cannot be loaded while a stream is captured, only before. */
+TEST(captures_load_nothing) {
+    d9_model_list *list = d9_model_list_new();
+    const int stream = 0;
+    d9_model_test("capture");
+    d9_model_queue_to(list, &stream, true);
+    assert_int_equal(d9_model_load("a library's kernel"), D9_MODEL_CAPTURING);
+    assert_words(d9_model_failure(), "a library's kernel captured");
+    d9_model_queue_to(list, &stream, false);
+    assert_int_equal(d9_model_load("a library's kernel"), 0);
+    d9_model_queue_to(list, &stream, true);
+    assert_ints(d9_model_load("a library's kernel"), 0, d9_model_load("another kernel"), D9_MODEL_CAPTURING);
+    d9_model_queue_to(NULL, NULL, false);
+    d9_model_list_free(list);
+    d9_model_test("capture");
 }
 
 TEST(mistakes_are_refused) {

@@ -25,7 +25,7 @@ TEST(planted_mistake_is_noticed) {
         char word[64] = " ";
         strncat(strncat(word, d9_cuda_checks[i].name, 60), " ", 2);
         if (!strstr(noticed_by[D9_PLANTED], word)) continue;
-        const d9_check check = d9_cuda_check_run(d9_cuda_checks[i].name, d9_cuda_checks[i].run);
+        const d9_check check = d9_cuda_check_run(d9_cuda_checks[i].name, d9_cuda_checks[i].run, false);
         if (!check.failures) fail_msg("%s did not fail", d9_cuda_checks[i].name);
         noticed++;
     }

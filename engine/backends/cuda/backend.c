@@ -38,11 +38,11 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       const char *choices, void **backend) {
+                       const d9_cuda_multiplier *multiplier, const char *choices, void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
-    *cuda = (d9_cuda){.driver = driver, .convolver = convolver};
+    *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
     D9_TRY(make_step_counter(context, cuda));
@@ -70,6 +70,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
     d9_cuda_choices_close(context, cuda->choices);
     release_memory(context, cuda, cuda->scratch);
     if (cuda->convolver_state) cuda->convolver->close(context, cuda->convolver_state);
+    cuda->multiplier->close(context, cuda->multiplier_state);
     if (cuda->state) cuda->driver->close(context, cuda->state);
     d9_release(context, cuda->gradients);
     d9_release(context, cuda);
@@ -80,6 +81,7 @@ void d9_cuda_describe(const void *backend, d9_device_info *info) {
     cuda->driver->describe(cuda->state, info);
     info->narrow_gradients = true; /* d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
+    cuda->multiplier->describe(info);
 }
 
 /* ---- memory and errors ---- */

@@ -1,7 +1,8 @@
 /* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda or, for convolutions and
- * large linear layers, cuDNN. Steps are submitted without waiting; from the second time that the same nodes run in a
- * step, they are replayed as a CUDA graph (steps.c). Data that changes from step to step is on the device: the step
- * number, the tables of coefficients, the guard. Only runtime.c and cudnn.h include vendor headers. */
+ * large linear layers, cuDNN, and for the products of orthogonal updates cuBLAS. Steps are submitted without waiting;
+ * from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data that
+ * changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only runtime.c,
+ * cudnn.h and cublas.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -25,6 +26,33 @@ typedef struct d9_cuda_convolver {
                            double *operations_per_second);
 } d9_cuda_convolver;
 
+/* y = alpha op(a) op(b) + beta c for `batch` matrices of one shape, each stored row by row. Products are summed in f32
+ * and rounded once. c may be y; a and b must not overlap y. */
+typedef struct d9_cuda_product {
+    d9_type type;                         /* of a, b, c and y: f32, bf16 or fp16 */
+    int64_t batch, rows, columns, depth;  /* op(a): (rows, depth); op(b): (depth, columns) */
+    bool a_transposed, b_transposed;      /* stored as (depth, rows); as (columns, depth) */
+    int64_t a_stride, b_stride, y_stride; /* elements from a matrix to the next one; y's is c's, too */
+    float alpha, beta;
+} d9_cuda_product;
+typedef struct d9_cuda_matrices { /* aligned to 256 bytes, as is every matrix of the batch */
+    const void *a, *b, *c;        /* c: NULL if beta is 0 */
+    void *y;
+} d9_cuda_matrices;
+
+/* An implementation of matrix products: cublas.c. Its state is made at the first plan. */
+typedef struct d9_cuda_multiplier {
+    void (*describe)(d9_device_info *info);               /* appends to version */
+    void (*close)(d9_context *context, void *multiplier); /* may be NULL */
+    /* Makes a plan, which keeps a copy of `product`. *workspace_bytes: memory that each run needs. */
+    d9_status (*plan)(d9_context *context, void **multiplier, const d9_cuda_product *product, void **plan,
+                      int64_t *workspace_bytes);
+    void (*free_plan)(d9_context *context, const void *multiplier, void *plan); /* may be NULL */
+    /* Submits a product. `workspace` is aligned to 256 bytes. Equal arguments give equal bits. */
+    d9_status (*run)(d9_context *context, const void *multiplier, const void *plan, const d9_cuda_matrices *matrices,
+                     void *workspace, d9_cuda_stream stream);
+} d9_cuda_multiplier;
+
 /* Host copy of a buffer of indices. Once the host has written it, it is checked before the first step whose plan reads
  * it, because kernels do not check. */
 typedef struct d9_cuda_indices {
@@ -41,6 +69,8 @@ typedef struct d9_cuda {
     d9_cuda_stream stream;
     const d9_cuda_convolver *convolver;
     void *convolver_state;
+    const d9_cuda_multiplier *multiplier;
+    void *multiplier_state; /* NULL before the first plan of a product */
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
@@ -68,7 +98,8 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 
 /* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
-                                   const d9_cuda_convolver *convolver, const char *choices, void **backend);
+                                   const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
+                                   const char *choices, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
@@ -209,8 +240,10 @@ void d9_cuda_release_all_reduce(d9_context *context, d9_site *site);
 D9_CUDA_RUN(clip);
 d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site);
 D9_CUDA_RUN(update);
-D9_CUDA_RUN(orthogonal_update);
-d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
+D9_CUDA_RUN(orthogonal_update); /* of one or several weights of the same shape (orthogonal.c) */
+bool d9_cuda_orthogonal_match(const d9_site *site);
+d9_status d9_cuda_orthogonal_prepare(d9_context *context, d9_site *site);
+void d9_cuda_orthogonal_release(d9_context *context, d9_site *site);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; or pool, norm, act */

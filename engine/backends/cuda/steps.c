@@ -53,12 +53,14 @@ static d9_status check_gradients(d9_context *context, const active_set *set) {
     const d9_plan *plan = set->plan;
     int64_t begin = 0, end = 0;
     for (int i = 0; i < plan->placed_count; i++) {
-        if (!set->active[i] || !is_update(&plan->placed[i])) continue;
-        const d9_value *gradient = &plan->graph->values[plan->placed[i].site.nodes[0]->inputs[1]];
-        const int64_t first = gradient->offset / (int64_t)sizeof(float);
-        if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_gradient_range(context, plan, begin, end));
-        if (end == 0 || first < end || first > end + GAP) begin = first;
-        end = first + d9_shape_count(&gradient->shape);
+        const d9_site *site = &plan->placed[i].site;
+        for (int n = 0; n < site->node_count && set->active[i] && is_update(&plan->placed[i]); n++) {
+            const d9_value *gradient = &plan->graph->values[site->nodes[n]->inputs[1]];
+            const int64_t first = gradient->offset / (int64_t)sizeof(float);
+            if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_gradient_range(context, plan, begin, end));
+            if (end == 0 || first < end || first > end + GAP) begin = first;
+            end = first + d9_shape_count(&gradient->shape);
+        }
     }
     if (end > 0) D9_TRY(check_gradient_range(context, plan, begin, end));
 done:
