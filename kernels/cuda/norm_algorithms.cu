@@ -3,10 +3,10 @@
  * the same time; a division whose clusters it cannot run is dropped.
  *
  * All divisions move the same number of bytes (a quarter more if x is read twice). Clusters run in waves. A wave takes
- * the time of its blocks on a multiprocessor and of one block more, during which loads wait for each other's sums; so
- * small blocks and few waves are fast. Pieces of 16 channels fill half of a 64-byte access in half precision.
- * The list is ordered by the time estimated from these, then by the most channels, then by the fewest blocks; tuning on
- * the device may choose another one. */
+ * the time of its blocks on a multiprocessor, of one block more, as the phases of a block cannot all overlap, and of
+ * 32 KiB for its barriers; so small blocks and few waves are fast. Pieces of 16 channels fill half of a 64-byte access
+ * in half precision. The list is ordered by the time estimated from these, then by the most channels, then by the
+ * fewest blocks; tuning on the device may choose another one. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
@@ -32,8 +32,9 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, 
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
     const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* of each */
-    const double waves = static_cast<double>(d9_ceiling(clusters, at_once));
-    return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves / blocks);
+    const double waves = static_cast<double>(d9_ceiling(clusters, at_once)),
+                 bytes = static_cast<double>(a->block_bytes);
+    return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);
 }
 
 /* Inserts after all entries that are equally good. */

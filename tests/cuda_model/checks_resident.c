@@ -263,8 +263,8 @@ void d9_cuda_check_resident_sizes(d9_check *check) {
         d9_kernel_norm norm;
         d9_cuda_norm_algorithm wanted[2];
     } sizes[] = {{{512, 1024, 64, 16}, {{2, 8, 0, true}, {2, 8, 0, false}}},
-                 {{512, 256, 128, 16}, {{2, 8, 0, true}, {2, 8, 0, true}}},
-                 {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},
+                 {{512, 256, 128, 16}, {{4, 8, 0, true}, {2, 8, 0, true}}},
+                 {{512, 64, 256, 16}, {{8, 4, 0, true}, {4, 8, 0, true}}},
                  {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 2, 0, true}}}};
     static const d9_model_device t4 = {64 << 10, 1, 40, 0}, part = {232448, 8, 16, 4};
     const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {4, 16, 64, 1},
