@@ -33,6 +33,15 @@ typedef struct d9_fake_counts {
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
 
+/* How the fake cuDNN sums weight gradients: in doubles, rounded once; or wrongly. */
+typedef enum d9_fake_sums {
+    D9_FAKE_SUMS_RIGHT,
+    D9_FAKE_SUMS_IN_PARTS,         /* of every second place, each part rounded to the output's type */
+    D9_FAKE_SUMS_WITHOUT_A_PLACE,  /* the last place of the last image is missing */
+    D9_FAKE_SUMS_WITH_TAPS_TURNED, /* filters are turned by 180 degrees: convolution in place of correlation */
+    D9_FAKE_SUMS_CUT               /* rounded towards zero */
+} d9_fake_sums;
+
 typedef struct d9_fake {
     d9_fake_counts counts;
     /* settings, changed by tests */
@@ -54,6 +63,7 @@ typedef struct d9_fake {
     bool without_cudnn;                            /* cudnnCreate fails */
     bool without_cublas;                           /* cublasLtCreate fails */
     bool tensor_cores;                             /* tf32 convolutions round their inputs */
+    d9_fake_sums sums;                             /* of weight gradients */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;
