@@ -54,7 +54,7 @@ D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, i
 }
 
 template <int V, int S, bool P>
-__global__ void __launch_bounds__(D9_BLOCK, D9_RESIDENT_BLOCKS(S))
+__global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_resident_kernel(d9_resident plan, d9_kernel_in x, d9_kernel_out pooled, d9_kernel_norm_state state,
                          d9_kernel_epilogue epilogue, d9_kernel_out y) {
     D9_DYNAMIC_SHARED(memory);

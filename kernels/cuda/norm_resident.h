@@ -16,9 +16,6 @@
 
 enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE };
 
-/* Blocks that must fit into the registers of a multiprocessor. Loads, sums and stores of a block follow each other, so
- * those of several blocks overlap. */
-#define D9_RESIDENT_BLOCKS(S) ((S) == D9_KERNEL_F32 ? 2 : 3)
 /* Most rows of all images: they are counted in 32 bits. */
 enum { D9_RESIDENT_ROWS = 1 << 30 };
 

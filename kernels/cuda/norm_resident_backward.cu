@@ -115,8 +115,11 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_resident_part &part,
     }
 }
 
+/* Three blocks must fit into the registers of a multiprocessor if halves are stored: loads, sums and stores of a block
+ * follow each other, so those of several blocks overlap. On an H200 that was faster here, and slower in the forward
+ * pass. */
 template <int V, int S, bool P>
-__global__ void __launch_bounds__(D9_BLOCK, D9_RESIDENT_BLOCKS(S))
+__global__ void __launch_bounds__(D9_BLOCK, S == D9_KERNEL_F32 ? 2 : 3)
     norm_resident_backward_kernel(d9_resident plan, d9_norm_backward b, bool keeps_x, double *shares, unsigned *tickets,
                                   d9_kernel_norm_gradients gradients) {
     D9_DYNAMIC_SHARED(memory);

@@ -238,7 +238,9 @@ TEST(products_of_all_sizes_are_the_reference_s) {
 
 TEST(orthogonal_updates_of_one_shape_are_a_batch) {
     RUNNING();
-    compare_orthogonal_updates(&((fixture *)*state)->r, types, TYPES);
+    rival r = ((fixture *)*state)->r;
+    r.fused_sums_differ = !D9_ON_FAKE; /* cuBLAS may choose another algorithm for a batch than for one matrix */
+    compare_orthogonal_updates(&r, types, TYPES);
 }
 
 /* ---- chains around a norm in one pass ---- */
