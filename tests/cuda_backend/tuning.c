@@ -49,7 +49,7 @@ TEST(what_was_chosen_is_remembered) {
     assert_int_equal(fake->counts.listed, asked);
     watch_run_afresh("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);
-    OK(d9_file_write(&context, path, "dawn9 choices 1\nhalf a line\n", 28));
+    OK(d9_file_write(&context, path, "dawn9 choices 2\nhalf a line\n", 28));
     watch_run_afresh("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
     assert_int_equal(fake->counts.listed, asked);

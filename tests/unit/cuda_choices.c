@@ -43,12 +43,12 @@ TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_f
     assert_int_equal(warnings, 0);
 }
 
-#define HEADER "dawn9 choices 1\n"
+#define HEADER "dawn9 choices 2\n"
 
 TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up, run_folder_tear_down) {
     static const char *const texts[] = {"",
                                         "dawn9 choices 2\n",
-                                        "dawn9 choices 1",
+                                        "dawn9 choices 2",
                                         HEADER "a\te1\nb\te2",
                                         HEADER "a\te1\nb e2\n",
                                         HEADER "a\te1\n\n",

@@ -21,7 +21,7 @@ struct d9_cuda_choices {
     bool changed;
 };
 
-static const char header[] = "dawn9 choices 1\n", file_name[] = "cuda-choices.tsv";
+static const char header[] = "dawn9 choices 2\n", file_name[] = "cuda-choices.tsv";
 
 /* ---- rows ---- */
 
