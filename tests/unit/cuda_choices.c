@@ -47,7 +47,7 @@ TEST_WITH(const char *folder, what_is_added_comes_back, run_folder_set_up, run_f
 
 TEST_WITH(const char *folder, a_damaged_file_is_not_believed, run_folder_set_up, run_folder_tear_down) {
     static const char *const texts[] = {"",
-                                        "dawn9 choices 2\n",
+                                        "dawn9 choices 1\n",
                                         "dawn9 choices 2",
                                         HEADER "a\te1\nb\te2",
                                         HEADER "a\te1\nb e2\n",
