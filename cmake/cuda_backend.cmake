@@ -1,10 +1,11 @@
 # The CUDA backend, in three parts. dawn9_cuda_rules includes no vendor header and is built everywhere: the tests run it
 # with simulated kernels. dawn9_cudnn is the thin layer over cuDNN, built if cuDNN 9 is found: the tests check that
-# cuDNN accepts its descriptions. dawn9-cuda.so is the module, built if nvcc has also built the kernels.
+# cuDNN accepts its descriptions. dawn9-cuda.so is the module, built if nvcc has also built the kernels. It loads
+# cuBLAS's large library only for networks that need it, from the folder where it was found here.
 file(GLOB CUDA_BACKEND_SOURCES CONFIGURE_DEPENDS engine/backends/cuda/*.c)
 set(CUDA_VENDOR_SOURCES ${CUDA_BACKEND_SOURCES})
-list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn)\\.c$")
-list(FILTER CUDA_VENDOR_SOURCES INCLUDE REGEX "/(runtime|module|conv_cudnn)\\.c$")
+list(FILTER CUDA_BACKEND_SOURCES EXCLUDE REGEX "/(runtime|module|cudnn|conv_cudnn|cublas)\\.c$")
+list(FILTER CUDA_VENDOR_SOURCES INCLUDE REGEX "/(runtime|module|conv_cudnn|cublas)\\.c$")
 
 add_library(dawn9_cuda_rules STATIC ${CUDA_BACKEND_SOURCES})
 target_link_libraries(dawn9_cuda_rules PUBLIC dawn9_engine)
@@ -15,6 +16,9 @@ if(DAWN9_CUDA)
   find_library(CUDART_LIBRARY cudart_static HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
   find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${cuda_places} PATH_SUFFIXES include)
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
+  find_path(CUBLAS_INCLUDE cublasLt.h HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_path(CURAND_INCLUDE curand_philox4x32_x.h HINTS ${cuda_places} PATH_SUFFIXES include)
+  find_library(CUBLAS_LIBRARY cublasLt HINTS ${cuda_places} PATH_SUFFIXES lib64 lib)
 endif()
 
 # 9.11 is the first version that can describe a device which is not in the machine (cudnn.c).
@@ -24,18 +28,20 @@ if(CUDNN_INCLUDE AND EXISTS ${CUDNN_INCLUDE}/cudnn_version.h)
 endif()
 
 # cudnn.h includes cuda_runtime_api.h.
-if(DAWN9_CUDA AND CUDART_INCLUDE AND CUDNN_LIBRARY AND CUDNN_VERSION VERSION_GREATER_EQUAL 9.11)
+if(DAWN9_CUDA AND CUDART_INCLUDE AND CUBLAS_INCLUDE AND CUBLAS_LIBRARY AND CURAND_INCLUDE AND CUDNN_LIBRARY AND CUDNN_VERSION VERSION_GREATER_EQUAL 9.11)
   add_library(dawn9_cudnn STATIC engine/backends/cuda/cudnn.c)
   target_include_directories(dawn9_cudnn SYSTEM PUBLIC ${CUDNN_INCLUDE} ${CUDART_INCLUDE})
   target_link_libraries(dawn9_cudnn PUBLIC dawn9_cuda_rules ${CUDNN_LIBRARY})
 else()
-  message(STATUS "cuDNN 9.11 or later not found or not asked for: dawn9 is built without the CUDA backend")
+  message(STATUS "cuDNN 9.11 or later, cuBLAS and cuRAND's headers not found or not asked for: dawn9 is built without the CUDA backend")
 endif()
 
 if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
   add_library(dawn9-cuda MODULE ${CUDA_VENDOR_SOURCES})
+  get_filename_component(cublas_folder ${CUBLAS_LIBRARY} DIRECTORY)
   set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-                        INSTALL_RPATH_USE_LINK_PATH ON)
+                        INSTALL_RPATH_USE_LINK_PATH ON BUILD_RPATH ${cublas_folder} INSTALL_RPATH ${cublas_folder})
+  target_include_directories(dawn9-cuda SYSTEM PRIVATE ${CUBLAS_INCLUDE} ${CURAND_INCLUDE})
   # The runtime is linked statically, so that a machine needs only the driver. The runtime needs librt and pthread.
   target_link_libraries(dawn9-cuda PRIVATE dawn9_cudnn dawn9_cuda_rules dawn9_cuda_kernels ${CUDART_LIBRARY} rt pthread)
   install(TARGETS dawn9-cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/dawn9 COMPONENT cuda)

@@ -58,6 +58,8 @@ def entries_of(lines):
 
 UNIT = (r"(?:[mµn]s|s|seconds?|minutes?|min|hours?|images/s|images a second|[GT]FLOP/s|[GT]?FLOPs?|[kKMGT]i?B(?:/s)?|%|percent|per cent|"
         r"points?|times|cycles)(?![\w/])")
+CARD = re.compile(r"\b(?:[HABV][12]00|[TK]\d0?|P100|[345]0[679]0|cards?|GPUs?)\b")
+SAYS_WHENCE = re.compile(r"predict|expect|publish|comput|author|not run|arXiv|[Ss]ource", re.I)
 NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 MEASURED = re.compile(rf"(?<![\w.^]){NUMBER}(?=(?:(?:,| to| and| or| beside| ->) {NUMBER})*[ -]?{UNIT})")
 EXEMPT = ("goal", "published", "predicted", "default", "source", "what", "key", "rounds", "commit")
@@ -106,6 +108,19 @@ def measured_in(words):
             timed = i and any(re.search(units, label) for label in (head, cells[0], rows[0][0]))
             numbers += re.findall(rf"(?<![\w.^]){NUMBER}(?!\w)", cell) if timed else MEASURED.findall(cell)
     return numbers
+
+
+def of_a_card(page):
+    """The paragraphs and tables that name a GPU and a number with a unit, but not whether it was predicted or published;
+    a heading or the paragraph before a table may say so."""
+    head = before = ""
+    for chunk in re.split(r"\n\n|\n(?=- )", FENCE.sub("", page)):
+        chunk = chunk.strip()
+        head = chunk.split("\n")[0] if chunk.startswith("#") else head
+        near = head + chunk + (before if chunk.startswith("|") else "")
+        if CARD.search(chunk) and MEASURED.search(chunk) and not SAYS_WHENCE.search(near):
+            yield " ".join(chunk.split())
+        before = chunk
 
 
 def readings(lines):
@@ -193,6 +208,7 @@ def check_page(page, entries):
         for chunk in FENCE.sub("", section).split("\n\n"):
             unknown = [number for number in dict.fromkeys(measured_in(chunk)) if number not in known[anchor] | known[""]]
             complaints += [f"measured, without an entry: {', '.join(unknown)}: {' '.join(chunk.split())[:90]}"] * bool(unknown)
+    complaints += [f"not said whether predicted or published: {chunk[:90]}" for chunk in of_a_card(page)]
     complaints += [f"ctest has no test {name}" for name in dict.fromkeys(TEST.findall(page)) if not is_test(name)]
     complaints += [f"there is no {path}" for path in dict.fromkeys(re.findall(r"`(tests/[a-z0-9_./]+\.[a-z]+)`", page))
                    if not os.path.exists(os.path.join(ROOT, path))]
@@ -242,7 +258,7 @@ PLANTED = [  # text of a page, its entries, a part of the complaint (None: no co
     ("| name | goal |\n|---|---|\n| ms of a | 12 |", "", None),
     ("| name | value |\n|---|---|\n| a, ms | 12 |", "", "without an entry: 12"),
     ("**To its author.** 46 s to 43 s (somebody).", "", None),
-    ("26 s on a V100.", "given 26 s: published by its author", None),
+    ("26 s on a V100, published.", "given 26 s: published by its author", None),
     ("26 s on a V100.", "given 26 s: ", "without a reason"),
     ("27 s on a V100.", "given 26 s: published by its author", "without an entry: 27"),
     ("Fast.", "given 26 s: published by its author", "not in the text: 26"),
@@ -263,6 +279,11 @@ PLANTED = [  # text of a page, its entries, a part of the complaint (None: no co
     ("```console run\n$ dawn9\ntime  train_seconds 5\n```", OUTPUT, "does not say so"),
     ("```console run\n$ dawn9\n" + text("cpu/synthetic-seed1/output.txt") + "\n```", OUTPUT, None),
     ("```console run\n$ dawn9\ndone\n```", OUTPUT, "no block shows"),
+    ("## On a GPU\n\nA step takes 3 ms on an H200.", "given 3 ms: a goal", "not said whether predicted"),
+    ("## On a GPU\n\nA step is predicted to take 3 ms on an H200.", "given 3 ms: a goal", None),
+    ("## On a GPU: predicted\n\nOn an H200 it takes 3 ms.", "given 3 ms: a goal", None),
+    ("It was predicted:\n\n| card | s |\n|---|---|\n| H100 | 4 s |", "given 4: a goal", None),
+    ("It was:\n\n| card | s |\n|---|---|\n| H100 | 4 s |", "given 4: a goal", "not said whether predicted"),
     ("`unit.schedule`, `cli.docs_long`, `unit.cpu_conv_many`, `lint`, `tests/docs.py`", "", None),
     ("`unit.nothing`", "", "ctest has no test unit.nothing"),
     ("`cli.lib`", "", "ctest has no test cli.lib"),

@@ -33,6 +33,7 @@ typedef struct d9_backend_options {
     d9_parallel *parallel;    /* the processes over which gradients are added; NULL: one process */
     bool fuse;                /* false: use only rules of one node */
     d9_tune tune;             /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
+    const char *choices;      /* cuda: folder of the cache of tuning results; NULL: in the user's cache folder */
     const char *cpu_level;    /* highest instruction set to use, "avx2"; "auto" or NULL: the best of this processor */
     const char *force_plan;   /* text of a saved plan (host/plan.c); NULL: choose rules freely */
     double loss_scale;        /* fp16: initial loss scale; 0 means 1 */
@@ -84,6 +85,9 @@ typedef struct d9_backend {
     /* True if an algorithm of this plan text computes other bits with another number of threads. NULL: none does. */
     bool (*threads_matter)(const char *plan_text);
 
+    /* Runs each rule of the plan once, so that no later step loads code. Overwrites what steps write, except GUARD:
+     * call it before the state is written. NULL: no code is loaded late. */
+    d9_status (*load)(d9_context *context, d9_plan *plan);
     /* Runs one step. Nodes whose `when` is not active are skipped. */
     d9_status (*run)(d9_context *context, d9_plan *plan, int64_t step);
     /* Times per rule since the last `reset`, in at most `capacity` rows (NULL: none). Returns the number of rules. */

@@ -18,7 +18,8 @@ typedef struct d9_measurement {
     d9_peak_rates peak_rates; /* measured after the steps; zeros: unknown to the backend */
 } d9_measurement;
 
-/* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. A run that has fewer steps is
+/* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. On an asynchronous device the
+ * rules are timed in steps of their own, before. A run that has fewer steps is
  * repeated. For the session's eval_plan, a step is the first batch of evaluation. */
 D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
                                       d9_measurement *measurement);

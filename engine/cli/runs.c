@@ -1,5 +1,6 @@
 /* Options shared by `experiment` and `ablate`, and their dispatch to runs_*.c. */
 #include "cli/runs.h"
+#include "core/gpu.h"
 #include "core/system.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ const d9_flag d9_runs_flags[] = {
     {"out", D9_FLAG_TEXT, offsetof(d9_runs_options, out), "DIR", .doc = "folder of the experiment; default runs/TITLE"},
     {"workers", D9_FLAG_INTEGER, offsetof(d9_runs_options, workers), "N", .minimum = 1, .maximum = 1024,
      .doc = "runs trained at a time, each in its own process; they share the cores"},
-    {"devices", D9_FLAG_TEXT, offsetof(d9_runs_options, devices), "LIST", .doc = "one worker per GPU, like 0,1"},
+    {"devices", D9_FLAG_TEXT, offsetof(d9_runs_options, devices), "LIST",
+     .doc = "one worker per GPU, by number or UUID, like 0,1"},
     {"ranks", D9_FLAG_INTEGER, offsetof(d9_runs_options, ranks), "N", .minimum = 1, .maximum = 65536,
      .doc = "train each run by N processes, which share its batches; in a Slurm job they are a job step"},
     {"launcher", D9_FLAG_TEXT, offsetof(d9_runs_options, launcher), "COMMAND",
@@ -99,8 +101,9 @@ static d9_status split_devices(d9_cli *cli, const char *list, d9_work_options *w
     work->worker_count = d9_text_split(copy, ',', names, (int)most);
     work->devices = names;
     for (int i = 0; i < work->worker_count; i++)
-        if (!*names[i] || names[i][strspn(names[i], "0123456789")])
-            D9_TRY(d9_fail(&cli->context, D9_USAGE, "--devices: \"%s\" is not a list of numbers, like 0,1", list));
+        if (!d9_gpu_is_name(names[i]))
+            D9_TRY(d9_fail(&cli->context, D9_USAGE,
+                           "--devices: \"%s\" is not a list of numbers or UUIDs, like 0,1 or GPU-8f6c2d31", list));
 done:
     return status;
 }

@@ -1,10 +1,10 @@
 /* The GPUs of --devices, which are opened before anything is written. */
 #include "cli/runs.h"
 #include "backends/backend.h"
+#include "core/gpu.h"
 #include "core/system.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,26 +20,26 @@ static d9_status check_backends(d9_context *context, const d9_experiment *experi
     return D9_OK;
 }
 
-/* Selects the worker's GPU and returns D9_DEVICE if there is none of this number. */
-static d9_status open_gpu(d9_context *context, const char *number) {
+/* Selects the worker's GPU and returns D9_DEVICE if there is none of this name. */
+static d9_status open_gpu(d9_context *context, const char *name) {
     d9_device_info info;
-    setenv("CUDA_VISIBLE_DEVICES", number, 1);
-    const d9_status status = d9_backend_describe(context, "cuda", 0, &info);
+    d9_status status = d9_gpu_choose(context, name);
+    if (status == D9_OK) status = d9_backend_describe(context, "cuda", 0, &info);
     if (status == D9_OK) return D9_OK;
     const d9_context why = *context;
     d9_context_clear(context);
-    return d9_fail(context, status, "--devices: GPU %s: %s", number, why.message);
+    return d9_fail(context, status, "--devices: GPU %s: %s", name, why.message);
 }
 
 /* Opens a worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. */
-static d9_status check_gpu(d9_context *context, const char *number) {
+static d9_status check_gpu(d9_context *context, const char *name) {
     const d9_system *system = context->system;
     char message[sizeof context->message] = "";
     int state = 0, ends[2];
     if (pipe(ends) != 0) return d9_fail(context, D9_DEVICE, "cannot create a pipe for the GPUs");
     const pid_t child = fork();
     if (child == 0) {
-        const d9_status status = open_gpu(context, number);
+        const d9_status status = open_gpu(context, name);
         const ssize_t put = system->write(system->user, ends[1], context->message, strlen(context->message));
         (void)put; /* the parent gets the exit status in any case */
         _exit((int)status);
@@ -50,7 +50,7 @@ static d9_status check_gpu(d9_context *context, const char *number) {
     system->close(system->user, ends[0]);
     if (child > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     if (child < 0 || !WIFEXITED(state) || got <= 0)
-        return d9_fail(context, D9_DEVICE, "--devices: GPU %s could not be opened", number);
+        return d9_fail(context, D9_DEVICE, "--devices: GPU %s could not be opened", name);
     return d9_fail(context, (d9_status)WEXITSTATUS(state), "%s", message);
 }
 

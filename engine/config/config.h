@@ -39,7 +39,8 @@ typedef struct d9_config {
 
     struct {
         bool fuse;
-        int tune; /* d9_tune (backends/backend.h) */
+        int tune;            /* d9_tune (backends/backend.h) */
+        const char *choices; /* NULL: the default folder */
         const char *cpu_level;
         double loss_scale;
         int64_t loss_scale_every;

@@ -29,6 +29,7 @@ static bool is_hashed(const char *key) {
                                          "threads",
                                          "keep",
                                          "seed",
+                                         "backend_options.choices",
                                          "data.path",
                                          "eval.every",
                                          "data.check",

@@ -5,6 +5,7 @@
  * cooperate. A process that finds only locked runs waits, and takes over the run of a process that was killed. */
 #include "experiment/work.h"
 #include "backends/backend.h"
+#include "core/gpu.h"
 #include "core/system.h"
 
 #include <math.h>
@@ -129,8 +130,9 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* the worker ends with its parent */
     if (getppid() != parent) raise(SIGTERM);
     self->run.process_start = 0;
-    if (self->options->devices) setenv("CUDA_VISIBLE_DEVICES", self->options->devices[index], 1);
-    d9_status status = train_runs(self);
+    d9_status status = D9_OK;
+    if (self->options->devices) status = d9_gpu_choose(self->context, self->options->devices[index]);
+    if (status == D9_OK) status = train_runs(self);
     if (status != D9_OK) report_error(pool);
     return status;
 }

@@ -66,7 +66,9 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
             d9_value_id id = graph->nodes[n].outputs[i];
             if (id == D9_NONE || graph->values[id].kind != D9_VALUE_ACTIVATION) continue;
             d9_value *value = &graph->values[id];
-            int64_t bytes = aligned(d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type));
+            const int64_t count = d9_shape_count(&value->shape);
+            int64_t bytes = aligned(count * (int64_t)d9_type_bytes(value->type));
+            if (keep_all) bytes += aligned(count * (int64_t)d9_type_bytes(D9_F32)); /* d9_memory_wide_offset */
             value->buffer = D9_BUFFER_SCRATCH;
             const d9_node_id until = last_reader(graph, id) + longest_rule - 1;
             block *taken = i == 0 && !keep_all ? overwritten_by(graph, n, blocks, live) : NULL;
@@ -78,4 +80,8 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
 done:
     d9_release(context, blocks);
     return status;
+}
+
+int64_t d9_memory_wide_offset(const d9_value *value) {
+    return value->offset + aligned(d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type));
 }

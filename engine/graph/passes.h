@@ -35,11 +35,14 @@ D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *fo
                                          d9_graph *evaluation);
 
 /* Assigns offsets to all scratch values: first fit over lifetimes, 64-byte aligned. `scratch_bytes`: the size.
- * `keep_all`: no two values share memory, so that verify and the op tests can read all of them afterwards.
+ * `keep_all`: no two values share memory, so that verify and the op tests can read all of them afterwards, and each is
+ * followed by room for a copy in f32.
  * `longest_rule`: the largest number of consecutive nodes that the backend runs as one (a rule). A value outlives its
  * last reader by longest_rule - 1 nodes, so that a rule may write its outputs while it still reads its inputs. */
 enum { D9_MAX_RULE_NODES = 6 };
 D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
                                      int64_t *scratch_bytes);
+/* With keep_all: offset in SCRATCH of the room for a copy of the value in f32. */
+int64_t d9_memory_wide_offset(const d9_value *value);
 
 #endif

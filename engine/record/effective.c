@@ -49,6 +49,7 @@ d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     if (!title) shown.title = "untitled";
     json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
+    if (shown.backend_options.choices && shown.backend_options.choices[0] == '/') shown.backend_options.choices = NULL;
     shown.train.from = shown.train.from_sha256;
     d9_config_print(&shown, false, text);
     return d9_text_status(text);

@@ -8,7 +8,8 @@ typedef enum d9_segment_kind {
     D9_SEGMENT_PROCESS,  /* from the start of the process to the opening of the session */
     D9_SEGMENT_CONTEXT,  /* opening the device */
     D9_SEGMENT_LOAD,     /* reading the dataset */
-    D9_SEGMENT_PLAN,     /* "plan_and_tune": building the program, planning, timing candidates, awaiting checksums */
+    D9_SEGMENT_PLAN,     /* "plan_and_tune": building the program, planning, timing candidates, loading code, awaiting
+                          * checksums */
     D9_SEGMENT_UPLOAD,   /* copying images, labels and tables to the device */
     D9_SEGMENT_INIT,     /* initial parameters, drawn or loaded */
     D9_SEGMENT_WHITEN,   /* patch statistics and whitening filters */

@@ -63,6 +63,7 @@ typedef struct d9_session_options {
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
+    bool load;     /* loads all code that a run may need; counts as planning */
 } d9_session_options;
 
 /* Computes the sizes of data and run, without reading a file. The images of a folder or arrays are not counted:

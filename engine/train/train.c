@@ -263,6 +263,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
                                  .process_start = options->process_start,
                                  .interrupt = options->interrupt,
                                  .parallel = self->parallel,
+                                 .load = true,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_warn(context, self->session.dataset));

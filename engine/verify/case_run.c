@@ -161,13 +161,18 @@ done:
     return status;
 }
 
-static d9_status find_rounded_transforms(const d9_session *session, bool *found) {
+/* Finds out where the session rounds unlike the reference backend. */
+static d9_status find_rounding(const d9_session *session, d9_recorded_tensors *recorded) {
     d9_status status;
     d9_node_time *rules = NULL;
     const int count = session->backend->times(session->train_plan, NULL, 0, false);
     D9_TRY(D9_ALLOCATE(session->context, count, "rules", &rules));
     session->backend->times(session->train_plan, rules, count, false);
-    for (int i = 0; i < count; i++) *found |= rules[i].rounds_transforms;
+    recorded->rounds_elsewhere = session->info.narrow_gradients;
+    for (int i = 0; i < count; i++) {
+        recorded->rounds_transforms |= rules[i].rounds_transforms;
+        recorded->rounds_elsewhere |= rules[i].in_f32;
+    }
 done:
     d9_release(session->context, rules);
     return status;
@@ -180,7 +185,7 @@ static d9_status run_training(d9_context *context, const d9_reference_case *refe
     d9_session session = {0};
     run self = {reference, &session, recorded};
     D9_TRY(d9_case_session(context, reference, options, &config, &session));
-    D9_TRY(find_rounded_transforms(&session, &recorded->rounds_transforms));
+    D9_TRY(find_rounding(&session, recorded));
     for (int64_t step = 0; step < reference->steps; step++) {
         D9_TRY(d9_session_step(&session, step));
         D9_TRY(session.backend->sync(context, session.device));

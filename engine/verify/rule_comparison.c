@@ -2,11 +2,13 @@
 #include "verify/rule_comparison.h"
 #include "core/system.h"
 #include "graph/op.h"
+#include "graph/passes.h"
 #include "train/evaluation.h"
 #include "verify/tensor_difference.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MAX_RULES = 1024, MAX_UPDATED = 8 };
 static const double least_cosine = 0.99999; /* for values that were rounded to half precision or tf32 */
@@ -26,8 +28,9 @@ typedef struct comparison {
     bool truncate; /* truncate the judge's inputs from other rules to tf32 */
     updated_state updated[MAX_UPDATED];
     int updated_count;
-    d9_node_id begin;       /* first node of the current rule */
+    const char *choice;     /* the current rule's */
     bool in_f32;            /* the current rule does not round between its nodes */
+    d9_value *wide;         /* the graph's values; those that such rules do not round are copies in f32 */
     bool rounds_transforms; /* the current rule's convolutions round transformed operands */
     d9_verify_row row;
 } comparison;
@@ -77,7 +80,28 @@ static bool read_outside(const comparison *c, d9_value_id id, d9_node_id begin, 
     return false;
 }
 
-/* Copies the activations and gradients that a rule reads from other rules. The judge has its own state and batch. */
+static bool is_half(d9_type type) { return type == D9_BF16 || type == D9_F16; }
+
+/* True if the judge keeps the value in f32, because the rule that computed it did not round it before its next node. */
+static bool is_wide(const comparison *c, d9_value_id id) { return c->wide[id].type != c->graph->values[id].type; }
+
+/* Widens what the current rule, which computes in f32, hands from node to node in half precision. Such rules round two
+ * kinds of operands as their nodes do: cast weights, and gradients before an activation. */
+static void widen_between(comparison *c, d9_node_id begin, d9_node_id end) {
+    for (d9_node_id n = begin; c->in_f32 && n < end - 1; n++) {
+        const d9_node *node = &c->graph->nodes[n];
+        if (node->op == D9_OP_CAST || node->op == D9_OP_ACT_BACKWARD) continue;
+        for (int i = 0; i < node->output_count; i++) {
+            const d9_value_id id = node->outputs[i];
+            if (id == D9_NONE || !is_half(c->wide[id].type) || c->wide[id].buffer != D9_BUFFER_SCRATCH) continue;
+            c->wide[id].offset = d9_memory_wide_offset(&c->graph->values[id]);
+            c->wide[id].type = D9_F32;
+        }
+    }
+}
+
+/* Copies the activations and gradients that a rule reads from other rules. The judge has its own state and batch, and
+ * what it keeps in f32 for rules that recompute it so. */
 static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status = D9_OK;
     for (d9_node_id n = begin; n < end; n++)
@@ -86,7 +110,7 @@ static d9_status copy_inputs(comparison *c, d9_node_id begin, d9_node_id end) {
             const d9_value *value = &c->graph->values[id];
             bool travels = value->kind == D9_VALUE_ACTIVATION || value->kind == D9_VALUE_GRADIENT ||
                            value->buffer == D9_BUFFER_GRADIENT;
-            if (travels && !is_written_in(c, id, begin, end))
+            if (travels && !is_written_in(c, id, begin, end) && !(c->in_f32 && is_wide(c, id)))
                 D9_TRY(copy_bytes(c, value->buffer, value->offset,
                                   d9_shape_count(&value->shape) * (int64_t)d9_type_bytes(value->type)));
         }
@@ -100,6 +124,7 @@ static d9_status judge_rule(comparison *c, d9_node_id begin, d9_node_id end) {
     d9_status status;
     d9_graph part = *c->graph; /* shares the arrays, which are only read */
     d9_plan *plan = NULL;
+    if (c->in_f32) part.values = c->wide;
     part.nodes += begin;
     part.node_count = end - begin;
     D9_TRY(copy_inputs(c, begin, end));
@@ -161,29 +186,42 @@ static d9_type type_of(const comparison *c, const d9_node *node, const d9_value 
     return value->type;
 }
 
+/* True if the tested backend rounded the value once, to type_of, and the judge did not. */
+static bool is_rounded_once(const comparison *c, const d9_node *node, d9_value_id id) {
+    const d9_value *value = &c->graph->values[id];
+    return (c->in_f32 && is_wide(c, id)) ||
+           (node->op != D9_OP_RECUR && value->type == D9_F32 && is_half(type_of(c, node, value)));
+}
+
+/* Half the distance from x to the next number of a half precision; bf16 has 8 significant bits, fp16 11. */
+static double half_ulp(d9_type type, double x) {
+    const int bits = type == D9_BF16 ? 8 : 11, least = type == D9_BF16 ? -125 : -13; /* below: subnormal */
+    int exponent;
+    frexp(x, &exponent);
+    return ldexp(0.5, (x == 0 || exponent < least ? least : exponent) - bits);
+}
+
+/* Moves `got` towards the unrounded `want` by what rounding to nearest may have moved it, so that the error of the
+ * numbers that were rounded is left. */
+static void take_off_rounding(d9_type type, double *got, const double *want, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const double difference = got[i] - want[i], excess = fabs(difference) - half_ulp(type, want[i]);
+        got[i] = excess <= 0 ? want[i] : want[i] + copysign(excess, difference); /* NaN stays NaN */
+    }
+}
+
 /* True if the node multiplied factors that tensor cores may have rounded, which the judge does not do. */
 static bool is_tf32(const comparison *c, const d9_node *node) {
     return c->tested->program.precision->tf32 && d9_op_info_of(node->op)->convolution && !c->in_f32;
 }
 
-/* Squared relative error of the roundings that only the judge does before this node: one for each activation and
- * gradient in half precision that an earlier node of the rule writes (casts excepted), uniform within half an ulp. */
-static double rounded_between(const comparison *c, const d9_node *node) {
-    double sum = 0;
-    for (const d9_node *n = &c->graph->nodes[c->begin]; c->in_f32 && n < node; n++) {
-        const d9_type type = c->graph->values[n->outputs[0]].type;
-        const double half_unit = type == D9_BF16 ? 0x1p-8 : type == D9_F16 ? 0x1p-11 : 0;
-        if (n->op != D9_OP_CAST) sum += half_unit * half_unit / 3; /* a cast's weights are rounded by the rule, too */
-    }
-    return sum;
-}
-
-static double limit_of_node(const comparison *c, const d9_node *node, d9_value_id id) {
+static double limit_of(const comparison *c, const d9_node *node, d9_value_id id) {
     const d9_op_info *info = d9_op_info_of(node->op);
     const d9_value *value = &c->graph->values[id];
     if (info->exact) return 0;
     if (c->rounds_transforms) return 2e-2;
     if (is_tf32(c, node)) return 2e-3;
+    if (is_rounded_once(c, node, id)) return value->kind == D9_VALUE_ACTIVATION ? 1e-5 : 1e-4;
     switch (type_of(c, node, value)) {
     case D9_I32:
     case D9_U8:
@@ -202,11 +240,6 @@ static double limit_of_node(const comparison *c, const d9_node *node, d9_value_i
     /* Updates, and the nodes behind them, read copies of the judge's state and gradient: their error is that of f32. */
     if (before_of(c, id) && !info->in_place) return 1e-4;
     return !summed ? 1e-5 : half ? 1e-3 : 1e-4;
-}
-
-static double limit_of(const comparison *c, const d9_node *node, d9_value_id id) {
-    const double limit = limit_of_node(c, node, id), rounded = rounded_between(c, node);
-    return rounded > 0 ? sqrt(limit * limit + rounded) : limit;
 }
 
 typedef struct output_error {
@@ -252,7 +285,8 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     D9_TRY(D9_ALLOCATE(c->context, 2 * count, "values to compare", &got));
     double *want = got + count;
     D9_TRY(d9_session_read_value(c->tested, value, got));
-    D9_TRY(d9_session_read_value(c->judge, value, want));
+    D9_TRY(d9_session_read_value(c->judge, c->in_f32 ? &c->wide[id] : value, want));
+    if (is_rounded_once(c, node, id)) take_off_rounding(type_of(c, node, value), got, want, count);
     const output_error measured = error_of(got, want, before_of(c, id), count);
     const double limit = limit_of(c, node, id) + (c->judge->program.precision->master == D9_F32 ? measured.storage : 0);
     d9_type type = type_of(c, node, value);
@@ -266,7 +300,11 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
                  (measured.cosine >= least_cosine || 1 - measured.cosine <= 2 * (1 - truncated.cosine));
         c->row.sensitivity = truncated.error;
     }
-    if (!passed) c->row.passed = false;
+    if (!passed) {
+        c->row.passed = false;
+        d9_log(c->context, D9_LOG_WARNING, "%s (%s), step %d, %s: error %.2e, limit %.2e", c->row.name, c->choice,
+               (int)c->step, value->name, measured.error, limit);
+    }
     if (c->row.compared == 0 || d9_error_is_worse(measured.error, limit, c->row.error, c->row.limit)) {
         c->row.error = measured.error;
         c->row.limit = limit;
@@ -332,6 +370,8 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
     d9_node_time *rules = NULL;
     *failed = 0;
     D9_TRY(D9_ALLOCATE(c->context, MAX_RULES + 1, "rules", &rules));
+    D9_TRY(D9_ALLOCATE(c->context, c->graph->value_count, "values in f32", &c->wide));
+    memcpy(c->wide, c->graph->values, (size_t)c->graph->value_count * sizeof *c->wide);
     int count = c->tested->backend->times(c->plan, rules, MAX_RULES, false);
     if (count < 1 || count > MAX_RULES)
         D9_TRY(d9_fail(c->context, D9_CHECK_FAILED, "%s: a plan of %d rules cannot be compared", name, count));
@@ -339,8 +379,9 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
     for (int r = 0; r < count; r++) {
         const d9_node *first = &c->graph->nodes[rules[r].node];
         if (!is_active(c, first)) continue;
-        c->begin = rules[r].node;
+        c->choice = rules[r].choice;
         c->in_f32 = rules[r].in_f32;
+        widen_between(c, rules[r].node, rules[r + 1].node);
         c->rounds_transforms = rules[r].rounds_transforms;
         c->row = (d9_verify_row){.passed = true, .cosine = NAN, .sensitivity = NAN};
         snprintf(c->row.name, sizeof c->row.name, "%.20s %s", name, rules[r].rule);
@@ -357,6 +398,7 @@ static d9_status compare_rules(comparison *c, const char *name, d9_verify_sink s
     }
 done:
     free_updated(c);
+    d9_release(c->context, c->wide);
     d9_release(c->context, rules);
     return status;
 }

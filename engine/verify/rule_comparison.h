@@ -18,8 +18,10 @@
  *   the rounding of its storage
  *   half precision: outputs rounded to it 2e-3, cosine 0.99999; updates with products in it 2e-3; sums 1e-3, because
  *   their terms may have been rounded inside the rule and may cancel; others as f32
- *   a rule that computes in f32 what its nodes store in half precision: additionally one rounding for each value that
- *   earlier nodes of the rule write, because only the judge rounds there; errors add as squares
+ *   a value that only the tested backend rounds (a weight gradient, by cuDNN): first up to half an ulp is taken off the
+ *   difference of each element, because correct rounding may have moved it so far; then as f32
+ *   a rule that computes in f32 what its nodes store in half precision: the judge hands these values from node to node
+ *   in f32, too, casts and gradients before an activation excepted; the values themselves are compared as above
  *   rules whose convolutions round transformed operands (Winograd with products in bf16): 2e-2, cosine 0.9998; the
  *   largest error measured is 1.4e-2
  *   tf32: outputs of convolutions and linear layers 2e-3, cosine 0.99999, or within twice the change of the judge's

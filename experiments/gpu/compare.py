@@ -26,10 +26,10 @@ OF_A_RULE = {"CONVOLUTIONS": r"^conv[a-z_]*$", "FIRST_LAYER": r"norm.*conv|conv.
 
 
 def stage(name):
-    """Duration of a stage in seconds."""
-    found = [float(each["seconds"]) for each in table("stages.tsv") if each["stage"] == name]
+    """Duration in seconds of a stage that did not fail."""
+    found = [float(each["seconds"]) for each in table("stages.tsv") if (each["stage"], each["status"]) == (name, "0")]
     if not found:
-        raise NoRecord(f"no stage {name}")
+        raise NoRecord(f"no whole stage {name}")
     return found[-1]
 
 

@@ -8,8 +8,6 @@
 #   ops       every operation, fused rule and step against the reference       OUT/ops.txt
 #   verify    reference cases of another framework in each precision           OUT/verify-*.json
 #   repeat    one seed twice with one plan: equal parameters                   OUT/repeat-*.json
-#   sanitize  two steps under compute-sanitizer: memcheck, racecheck,
-#             synccheck; initcheck, whose findings are not failures            OUT/memcheck.txt and others
 #   curve     one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
 #   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
 #             with clocks, power and memory during the runs                    OUT/clocks.csv
@@ -24,24 +22,27 @@
 #             ten seeds of each                                                OUT/speed/
 #   texts     imdb-gru, one seed; the language model of WikiText-2 in f32,
 #             bf16 and fp16: seconds, memory, perplexity                       OUT/imdb/, OUT/language/
+#   sanitize  two steps under each tool of compute-sanitizer, which checks
+#             only the kernels of kernels/cuda; findings are not failures      OUT/memcheck.txt and others
 #   compare   each prediction (predictions.tsv) beside its measurement         OUT/predictions.txt
 #
-# Less than an hour in total on a card like an H100. OUT/stages.tsv has the duration of each stage.
+# Predicted to take less than an hour in total on a card like an H100. OUT/stages.tsv has the duration and the status of
+# each stage.
 #
-# A finished stage (OUT/STAGE.done) is skipped, except compare. The first stage that fails ends the script with its
-# status. Needs CUDA 12.4 or later with nvcc, cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds, cold
-# and speed CIFAR-10 (./setup.sh --data). compute-sanitizer and ncu are part of CUDA; if they are missing the output
-# says so, as it does if texts finds no reviews (dawn9 data fetch imdb) or no WORDS=folder with WikiText-2's train.txt,
-# valid.txt and test.txt.
+# A finished stage (OUT/STAGE.done) is skipped, except compare. A stage that fails does not keep the next ones from
+# running: the script prints which ones failed at its end, and its status is then 1. Needs CUDA 12.4 or later with nvcc,
+# cuDNN 9.11 or later, and for curve, bench, profile, precision, seeds, cold and speed CIFAR-10 (./setup.sh --data).
+# compute-sanitizer and ncu are part of CUDA; if they are missing the output says so, as it does if texts finds no
+# reviews (dawn9 data fetch imdb) or no WORDS=folder with WikiText-2's train.txt, valid.txt and test.txt.
 #
 # Environment: PRECISION (fp16), PRECISIONS (default: all of the device), ARCHITECTURES (of the build), PEERS, SEEDS
-# (30), COLD (10), SPEED (10 seeds per recipe), DEPTHS (of precision: 18 34 50 101 152). PREBUILT: a build folder from
-# another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same path, for a machine that cannot build;
-# LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_STEPS, CASES, PRECISION_CONFIG,
-# PRECISION_RUNS, BATCH, RECIPES, REVIEWS, LANGUAGE_RUNS and PREDICTIONS are for a rehearsal without a GPU
-# (tests/cli/first_hour.sh).
+# (30), COLD (10), SPEED (10 seeds per recipe), DEPTHS (of precision: 18 34 50 101 152), SANITIZE_SECONDS (300, for
+# each tool). PREBUILT: a build folder from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same
+# path, for a machine that cannot build; LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_STEPS,
+# CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH, RECIPES, REVIEWS, LANGUAGE_RUNS and PREDICTIONS are for a rehearsal
+# without a GPU (tests/cli/first_hour.sh).
 set -eu
-usage() { sed -n '2,42s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,43s/^# \{0,1\}//p' "$0"; }
 case ${1-} in
 '') usage >&2; exit 2 ;;
 -h | --help) usage; exit 0 ;;
@@ -49,13 +50,17 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- build ops verify repeat sanitize curve bench profile precision peers seeds cold speed texts compare
+[ $# -gt 0 ] || set -- build ops verify repeat curve bench profile precision peers seeds cold speed texts sanitize compare
 cd "$(dirname "$0")/../.."
 build=${PREBUILT-build-gpu}
 dawn9=$build/dawn9 config=${CONFIG-configs/dawn94.yaml} small_config=${SMALL-configs/synthetic.yaml}
 export BACKEND="${BACKEND-cuda}" PRECISION="${PRECISION-fp16}"
 backend=$BACKEND precision=$PRECISION
 choices=${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv # results of tuning, stored by the backend
+
+# Runs a command of a stage. If it fails, $failed keeps its status and the stage goes on: it ends by `return $failed`.
+failed=0
+try() { "$@" || { failed=$?; echo "status $failed: $*" >&2; }; }
 
 # A tiny network on synthetic images, for the stages that need no CIFAR-10.
 small="--backend $backend --precision $precision --set train.epochs=2"
@@ -91,14 +96,16 @@ stage_ops() {
     elif [ -z "${PREBUILT-}" ]; then
         ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error
     else
-        for program in ops steps training verify; do "$build/tests/test_cuda_gpu_$program"; done
+        for program in ops steps training verify; do try "$build/tests/test_cuda_gpu_$program"; done
+        return $failed
     fi
 }
 stage_verify() {
     list=$(precisions)
     for p in $list; do
-        "$dawn9" verify --backend "$backend" --precision "$p" --cases "${CASES-tests/golden/cases}" --json >"$out/verify-$p.json"
+        try "$dawn9" verify --backend "$backend" --precision "$p" --cases "${CASES-tests/golden/cases}" --json >"$out/verify-$p.json"
     done
+    return $failed
 }
 
 # With one plan, because another convolution algorithm has other bits.
@@ -111,26 +118,6 @@ stage_repeat() {
     grep -h '"params_sha256"' "$out/repeat-first.json" "$out/repeat-again.json" | sort -u | wc -l | grep -qx 1
 }
 
-# Some machines do not allow a debugger on the GPU: the output says so, and this is not a failure. Findings of initcheck are
-# not failures either, because libraries may read memory that they have not written if the value does not matter.
-# shellcheck disable=SC2086
-stage_sanitize() {
-    command -v compute-sanitizer || { echo "there is no compute-sanitizer here"; return 0; }
-    for tool in memcheck racecheck synccheck initcheck; do
-        status=0
-        compute-sanitizer --tool $tool --error-exitcode 1 --log-file "$out/$tool.txt" \
-            "$dawn9" train "$small_config" $small --set "train.epochs=${SMALL_STEPS-0.0625}" --set eval.every=0 \
-            --set backend_options.tune=off --overwrite --out "$out/$tool" || status=$?
-        [ $status != 0 ] || continue
-        if grep -q 'Device not supported' "$out/$tool.txt"; then
-            echo "$tool: this machine does not allow it on the GPU"
-        elif [ $tool = initcheck ]; then
-            echo "initcheck: status $status, see initcheck.txt"
-        else
-            return $status
-        fi
-    done
-}
 stage_curve() {
     "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 1 --save-plan "$out/curve.plan" --overwrite --out "$out/curve"
     cat tests/golden/dawn94_curve.tsv
@@ -152,10 +139,11 @@ stage_bench() {
         *f32) [ "$precision" = "$p" ] || continue ;; # verified, not timed
         esac
         for what in step ops pipeline cold; do
-            "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
+            try "$dawn9" bench $what --config "$config" --backend "$backend" --precision "$p" --json >"$out/bench-$what-$p.json"
         done
     done
-    "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
+    try "$dawn9" bench step --config "$config" --backend "$backend" --precision "$precision"
+    return $failed
 }
 
 # Not every machine allows reading the GPU's counters: the output says so, and this is not a failure.
@@ -172,11 +160,12 @@ stage_profile() {
 # The shapes differ from dawn94's, so cuDNN's algorithms are benchmarked again. On a card that lacks a precision only
 # the runs in that precision fail.
 stage_precision() {
-    DAWN9=$dawn9 CONFIG=${PRECISION_CONFIG-configs/resnet18.yaml} PRECISIONS=$(precisions | sed 's/f64 *//') STEPS=20 \
-        BATCH=${BATCH-128} experiments/precision.sh "$out/precision" 3
+    try env DAWN9="$dawn9" CONFIG="${PRECISION_CONFIG-configs/resnet18.yaml}" PRECISIONS="$(precisions | sed 's/f64 *//')" STEPS=20 \
+        BATCH="${BATCH-128}" experiments/precision.sh "$out/precision" 3
     status=0
     "$dawn9" experiment "${PRECISION_RUNS-experiments/precision-gpu.yaml}" --seeds 3 --out "$out/precision-runs" || status=$?
     [ $status = 0 ] || [ -n "$(find "$out/precision-runs" -name result.json)" ] || return $status
+    return $failed
 }
 
 # The scripts have other authors and are not part of this repository. PEERS has new_dawn.py, airbench94.py,
@@ -185,8 +174,9 @@ stage_peers() {
     for script in "${PEERS:-none}"/*.py; do
         [ -f "$script" ] || { echo "PEERS names no folder of scripts: no peer was run"; continue; }
         name=$(basename "$script" .py)
-        (cd "$PEERS" && python3 "$name.py") >"$out/peer-$name.txt" 2>&1
+        (cd "$PEERS" && python3 "$name.py") >"$out/peer-$name.txt" 2>&1 || failed=$?
     done
+    return $failed
 }
 stage_seeds() {
     "$dawn9" train "$config" --backend "$backend" --precision "$precision" --runs "${SEEDS-30}" --overwrite --out "$out/seeds"
@@ -197,43 +187,80 @@ stage_cold() {
     run=0
     rm -f "$choices"
     while [ $run -le "${COLD-10}" ]; do
-        "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed $((run + 1)) \
+        try "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed $((run + 1)) \
             --quiet --overwrite --out "$out/cold/$run"
         run=$((run + 1))
     done
     for tune in off on; do
-        "$dawn9" train "$config" --backend "$backend" --precision "$precision" --set backend_options.tune=$tune \
+        try "$dawn9" train "$config" --backend "$backend" --precision "$precision" --set backend_options.tune=$tune \
             --quiet --overwrite --out "$out/cold/$tune"
     done
     sync
     if { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null; then
-        "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 99 --quiet --overwrite --out "$out/cold/dropped"
+        try "$dawn9" train "$config" --backend "$backend" --precision "$precision" --seed 99 --quiet --overwrite --out "$out/cold/dropped"
     else
         echo "the page cache cannot be dropped here"
     fi
     [ ! -f "$choices" ] || cp "$choices" "$out/"
     grep '"process_seconds"' "$out"/cold/*/result.json
+    return $failed
 }
 
 # All seeds of a folder train in one process, so that CUDA and cuDNN are initialised once.
 stage_speed() {
     for recipe in ${RECIPES-configs/airbench94.yaml configs/airbench94-muon.yaml configs/speed94.yaml}; do
-        "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \
+        try "$dawn9" train "$recipe" --backend "$backend" --precision "$precision" --runs "${SPEED-10}" --set eval.every=0 \
             --overwrite --out "$out/speed/$(basename "$recipe" .yaml)"
     done
+    return $failed
 }
 
 # REVIEWS: another configuration than that of IMDB. A card that lacks a precision fails only the runs in it.
 stage_texts() {
     if [ -n "${REVIEWS-}" ] || "$dawn9" data check imdb; then
-        "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
+        try "$dawn9" train "${REVIEWS-configs/imdb-gru.yaml}" --backend "$backend" --precision "$precision" --overwrite --out "$out/imdb"
     else
         echo "there are no reviews here: no GRU was trained"
     fi
-    [ -d "${WORDS-}" ] || { echo "WORDS names no folder of words: no language model was trained"; return 0; }
+    [ -d "${WORDS-}" ] || { echo "WORDS names no folder of words: no language model was trained"; return $failed; }
     status=0
     "$dawn9" experiment "${LANGUAGE_RUNS-experiments/language-precision-gpu.yaml}" --seeds 1 --set "data.path=$WORDS" --out "$out/language" || status=$?
     [ $status = 0 ] || [ -n "$(find "$out/language" -name result.json)" ] || return $status
+    return $failed
+}
+
+# The option of compute-sanitizer for each kernel of kernels/cuda. Its name follows its length in the name that the
+# compiler gives it, so no kernel of cuDNN or CUB is meant: the tools have false findings in those.
+own_kernels() {
+    grep -oh '\<[a-z][a-z0-9_]*_kernel(' kernels/cuda/*.cu | tr -d '(' | sort -u | awk '{ print "--kernel-name kns=" length($0) $0 }'
+}
+
+# A finding is recorded and printed, and is no failure; neither is a tool that the machine does not allow, or that takes
+# too long.
+# shellcheck disable=SC2046,SC2086
+stage_sanitize() {
+    command -v compute-sanitizer || { echo "there is no compute-sanitizer here"; return 0; }
+    : >"$out/findings.txt"
+    for tool in memcheck racecheck synccheck initcheck; do
+        status=0
+        timeout -k 10 "${SANITIZE_SECONDS-300}" compute-sanitizer --tool $tool --error-exitcode 99 --log-file "$out/$tool.txt" \
+            $(own_kernels) "$dawn9" train "$small_config" $small --set "train.epochs=${SMALL_STEPS-0.0625}" \
+            --set eval.every=0 --set backend_options.tune=off --overwrite --out "$out/$tool" || status=$?
+        case $status in
+        0) says="nothing found" ;;
+        99) says="FINDINGS: $(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.txt" | tail -n 1)" ;;
+        124 | 137) says="stopped after ${SANITIZE_SECONDS-300} seconds" ;;
+        *) says="ended with status $status" ;;
+        esac
+        if grep -qs 'Device not supported' "$out/$tool.txt"; then
+            says="this machine does not allow it on the GPU"
+        elif [ "$says" = "ended with status $status" ]; then
+            failed=$status
+        fi
+        echo "$tool: $says" >>"$out/findings.txt"
+    done
+    cat "$out/findings.txt"
+    return $failed
 }
 
 stage_compare() {
@@ -243,10 +270,12 @@ stage_compare() {
 
 for stage in "$@"; do
     case $stage in
-    build | ops | verify | repeat | sanitize | curve | bench | profile | precision | peers | seeds | cold | speed | texts | compare) ;;
+    build | ops | verify | repeat | curve | bench | profile | precision | peers | seeds | cold | speed | texts | sanitize | compare) ;;
     *) echo "first-hour.sh: no stage named $stage" >&2; usage >&2; exit 2 ;;
     esac
 done
+[ -e "$out/stages.tsv" ] || printf 'stage\tseconds\tstatus\n' >"$out/stages.tsv"
+failures=
 for stage in "$@"; do
     [ ! -e "$out/$stage.done" ] || [ "$stage" = compare ] || { echo "$stage: done before"; continue; }
     echo "==== $stage"
@@ -256,12 +285,15 @@ for stage in "$@"; do
     (set -e; "stage_$stage") >"$out/$stage.txt" 2>&1
     status=$?
     set -e
-    [ -e "$out/stages.tsv" ] || printf 'stage\tseconds\n' >"$out/stages.tsv"
-    printf '%s\t%d\n' "$stage" $(($(date +%s) - began)) >>"$out/stages.tsv"
+    printf '%s\t%d\t%d\n' "$stage" $(($(date +%s) - began)) $status >>"$out/stages.tsv"
     if [ "$stage" = compare ]; then cat "$out/compare.txt"; else tail -n 5 "$out/$stage.txt"; fi
-    if [ $status != 0 ]; then
-        echo "first-hour.sh: $stage failed with status $status: see $out/$stage.txt" >&2
-        exit $status
+    if [ $status = 0 ]; then
+        : >"$out/$stage.done"
+    else
+        echo "first-hour.sh: $stage failed with status $status" >&2
+        failures="$failures$(printf '\n%-10s %6d  %s' "$stage" $status "$out/$stage.txt")"
     fi
-    : >"$out/$stage.done"
 done
+[ -n "$failures" ] || exit 0
+printf 'first-hour.sh: these stages failed:\n%-10s %6s  %s%s\n' stage status output "$failures" >&2
+exit 1

@@ -65,13 +65,11 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_
     }
 }
 
-/* One thread for each channel adds the slices in order. */
 __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, const double *sums, float *dbias) {
-    for (int64_t c = d9_thread(); c < D9_END(p.channels); c += d9_threads()) {
-        double total = 0;
-        for (int64_t s = 0; s < p.slices; s++) total += sums[s * p.channels + c];
-        dbias[c] = static_cast<float>(total);
-    }
+    const d9_fold own = d9_fold_of();
+    double total[1];
+    d9_fold_slices<1>(own, sums, p.slices, p.channels, 0, p.channels, total);
+    if (own.line == 0 && own.c < p.channels) dbias[own.c] = static_cast<float>(total[0]);
 }
 
 /* ---- concatenation and slices: copies of some channels of each row; the work is divided as in norm.h ---- */
@@ -126,7 +124,7 @@ int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_
     const d9_norm_plan p = d9_norm_divide(&shape, wide ? D9_WIDE : 1);
     double *sums = static_cast<double *>(scratch);
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(bias_sums_kernel, wide, dy.store, d9_norm_grid(p), stream, p, b, sums));
-    return D9_LAUNCH(bias_fold_kernel, d9_blocks(channels), D9_BLOCK, stream, p, sums, dbias);
+    return D9_LAUNCH(bias_fold_kernel, d9_fold_grid(channels, 1), D9_BLOCK, stream, p, sums, dbias);
 }
 
 static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, strip from, int64_t rows, int64_t taken, strip to,

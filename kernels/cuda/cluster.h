@@ -15,10 +15,23 @@
 
 #include "kernels/cuda/launch.h"
 
+enum { D9_CLUSTER_BLOCKS = 8 }; /* of every device with clusters */
+
 struct d9_limits {       /* limits of a device for one kernel */
     int64_t block_bytes; /* dynamic shared memory of a block */
     int cluster_blocks, multiprocessors;
 };
+
+/* Shared memory that a block may have without asking for more. */
+enum { D9_UNASKED_SHARED = 48 << 10 };
+
+/* The limit of dynamic shared memory to set for a kernel before it is launched with `dynamic_bytes` besides its static
+ * arrays; 0: it may be launched as it is. `limit`: in force now; `most`: of a block on this device, static arrays
+ * included. The whole of it is asked for, so that a captured launch never meets a lower limit. */
+static inline int64_t d9_shared_to_ask(int64_t static_bytes, int64_t dynamic_bytes, int64_t limit, int64_t most) {
+    if (static_bytes + dynamic_bytes <= D9_UNASKED_SHARED || limit == most - static_bytes) return 0;
+    return most - static_bytes;
+}
 
 #ifndef D9_CUDA_MODEL
 #include <cooperative_groups.h>
@@ -41,7 +54,31 @@ static inline int d9_clear_error(cudaError_t error) {
     return static_cast<int>(error);
 }
 
-/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` exceeds it. */
+/* Raises the kernel's limit of dynamic shared memory if a launch with `bytes` of it needs that. */
+template <typename... P> static inline int d9_ask_for_shared(void (*kernel)(P...), int64_t bytes) {
+    int device, most;
+    cudaFuncAttributes code;
+    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
+    D9_CUDA_TRY(d9_clear_error(cudaGetDevice(&device)));
+    D9_CUDA_TRY(d9_clear_error(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)));
+    const int64_t asked =
+        d9_shared_to_ask(static_cast<int64_t>(code.sharedSizeBytes), bytes, code.maxDynamicSharedSizeBytes, most);
+    if (!asked) return 0;
+    return d9_clear_error(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(asked)));
+}
+
+/* Gives the kernel's blocks the largest share of a multiprocessor's memory that the device offers; its first-level
+ * cache gets the rest. */
+template <typename... P> static inline int d9_prefer_shared(void (*kernel)(P...)) {
+    cudaFuncAttributes code;
+    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
+    if (code.preferredShmemCarveout == cudaSharedmemCarveoutMaxShared) return 0;
+    return d9_clear_error(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+}
+
+/* Fills a launch configuration, and raises the kernel's limit of dynamic shared memory if `bytes` needs that. */
 template <typename... P>
 static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned block, unsigned cluster, int64_t bytes,
                                     cudaLaunchAttribute *attribute, cudaLaunchConfig_t *config) {
@@ -55,12 +92,8 @@ static inline int d9_cluster_config(void (*kernel)(P...), dim3 grid, unsigned bl
     config->dynamicSmemBytes = static_cast<size_t>(bytes);
     config->attrs = attribute;
     config->numAttrs = cluster > 1 ? 1 : 0;
-    cudaFuncAttributes code;
-    D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
-    if (code.maxDynamicSharedSizeBytes >= bytes)
-        return 0; /* the limit is never lowered, because a captured launch may need it */
-    return d9_clear_error(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    D9_CUDA_TRY(d9_ask_for_shared(kernel, bytes));
+    return d9_prefer_shared(kernel);
 }
 
 template <typename... P, typename... A>
@@ -76,7 +109,7 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
 /* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
- * blocks of a cluster (8, which every device with clusters supports, or 1 if the device or the kernel's code has no
+ * blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no
  * clusters), and the number of multiprocessors. Returns 0 or a cudaError_t. */
 template <typename... P> static inline int d9_device_limits(void (*kernel)(P...), d9_limits *limits) {
     int device, bytes, clusters;
@@ -88,7 +121,7 @@ template <typename... P> static inline int d9_device_limits(void (*kernel)(P...)
         d9_clear_error(cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount, device)));
     D9_CUDA_TRY(d9_clear_error(cudaFuncGetAttributes(&code, kernel)));
     limits->block_bytes = bytes - static_cast<int64_t>(code.sharedSizeBytes);
-    limits->cluster_blocks = clusters && code.ptxVersion >= 90 ? 8 : 1;
+    limits->cluster_blocks = clusters && code.ptxVersion >= 90 ? D9_CLUSTER_BLOCKS : 1;
     return 0;
 }
 

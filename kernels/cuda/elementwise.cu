@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     act_backward_kernel(d9_kernel_in dy, d9_kernel_in reference, d9_kernel_act act, int64_t count, d9_kernel_out dx) {
     D9_FOR_RUNS(count) {
         d9_vector<V> t = d9_load<V, D9_ANY>(dy, at, n);
-        d9_slope_run(act, d9_load<V, D9_ANY>(reference, at, n), &t);
+        d9_slope_run(act, dx.store, d9_load<V, D9_ANY>(reference, at, n), &t);
         d9_put<V, D9_ANY>(dx, at, n, t);
     }
 }

@@ -18,6 +18,9 @@
 #ifndef D9_KERNELS_CUDA_H
 #define D9_KERNELS_CUDA_H
 
+#ifdef __CUDACC__
+#include "kernels/cuda/philox.h" /* before the formulas that draw */
+#endif
 #include "kernels/formulas/augment.h"
 #include "kernels/formulas/dropout.h"
 #include "kernels/formulas/rows.h"
@@ -135,10 +138,19 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kern
                       const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue, void *scratch,
                       d9_kernel_out y);
 
-/* Three launches, or two if dx has no data. */
+/* A pool before the norm, with 2 x 2 windows side by side; a last row or column that none contains may be left. */
+typedef struct d9_cuda_pool_before {
+    d9_kernel_window window;
+    d9_kernel_in x;   /* the pool's input */
+    d9_kernel_out dx; /* its gradient, an array of its own */
+} d9_cuda_pool_before;
+/* Three launches, one more with several groups, one less if dx has no data. dx may be dy, the addend or the reference,
+ * but not x. pool: NULL, or writes the gradient of the pool's input instead of dx, which must have data and keeps dz or
+ * nothing. */
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
+                          const float *scale, const d9_cuda_pool_before *pool, void *scratch,
+                          const d9_kernel_norm_gradients *gradients);
 
 /* ---- pooling ---- */
 /* Maxima of windows; positions outside the image are ignored. */
@@ -357,8 +369,11 @@ typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
 int d9_cuda_update_group(d9_cuda_stream stream, const d9_cuda_update *rule, d9_kernel_in g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 
-typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
+enum { D9_CUDA_MOST_FILTERS = 4 };
+
+typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h, for weight matrices of one shape */
     int64_t rows, columns;
+    int filters; /* number of weight matrices, at most D9_CUDA_MOST_FILTERS */
     int iterations;
     d9_kernel_store store; /* type of the matrix products' operands */
     float momentum;
@@ -369,10 +384,28 @@ typedef struct d9_cuda_orthogonal { /* kernels/formulas/orthogonal.h */
     const d9_cuda_guard *guard; /* NULL: gradients are not scaled or checked */
 } d9_cuda_orthogonal;
 
-int64_t d9_cuda_orthogonal_scratch_bytes(const d9_cuda_orthogonal *orthogonal); /* aligned to 16 bytes */
-/* Updates one weight matrix in four launches, plus three for each iteration. */
-int d9_cuda_orthogonal_update(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal, d9_kernel_in g,
-                              void *scratch, float *w, float *velocity);
+typedef struct d9_cuda_filters { /* (rows, columns) each */
+    const float *g[D9_CUDA_MOST_FILTERS];
+    float *w[D9_CUDA_MOST_FILTERS], *velocity[D9_CUDA_MOST_FILTERS];
+} d9_cuda_filters;
+
+/* Arrays in the scratch memory, each aligned to 256 bytes if the scratch memory is; one matrix for each filter. */
+typedef struct d9_cuda_orthogonal_arrays {
+    void *terms, *sums;
+    int64_t matrix_stride, square_stride; /* elements from a filter's matrix to the next one's */
+    void *wide;                           /* f32, (filters, rows, columns): H */
+    void *x, *next;                       /* (filters, rows, columns) of the products' type */
+    void *a, *b;                          /* (filters, side, side) of the products' type, side = min(rows, columns) */
+    int64_t bytes;                        /* of all arrays */
+} d9_cuda_orthogonal_arrays;
+d9_cuda_orthogonal_arrays d9_cuda_orthogonal_divide(const d9_cuda_orthogonal *orthogonal, void *scratch);
+
+/* Updates the velocities and makes the initial X in arrays->x, in three launches. */
+int d9_cuda_orthogonal_start(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
+                             const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays);
+/* Updates the weights by arrays->x, in one launch. */
+int d9_cuda_orthogonal_apply(d9_cuda_stream stream, const d9_cuda_orthogonal *orthogonal,
+                             const d9_cuda_filters *filters, const d9_cuda_orthogonal_arrays *arrays);
 
 /* a = ratio a + (1 - ratio) x */
 int d9_cuda_lerp(d9_cuda_stream stream, d9_cuda_coefficient ratio, const int64_t *step, const float *x, int64_t count,

@@ -199,7 +199,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
             const int pixel = from + four * 4 + i;
             d9_vector<8> t;
             for (int o = 0; o < 8; o++) t.v[o] = sum.v[i * 8 + o];
-            d9_act_run(own, d9_store_of<S>(y.store), &t);
+            /* one set of formulas in each kernel, which would spill with both */
+            d9_act_run(own, S == D9_ANY ? static_cast<int>(D9_KERNEL_F32) : S, &t);
             if (pixel < end && c < s.outputs)
                 put_eight<V, S>(y, (static_cast<int64_t>(image) * pixels + pixel) * s.outputs + c, s.outputs - c, t);
         }

@@ -43,7 +43,8 @@ D9_DEVICE void put_slopes(const d9_cuda_moments &s, const gradient &b, int64_t r
         d9_vector<8> t = {};
         if (from + pixel < end && c < s.outputs) {
             t = load_eight<V, S>(b.dy, at, s.outputs - c);
-            d9_slope_run(b.act, load_eight<V, S>(b.y, at, s.outputs - c), &t);
+            /* derivatives from y have the same formulas for every storage type */
+            d9_slope_run(b.act, D9_KERNEL_F32, load_eight<V, S>(b.y, at, s.outputs - c), &t);
             d9_round(d9_store_of<S>(b.dy.store), &t);
         }
         float *to = slopes + pixel * D9_MOMENTS_CHUNK + eight * 4;

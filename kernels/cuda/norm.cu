@@ -22,18 +22,18 @@ __global__ void __launch_bounds__(D9_BLOCK) norm_sums_kernel(d9_norm_plan p, d9_
     d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
-/* One thread for each group and channel. */
+/* One block for eight channels of a group (d9_fold_grid). */
 __global__ void __launch_bounds__(D9_BLOCK)
     norm_terms_kernel(d9_norm_plan p, d9_kernel_in x, const double *sums, d9_kernel_norm_state state, float *terms) {
-    const double n = static_cast<double>(p.rows);
-    for (int64_t at = d9_thread(); at < p.groups * p.channels; at += d9_threads()) {
-        const int64_t g = at / p.channels, c = at % p.channels;
-        const d9_norm_pair total = d9_norm_total(p, sums, g, c);
-        const double pivot = static_cast<double>(d9_load_one<D9_ANY>(x, d9_norm_at(p, g, 0, c)));
-        double mean;
-        const float inv_std = d9_norm_statistics(state, at, n, pivot, total, true, &mean);
-        d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
-    }
+    const d9_fold own = d9_fold_of();
+    const int64_t g = blockIdx.y, c = own.c;
+    const d9_norm_pair total = d9_norm_total(p, own, sums, g);
+    if (own.line > 0 || c >= p.channels) return;
+    const double pivot = static_cast<double>(d9_load_one<D9_ANY>(x, d9_norm_at(p, g, 0, c)));
+    double mean;
+    const float inv_std =
+        d9_norm_statistics(state, g * p.channels + c, static_cast<double>(p.rows), pivot, total, true, &mean);
+    d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std, state.scale[c], state.bias[c], terms);
 }
 
 /* Evaluation: terms from the running statistics averaged over the groups. One thread for each channel. */
@@ -96,7 +96,7 @@ int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_k
     float *terms = d9_norm_terms(p, scratch);
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_sums_kernel, wide, x.store, d9_norm_grid(p), stream, p, x, sums));
     D9_CUDA_TRY(
-        D9_LAUNCH(norm_terms_kernel, d9_blocks(p.groups * p.channels), D9_BLOCK, stream, p, x, sums, *state, terms));
+        D9_LAUNCH(norm_terms_kernel, d9_fold_grid(p.channels, p.groups), D9_BLOCK, stream, p, x, sums, *state, terms));
     return launch_apply(stream, p, wide, x, terms, epilogue, y);
 }
 

@@ -158,28 +158,32 @@ D9_DEVICE void d9_norm_sum_lanes(double *values, int offset, int columns, int fi
 }
 
 /* Adds the 2 V partial sums of each column's threads in fixed order: to[j] is the first and to[apart + j] the second
- * sum of the block's channel j < count. All threads of the block must call it. */
-template <int V>
+ * sum of the block's channel j < count. All threads of the block must call it. The warps take `turns` turns to write
+ * their sums to shared memory; more turns need less of it. */
+template <int V, int turns = 1>
 D9_DEVICE void d9_norm_sum_block(const d9_norm_plan &p, const d9_vector<V> &first, const d9_vector<V> &second,
                                  int64_t apart, int64_t count, double *to) {
     constexpr int columns = V == 1 ? D9_NORM_SINGLE_COLUMNS : D9_NORM_WIDE_COLUMNS;
-    D9_SHARED(double, warps, D9_BLOCK / D9_WARP * 2 * V * columns);
-    const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns;
-    double values[2 * V];
+    constexpr int at_once = D9_BLOCK / D9_WARP / turns;
+    static_assert(2 * V * columns <= D9_BLOCK, "a thread adds one sum over the warps");
+    D9_SHARED(double, warps, at_once * 2 * V * columns);
+    const int thread = static_cast<int>(threadIdx.x), sums = 2 * V * p.columns, own = thread / D9_WARP;
+    double values[2 * V], sum = 0;
     D9_UNROLL(V)
     for (int i = 0; i < V; i++) {
         values[i] = static_cast<double>(first.v[i]);
         values[V + i] = static_cast<double>(second.v[i]);
     }
-    d9_norm_sum_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + thread / D9_WARP * sums);
-    D9_BARRIER();
-    for (int k = thread; k < sums; k += D9_BLOCK) {
-        const int lane = k / p.columns, j = k % p.columns * V + lane % V;
-        if (j >= count) continue;
-        double sum = 0;
-        for (int warp = 0; warp < D9_BLOCK / D9_WARP; warp++) sum += warps[warp * sums + k];
-        to[lane / V * apart + j] = sum;
+    D9_UNROLL(1)
+    for (int turn = 0; turn < turns; turn++) {
+        if (turn) D9_BARRIER();
+        if (own / at_once == turn)
+            d9_norm_sum_lanes<2 * V>(values, D9_REDUCED_LANES / 2, p.columns, 0, true, warps + own % at_once * sums);
+        D9_BARRIER();
+        for (int warp = 0; warp < at_once && thread < sums; warp++) sum += warps[warp * sums + thread];
     }
+    const int lane = thread / p.columns, j = thread % p.columns * V + lane % V;
+    if (thread < sums && j < count) to[lane / V * apart + j] = sum;
 }
 
 /* First channel of the block's chunk; the chunk has `lanes` channels for each of its columns. */
@@ -196,18 +200,54 @@ D9_DEVICE void d9_norm_sum_slice(const d9_norm_plan &p, const d9_vector<V> &firs
     d9_norm_sum_block<V>(p, first, second, p.channels, p.channels - chunk, slice + chunk);
 }
 
-/* The group's two sums of channel c, added over its slices in order. */
+/* ---- in a kernel that adds slices: a block of 8 columns, one for each channel, and 32 lines ---- */
+
+enum { D9_FOLD_COLUMNS = 8, D9_FOLD_LINES = D9_BLOCK / D9_FOLD_COLUMNS };
+
+static inline dim3 d9_fold_grid(int64_t channels, int64_t groups) {
+    return dim3(static_cast<unsigned>(d9_ceiling(channels, D9_FOLD_COLUMNS)), static_cast<unsigned>(groups));
+}
+
+struct d9_fold {
+    int64_t c; /* the thread's channel; may be past the last one */
+    int line;
+};
+D9_DEVICE d9_fold d9_fold_of() {
+    const int thread = static_cast<int>(threadIdx.x);
+    return {static_cast<int64_t>(blockIdx.x) * D9_FOLD_COLUMNS + thread % D9_FOLD_COLUMNS, thread / D9_FOLD_COLUMNS};
+}
+
+/* total[i] = the sum over s < slices of parts[s * step + i * apart + c]: line l adds slices l, l + 32, ..., and the
+ * lines are added in fixed order. All threads of the block must call it, once; all lines get the totals. */
+template <int N>
+D9_DEVICE void d9_fold_slices(const d9_fold &own, const double *parts, int64_t slices, int64_t step, int64_t apart,
+                              int64_t channels, double total[N]) {
+    D9_SHARED(double, warps, D9_BLOCK / D9_WARP * N * D9_FOLD_COLUMNS);
+    const int thread = static_cast<int>(threadIdx.x);
+    const int64_t end = own.c < channels ? D9_END(slices) : 0;
+    double sum[N] = {};
+    D9_UNROLL(8)
+    for (int64_t s = own.line; s < end; s += D9_FOLD_LINES)
+        for (int i = 0; i < N; i++) sum[i] += parts[s * step + i * apart + own.c];
+    d9_norm_sum_lanes<N>(sum, D9_REDUCED_LANES / 2, D9_FOLD_COLUMNS, 0, true,
+                         warps + thread / D9_WARP * N * D9_FOLD_COLUMNS);
+    D9_BARRIER();
+    for (int i = 0; i < N; i++) {
+        total[i] = 0;
+        for (int warp = 0; warp < D9_BLOCK / D9_WARP; warp++)
+            total[i] += warps[(warp * N + i) * D9_FOLD_COLUMNS + thread % D9_FOLD_COLUMNS];
+    }
+}
+
+/* The two sums of the thread's channel of a group. */
 struct d9_norm_pair {
     double first, second;
 };
-D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const double *sums, int64_t group, int64_t c) {
-    d9_norm_pair total = {0, 0};
-    for (int64_t s = 0; s < p.slices; s++) {
-        const double *slice = sums + (group * p.slices + s) * 2 * p.channels;
-        total.first += slice[c];
-        total.second += slice[p.channels + c];
-    }
-    return total;
+D9_DEVICE d9_norm_pair d9_norm_total(const d9_norm_plan &p, const d9_fold &own, const double *sums, int64_t group) {
+    double total[2];
+    d9_fold_slices<2>(own, sums + group * p.slices * 2 * p.channels, p.slices, 2 * p.channels, p.channels, p.channels,
+                      total);
+    return {total[0], total[1]};
 }
 
 /* Forward: computes mean and variance of n values from sums about a pivot and, if `writes`, stores them and moves the
@@ -325,7 +365,7 @@ D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fe
         d9_round(store, &t);
     }
     if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
-    d9_slope_run(b.prologue.act, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
+    d9_slope_run(b.prologue.act, store, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
     d9_round(store, &t);
     return t;
 }

@@ -2,10 +2,11 @@
  * share its rows. The device is queried for the shared memory of a block and for the number of clusters it can run at
  * the same time; a division whose clusters it cannot run is dropped.
  *
- * All divisions move the same number of bytes (a quarter more if x is read twice). They differ in the average number of
- * busy multiprocessors: clusters run in waves, the last wave is rarely full, and threads without a row do not count.
- * The list is ordered by the time estimated from both, then by the most channels, then by the fewest blocks; tuning on
- * the device may choose another one. */
+ * All divisions move the same number of bytes (a quarter more if x is read twice). Clusters run in waves. A wave takes
+ * the time of its blocks on a multiprocessor, of one block more, as the phases of a block cannot all overlap, and of
+ * 32 KiB for its barriers; so small blocks and few waves are fast. Pieces of 16 channels fill half of a 64-byte access
+ * in half precision. The list is ordered by the time estimated from these, then by the most channels, then by the
+ * fewest blocks; tuning on the device may choose another one. */
 #include "kernels/cuda/norm_resident.h"
 
 struct ranked {
@@ -30,9 +31,10 @@ static double cost(const d9_kernel_norm *norm, const d9_cuda_norm_algorithm *a, 
     const int64_t clusters = norm->groups * d9_ceiling(norm->channels / D9_WIDE, a->runs);
     const int64_t rows = norm->images / norm->groups * norm->pixels, lines = D9_BLOCK / a->runs * a->blocks;
     const double used = rows < lines ? static_cast<double>(rows) / static_cast<double>(lines) : 1;
-    const double blocks = used * static_cast<double>(clusters * a->blocks);
-    const double busy = blocks / static_cast<double>(d9_ceiling(clusters, at_once)) / limits.multiprocessors;
-    return (a->keeps_x ? 1 : 1.25) / (busy < 1 ? busy : 1);
+    const double blocks = used * static_cast<double>(clusters * a->blocks) / limits.multiprocessors; /* of each */
+    const double waves = static_cast<double>(d9_ceiling(clusters, at_once)),
+                 bytes = static_cast<double>(a->block_bytes);
+    return (a->keeps_x ? 1 : 1.25) * (a->runs < 4 ? 1.05 : 1) * (1 + waves * (1 + (32 << 10) / bytes) / blocks);
 }
 
 /* Inserts after all entries that are equally good. */
@@ -49,6 +51,7 @@ int d9_cuda_norm_algorithms(const d9_kernel_norm *norm, d9_kernel_store store, b
     int found = 0;
     *count = 0;
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0 || norm->channels % D9_WIDE != 0) return 0;
+    if (norm->images * norm->pixels > D9_RESIDENT_ROWS) return 0;
     const int64_t all = norm->channels / D9_WIDE, rows = norm->images / norm->groups * norm->pixels;
     D9_CUDA_TRY(backward ? d9_norm_resident_backward_limits(&limits) : d9_norm_resident_limits(&limits));
     for (int keeps = 1; keeps >= (backward && !pools ? 0 : 1); keeps--)

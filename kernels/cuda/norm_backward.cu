@@ -2,11 +2,9 @@
  *
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
- * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. If
- * dz has data, the first pass writes it and the last one reads it. */
-#include "kernels/cuda/norm.h"
-
-enum { TERM_CHANNELS = 32, TERM_LINES = D9_BLOCK / TERM_CHANNELS }; /* shape of a block of norm_backward_terms_kernel */
+ * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. The
+ * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it. */
+#include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
 /* R rows that are being loaded. */
 template <int V, int S, int R> struct fetched {
@@ -51,85 +49,149 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
-/* A block owns 32 channels; its line l takes the groups l, l + 8, ... Writes terms (G, 4, C): mean, a, b, c of
- * dx = a * (dz - b - (x - mean) * c). dscale and dbias are summed over the groups of a line, then over the lines, in
- * order. */
-__global__ void __launch_bounds__(D9_BLOCK)
-    norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, const double *sums, float *terms, float *dscale,
-                               float *dbias) {
-    D9_SHARED(double, scales, D9_BLOCK);
-    D9_SHARED(double, biases, D9_BLOCK);
-    const int column = static_cast<int>(threadIdx.x) % TERM_CHANNELS,
-              line = static_cast<int>(threadIdx.x) / TERM_CHANNELS;
-    const int64_t c = static_cast<int64_t>(blockIdx.x) * TERM_CHANNELS + column;
-    const double n = static_cast<double>(p.rows);
-    double scale = 0, bias = 0;
-    if (c < p.channels)
-        for (int64_t g = line; g < p.groups; g += TERM_LINES) {
-            const d9_norm_pair total = d9_norm_total(p, sums, g, c);
-            const double inv_std = static_cast<double>(b.inv_std[g * p.channels + c]);
-            d9_norm_set_terms(
-                p, g, c, b.mean[g * p.channels + c], static_cast<float>(static_cast<double>(b.scale[c]) * inv_std),
-                static_cast<float>(total.first / n), static_cast<float>(inv_std * inv_std * total.second / n), terms);
-            bias += total.first;
-            scale += inv_std * total.second;
-        }
-    scales[threadIdx.x] = scale;
-    biases[threadIdx.x] = bias;
-    D9_BARRIER();
-    if (line > 0 || c >= p.channels) return;
-    for (int l = 1; l < TERM_LINES; l++) {
-        scale += scales[l * TERM_CHANNELS + column];
-        bias += biases[l * TERM_CHANNELS + column];
-    }
+D9_DEVICE void put_gradients(double bias, double scale, int64_t c, float *dscale, float *dbias) {
     if (dscale) dscale[c] = static_cast<float>(scale);
     if (dbias) dbias[c] = static_cast<float>(bias);
 }
 
+/* One block for eight channels of a group (d9_fold_grid). Writes terms (G, 4, C): mean, a, b, c of dx = a * (dz - b -
+ * (x - mean) * c), and the group's share of dbias and dscale: with several groups to its first slice of the sums. */
+__global__ void __launch_bounds__(D9_BLOCK) norm_backward_terms_kernel(d9_norm_plan p, d9_norm_backward b, double *sums,
+                                                                       float *terms, float *dscale, float *dbias) {
+    const d9_fold own = d9_fold_of();
+    const int64_t g = blockIdx.y, c = own.c;
+    const d9_norm_pair total = d9_norm_total(p, own, sums, g);
+    if (own.line > 0 || c >= p.channels) return;
+    const double n = static_cast<double>(p.rows), inv_std = static_cast<double>(b.inv_std[g * p.channels + c]);
+    d9_norm_set_terms(
+        p, g, c, b.mean[g * p.channels + c], static_cast<float>(static_cast<double>(b.scale[c]) * inv_std),
+        static_cast<float>(total.first / n), static_cast<float>(inv_std * inv_std * total.second / n), terms);
+    if (p.groups == 1) return put_gradients(total.first, inv_std * total.second, c, dscale, dbias);
+    double *share = sums + g * p.slices * 2 * p.channels + c;
+    share[0] = total.first;
+    share[p.channels] = inv_std * total.second;
+}
+
+/* Adds the shares of the groups. */
+__global__ void __launch_bounds__(D9_BLOCK)
+    norm_backward_shares_kernel(d9_norm_plan p, const double *sums, float *dscale, float *dbias) {
+    const d9_fold own = d9_fold_of();
+    double total[2];
+    d9_fold_slices<2>(own, sums, p.groups, p.slices * 2 * p.channels, p.channels, p.channels, total);
+    if (own.line == 0 && own.c < p.channels) put_gradients(total[0], total[1], own.c, dscale, dbias);
+}
+
 template <int V, int S, int R>
-D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
+D9_DEVICE void apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in dz, d9_kernel_in x,
                           const d9_norm_factors<V> &own, d9_kernel_out dx) {
-    const fetched<V, S, R> f = fetch<V, S, R>(p, part, r, b);
+    int64_t at[R];
+    d9_raw<V, S> slope[R], from[R];
+    for (int k = 0; k < R; k++) {
+        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        slope[k] = d9_fetch<V, S>(dz, at[k]);
+        from[k] = d9_fetch<V, S>(x, at[k]);
+    }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++)
-        d9_put<V, S>(dx, f.at[k], V,
-                     d9_norm_gradient(own, d9_norm_slope<V, S>(b, f.dz[k]), d9_open<V, S>(b.x.store, f.x[k])));
+        d9_put<V, S>(dx, at[k], V,
+                     d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), d9_open<V, S>(x.store, from[k])));
+}
+
+/* dz may be dx's array. */
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    norm_backward_apply_kernel(d9_norm_plan p, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
+    const d9_norm_part part = d9_norm_part_of(p, V);
+    if (!part.works) return;
+    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (apply_rows<V, S, R>(p, part, r, dz, x, own, dx)));
+}
+
+/* ---- the last pass with a pool before the norm ---- */
+
+/* Zeroes the pixels beside and below row r's window that no window contains. */
+template <int V, int S> D9_DEVICE void clear_edge(const d9_resident &plan, int r, int64_t corner, d9_kernel_out dx) {
+    const d9_kernel_window &w = plan.window;
+    const unsigned row = static_cast<unsigned>(r), member = d9_divided(row, plan.norm.image);
+    const unsigned pixel = row - member * plan.norm.image.by, oy = d9_divided(pixel, plan.line);
+    const int rows = oy + 1 == w.out_height ? static_cast<int>(w.height) - 2 * static_cast<int>(oy) : 2;
+    const int columns = pixel - oy * plan.line.by + 1 == w.out_width ? 2 + static_cast<int>(w.width) % 2 : 2;
+    const d9_vector<V> zero = {};
+    for (int y = 0; y < rows; y++)
+        for (int x = y < 2 ? 2 : 0; x < columns; x++)
+            d9_put<V, S>(dx, corner + (y * w.width + x) * w.channels, V, zero);
+}
+
+/* Row r of x is the maximum of a window of the pool's input, and its gradient goes to the maximum's first position. */
+template <int V, int S, int R>
+D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in dz,
+                            d9_kernel_in x, const d9_norm_factors<V> &own, d9_kernel_out dx) {
+    const d9_norm_plan &p = plan.norm;
+    d9_resident_row<V, S, true> row[R];
+    d9_raw<V, S> slope[R];
+    for (int k = 0; k < R; k++) {
+        slope[k] = d9_fetch<V, S>(dz, d9_resident_at(p, part, r + k * p.lines));
+        row[k] = d9_resident_fetch<V, S, true>(plan, x, part, r + k * p.lines);
+    }
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++) {
+        unsigned places;
+        const int64_t corner = d9_resident_corner(plan, part, r + k * p.lines);
+        const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
+        d9_resident_scatter<V, S>(plan.window, corner, places,
+                                  d9_norm_gradient(own, d9_open<V, S>(dz.store, slope[k]), most), dx);
+        clear_edge<V, S>(plan, r + k * p.lines, corner, dx);
+    }
 }
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
-    norm_backward_apply_kernel(d9_norm_plan p, d9_norm_backward b, const float *terms, d9_kernel_out dx) {
-    const d9_norm_part part = d9_norm_part_of(p, V);
+    norm_backward_pool_kernel(d9_resident plan, d9_kernel_in dz, d9_kernel_in x, const float *terms, d9_kernel_out dx) {
+    const d9_norm_plan &p = plan.norm;
+    const d9_resident_part part = d9_resident_part_of(p, V);
     if (!part.works) return;
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (apply_rows<V, S, R>(p, part, r, b, own, dx)));
+    D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (scatter_rows<V, S, R>(plan, part, r, dz, x, own, dx)));
 }
 
 /* ---- the launcher ---- */
 
-static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b, d9_kernel_out dx) {
-    return d9_norm_uniform(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) && d9_aligned(b.mean) &&
-           (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
+static bool is_wide(const d9_kernel_norm *norm, const void *scratch, const d9_norm_backward &b,
+                    const d9_cuda_pool_before *pool, d9_kernel_out dx) {
+    const bool whole = !pool || (pool->x.store == b.x.store && pool->dx.store == b.x.store &&
+                                 d9_aligned(pool->x.data) && d9_aligned(pool->dx.data));
+    return whole && d9_norm_uniform(b, b.x.store) && d9_norm_wide(norm, scratch) && d9_aligned(b.x.data) &&
+           d9_aligned(b.mean) && (!dx.data || (dx.store == b.x.store && d9_aligned(dx.data)));
 }
 
 int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cuda_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
+                          const float *scale, const d9_cuda_pool_before *pool, void *scratch,
+                          const d9_kernel_norm_gradients *gradients) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_kernel_out dx = gradients->dx;
-    const bool wide = is_wide(norm, scratch, b, dx);
+    if (!prologue->dz.data && (prologue->addend.data || prologue->act.activation != D9_KERNEL_NO_ACT))
+        b.prologue.dz = dx; /* until the last pass replaces it */
+    const bool wide = is_wide(norm, scratch, b, pool, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);
     double *sums = d9_norm_sums(scratch);
     float *terms = d9_norm_terms(p, scratch), *dscale = gradients->dscale, *dbias = gradients->dbias;
     D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
-    D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, static_cast<unsigned>(d9_ceiling(p.channels, TERM_CHANNELS)),
-                          D9_BLOCK, stream, p, b, sums, terms, dscale, dbias));
+    D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, d9_fold_grid(p.channels, p.groups), D9_BLOCK, stream, p, b, sums,
+                          terms, dscale, dbias));
+    if (p.groups > 1)
+        D9_CUDA_TRY(D9_LAUNCH(norm_backward_shares_kernel, d9_fold_grid(p.channels, 1), D9_BLOCK, stream, p, sums,
+                              dscale, dbias));
     if (!dx.data) return 0;
-    if (prologue->dz.data) {
-        b.dy = {prologue->dz.data, prologue->dz.store};
-        b.prologue = {{D9_KERNEL_NO_ACT, 0}, {}, {}, {}};
+    const d9_kernel_out dz = b.prologue.dz;
+    const d9_kernel_in from = dz.data ? d9_kernel_in{dz.data, dz.store} : dy;
+    if (pool) {
+        d9_resident plan = {};
+        plan.norm = p, plan.window = pool->window, plan.line = d9_divisor_of(pool->window.out_width);
+        return D9_LAUNCH_BY_STORE(norm_backward_pool_kernel, wide, x.store, grid, stream, plan, from, pool->x, terms,
+                                  pool->dx);
     }
-    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, b, terms, dx);
+    return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, from, x, terms, dx);
 }

@@ -17,19 +17,39 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
 
 /* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes `pooled` if P and it has data. */
 template <int V, int S, bool P, int R>
-D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, d9_kernel_in x,
-                         d9_kernel_out pooled, d9_kernel_out kept, int64_t *slot, const d9_vector<V> &pivot,
+D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in x,
+                         d9_kernel_out pooled, d9_kernel_out kept, int *slot, const d9_vector<V> &pivot,
                          d9_vector<V> *first, d9_vector<V> *second) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, P> row[R];
-    for (int k = 0; k < R; k++) row[k] = d9_resident_fetch<V, S, P>(plan, x, part.group, r + k * p.lines, part.c);
+    for (int k = 0; k < R; k++) row[k] = d9_resident_fetch<V, S, P>(plan, x, part, r + k * p.lines);
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         unsigned places;
         const d9_vector<V> t = d9_resident_open<V, S, P>(x.store, row[k], &places);
         d9_put<V, S>(kept, *slot, V, t);
-        if (P && pooled.data) d9_put<V, S>(pooled, d9_norm_at(p, part.group, r + k * p.lines, part.c), V, t);
+        if (P && pooled.data) d9_put<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
         d9_norm_add(t, pivot, first, second);
+    }
+}
+
+/* Normalises R rows, which are kept from `slot` on. */
+template <int V, int S, int R>
+D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, int r, d9_kernel_in kept, int *slot,
+                          const d9_norm_factors<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
+                          d9_kernel_out y) {
+    int64_t at[R];
+    d9_raw<V, S> more[R] = {};
+    for (int k = 0; k < R; k++) {
+        at[k] = d9_resident_at(p, part, r + k * p.lines);
+        if (epilogue.addend.data) more[k] = d9_fetch<V, S>(epilogue.addend, at[k]);
+    }
+    D9_UNROLL(R)
+    for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
+        d9_vector<V> t = d9_load<V, S>(kept, *slot, V);
+        for (int i = 0; i < V; i++)
+            t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
+        d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
 
@@ -42,7 +62,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_part_of(p, V);
+    const d9_resident_part part = d9_resident_part_of(p, V);
     const d9_kernel_out keep = {memory, static_cast<d9_kernel_store>(S)};
     const d9_kernel_in kept = {memory, static_cast<d9_kernel_store>(S)};
     const int thread = static_cast<int>(threadIdx.x);
@@ -51,25 +71,23 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     if (part.works) {
         unsigned places;
         const d9_vector<V> pivot =
-            d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part.group, 0, part.c), &places);
-        int64_t slot = d9_resident_slot<V>();
+            d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part, 0), &places);
+        int slot = d9_resident_slot<V>();
         if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
-        D9_NORM_FOR_ROWS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
-                         (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
+        D9_RESIDENT_FOR_ROWS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
+                             (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }
-    d9_norm_sum_block<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    d9_norm_sum_block<V, 2>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
     if (thread < p.columns * V && chunk + thread < p.channels)
         set_terms(p, sums, thread, chunk + thread, static_cast<double>(pivots[thread]), state, terms);
     D9_CLUSTER_BARRIER();
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
-    int64_t slot = d9_resident_slot<V>();
-    D9_NORM_FOR_ROWS(
-        D9_NORM_ROWS(S), p, part,
-        (d9_norm_apply_rows<V, S, R, true>(p, part, r, kept, slot, D9_RESIDENT_STEP, own, epilogue, act, y),
-         slot += R * D9_RESIDENT_STEP));
+    const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
+    int slot = d9_resident_slot<V>();
+    D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
+                         (write_rows<V, S, R>(p, part, r, kept, &slot, own, epilogue, act, y)));
 }
 
 /* ---- launchers ---- */

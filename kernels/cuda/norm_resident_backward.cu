@@ -13,7 +13,7 @@ struct kept {
 };
 
 template <int S> D9_DEVICE kept divide_memory(const d9_resident &plan, unsigned char *memory) {
-    const int64_t bytes = plan.elements * (S == D9_KERNEL_F32 ? 4 : 2);
+    const int bytes = plan.elements * (S == D9_KERNEL_F32 ? 4 : 2);
     const d9_kernel_store store = static_cast<d9_kernel_store>(S);
     const kept k = {{memory, store}, {memory + bytes, store}, reinterpret_cast<uint16_t *>(memory + 2 * bytes)};
     return k;
@@ -65,28 +65,17 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
     if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
 }
 
-/* Writes the gradient to the first maximum of each channel's window and zero to its other places. */
-template <int V, int S>
-D9_DEVICE void scatter(const d9_kernel_window &w, int64_t corner, unsigned places, const d9_vector<V> &t,
-                       d9_kernel_out dx) {
-    for (unsigned place = 0; place < 4; place++) {
-        d9_vector<V> here;
-        for (int i = 0; i < V; i++) here.v[i] = (places >> (2 * i) & 3) == place ? t.v[i] : 0.0f;
-        d9_put<V, S>(dx, d9_resident_place(w, corner, static_cast<int>(place)), V, here);
-    }
-}
-
 /* Loads R rows of dz and x, adds them to the thread's sums, and keeps dz, with keeps_x also x, with P the places. */
 template <int V, int S, bool P, int R>
-D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
-                         bool keeps_x, const kept &own, int64_t *slot, const d9_vector<V> &mean, d9_vector<V> *first,
+D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
+                         bool keeps_x, const kept &own, int *slot, const d9_vector<V> &mean, d9_vector<V> *first,
                          d9_vector<V> *second) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, P> row[R];
     d9_norm_fetched<V, S> f[R];
     for (int k = 0; k < R; k++) {
-        row[k] = d9_resident_fetch<V, S, P>(plan, b.x, part.group, r + k * p.lines, part.c);
-        f[k] = d9_norm_fetch<V, S>(b, d9_norm_at(p, part.group, r + k * p.lines, part.c));
+        row[k] = d9_resident_fetch<V, S, P>(plan, b.x, part, r + k * p.lines);
+        f[k] = d9_norm_fetch<V, S>(b, d9_resident_at(p, part, r + k * p.lines));
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
@@ -102,15 +91,14 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_norm_part &part, int6
 
 /* Writes dx of R rows, or with P of their windows, and dz if b.prologue.dz has data. */
 template <int V, int S, bool P, int R>
-D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
-                          bool keeps_x, const kept &own, int64_t *slot, const d9_norm_factors<V> &terms,
-                          d9_kernel_out dx) {
+D9_DEVICE void write_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
+                          bool keeps_x, const kept &own, int *slot, const d9_norm_factors<V> &terms, d9_kernel_out dx) {
     const d9_norm_plan &p = plan.norm;
     int64_t at[R];
     d9_raw<V, S> dz[R], from[R];
     unsigned places[R] = {};
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
-        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        at[k] = d9_resident_at(p, part, r + k * p.lines);
         dz[k] = d9_fetch<V, S>(input_of(own.dz), *slot);
         from[k] = P || keeps_x ? d9_fetch<V, S>(input_of(own.x), *slot) : d9_fetch<V, S>(b.x, at[k]);
         if (P) places[k] = own.places[*slot / V];
@@ -121,41 +109,44 @@ D9_DEVICE void write_rows(const d9_resident &plan, const d9_norm_part &part, int
             d9_norm_gradient(terms, d9_open<V, S>(b.dy.store, dz[k]), d9_open<V, S>(b.x.store, from[k]));
         if (b.prologue.dz.data) d9_put_whole<S>(b.prologue.dz, at[k], dz[k]);
         if (P)
-            scatter<V, S>(plan.window, d9_resident_corner(plan, part.group, r + k * p.lines, part.c), places[k], t, dx);
+            d9_resident_scatter<V, S>(plan.window, d9_resident_corner(plan, part, r + k * p.lines), places[k], t, dx);
         else
             d9_put<V, S>(dx, at[k], V, t);
     }
 }
 
+/* Three blocks must fit into the registers of a multiprocessor if halves are stored: loads, sums and stores of a block
+ * follow each other, so those of several blocks overlap. On an H200 that was faster here, and slower in the forward
+ * pass. */
 template <int V, int S, bool P>
-__global__ void __launch_bounds__(D9_BLOCK, 2)
+__global__ void __launch_bounds__(D9_BLOCK, S == D9_KERNEL_F32 ? 2 : 3)
     norm_resident_backward_kernel(d9_resident plan, d9_norm_backward b, bool keeps_x, double *shares, unsigned *tickets,
                                   d9_kernel_norm_gradients gradients) {
     D9_DYNAMIC_SHARED(memory);
     D9_SHARED(double, sums, 2 * D9_RESIDENT_CHANNELS);
     D9_SHARED(float, terms, 4 * D9_RESIDENT_CHANNELS);
     const d9_norm_plan &p = plan.norm;
-    const d9_norm_part part = d9_norm_part_of(p, V);
+    const d9_resident_part part = d9_resident_part_of(p, V);
     const kept own = divide_memory<S>(plan, memory);
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
-        int64_t slot = d9_resident_slot<V>();
-        D9_NORM_FOR_ROWS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
-                         (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
+        int slot = d9_resident_slot<V>();
+        D9_RESIDENT_FOR_ROWS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
+                             (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
     }
-    d9_norm_sum_block<V>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
+    d9_norm_sum_block<V, 2>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();
     if (thread < p.columns * V && chunk + thread < p.channels)
         set_terms(p, b, sums, thread, chunk + thread, terms, shares);
     D9_CLUSTER_BARRIER();
     if (part.works) {
-        const d9_norm_factors<V> lane = d9_norm_load_terms<V>(terms + (part.c - chunk), D9_RESIDENT_CHANNELS);
-        int64_t slot = d9_resident_slot<V>();
-        D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
-                         (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
+        const d9_norm_factors<V> lane = d9_norm_load_terms<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
+        int slot = d9_resident_slot<V>();
+        D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
+                             (write_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, lane, gradients.dx)));
     }
     if (blockIdx.y == 0) add_shares(p, chunk, shares, tickets, gradients);
 }

@@ -34,9 +34,32 @@ template <int V> struct found {
     int place[V];
 };
 
-template <int V>
+template <int V> D9_DEVICE void compare(const d9_vector<V> &t, int place, found<V> *f) {
+    for (int i = 0; i < V; i++) {
+        f->place[i] = d9_wins(t.v[i], f->best.v[i]) ? place : f->place[i];
+        f->best.v[i] = d9_wins(t.v[i], f->best.v[i]) ? t.v[i] : f->best.v[i];
+    }
+}
+
+/* K x K windows inside of the image, all elements loaded before the first is used. */
+template <int V, int K> D9_DEVICE found<V> find_within(const d9_kernel_window &w, d9_kernel_in x, int64_t corner) {
+    d9_raw<V, D9_ANY> raw[K * K];
+    D9_UNROLL(K * K)
+    for (int place = 0; place < K * K; place++)
+        raw[place] = d9_fetch<V, D9_ANY>(x, corner + (place / K * w.width + place % K) * w.channels);
+    found<V> f;
+    f.best = d9_open<V, D9_ANY>(x.store, raw[0]);
+    for (int i = 0; i < V; i++) f.place[i] = 0;
+    D9_UNROLL(K * K)
+    for (int place = 1; place < D9_END(K * K); place++) compare(d9_open<V, D9_ANY>(x.store, raw[place]), place, &f);
+    return f;
+}
+
+/* K 0: windows of any size, which may extend beyond the image. */
+template <int V, int K>
 D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox, int64_t c) {
     const int64_t corner = input_at(w, n, begin_of(w, oy), begin_of(w, ox)) + c;
+    if constexpr (K > 0) return find_within<V, K>(w, x, corner);
     const inside part = inside_of(w, oy, ox);
     found<V> f;
     f.best = d9_load<V, D9_ANY>(x, corner + (part.top * w.width + part.left) * w.channels, V);
@@ -44,10 +67,7 @@ D9_DEVICE found<V> find(const d9_kernel_window &w, d9_kernel_in x, int64_t n, in
     for (int r = part.top; r < D9_END(part.bottom); r++)
         for (int q = r == part.top ? part.left + 1 : part.left; q < part.right; q++) {
             const d9_vector<V> t = d9_load<V, D9_ANY>(x, corner + (r * w.width + q) * w.channels, V);
-            for (int i = 0; i < V; i++) {
-                f.place[i] = d9_wins(t.v[i], f.best.v[i]) ? r * w.kernel + q : f.place[i];
-                f.best.v[i] = d9_wins(t.v[i], f.best.v[i]) ? t.v[i] : f.best.v[i];
-            }
+            compare(t, r * w.kernel + q, &f);
         }
     return f;
 }
@@ -60,13 +80,13 @@ D9_DEVICE unsigned row_within(unsigned row, int64_t height) { return row % stati
 #define FOR_ROW_RUNS(at, width, channels)                                                                              \
     for (int64_t at = d9_thread() * V; at < D9_END((width) * (channels)); at += d9_threads() * V)
 
-template <int V>
+template <int V, int K>
 __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d9_kernel_in x, d9_kernel_out y) {
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            const found<V> f = find<V>(w, x, n, oy, ox, at - ox * w.channels);
+            const found<V> f = find<V, K>(w, x, n, oy, ox, at - ox * w.channels);
             d9_put<V, D9_ANY>(y, output_at(w, n, oy, 0) + at, V, f.best);
         }
     }
@@ -74,14 +94,15 @@ __global__ void __launch_bounds__(D9_BLOCK, 3) pool_kernel(d9_kernel_window w, d
 
 /* Windows without overlap: each writes the gradient of its own inputs and of those up to the next window or the edge,
  * which no window contains. */
-template <int V>
+template <int V, int K>
 D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in x, int64_t n, int64_t oy, int64_t ox,
                        int64_t c, d9_kernel_out dx) {
     const int y = begin_of(w, oy), left = begin_of(w, ox);
     const int below = oy + 1 == w.out_height ? static_cast<int>(w.height) : y + w.stride;
     const int right = ox + 1 == w.out_width ? static_cast<int>(w.width) : left + w.stride;
-    const found<V> f = find<V>(w, x, n, oy, ox, c);
-    const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
+    const d9_raw<V, D9_ANY> raw = d9_fetch<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c);
+    const found<V> f = find<V, K>(w, x, n, oy, ox, c);
+    const d9_vector<V> from = d9_open<V, D9_ANY>(dy.store, raw);
     for (int r = y < 0 ? -y : 0; r < below - y; r++)
         for (int q = left < 0 ? -left : 0; q < right - left; q++) {
             const int here = r < w.kernel && q < w.kernel ? r * w.kernel + q : -1;
@@ -91,14 +112,14 @@ D9_DEVICE void scatter(const d9_kernel_window &w, d9_kernel_in dy, d9_kernel_in 
         }
 }
 
-template <int V>
+template <int V, int K>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     pool_scatter_kernel(d9_kernel_window w, d9_kernel_in dy, d9_kernel_in x, d9_kernel_out dx) {
     FOR_ROWS(row, w.images * w.out_height) {
         const int64_t n = image_of(row, w.out_height), oy = row_within(row, w.out_height);
         FOR_ROW_RUNS(at, w.out_width, w.channels) {
             const unsigned ox = static_cast<unsigned>(at) / static_cast<unsigned>(w.channels);
-            scatter<V>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
+            scatter<V, K>(w, dy, x, n, oy, ox, at - ox * w.channels, dx);
         }
     }
 }
@@ -122,7 +143,7 @@ D9_DEVICE d9_vector<V> gather(const d9_kernel_window &w, d9_kernel_in dy, d9_ker
     for (int64_t oy = rows.first; oy < rows.end; oy++)
         for (int64_t ox = columns.first; ox < columns.end; ox++) {
             const int64_t r = iy + w.pad - oy * w.stride, q = ix + w.pad - ox * w.stride;
-            const found<V> f = find<V>(w, x, n, oy, ox, c);
+            const found<V> f = find<V, 0>(w, x, n, oy, ox, c);
             const d9_vector<V> from = d9_load<V, D9_ANY>(dy, output_at(w, n, oy, ox) + c, V);
             for (int i = 0; i < V; i++) sum.v[i] += f.place[i] == static_cast<int>(r * w.kernel + q) ? from.v[i] : 0.0f;
         }
@@ -207,11 +228,19 @@ static dim3 grid_of(int64_t runs, int64_t rows) {
                 static_cast<unsigned>(rows < 65535 ? rows : 65535));
 }
 
-#define LAUNCH_ROWS(kernel, wide, width, rows, stream, w, ...)                                                         \
-    ((wide) ? D9_LAUNCH(kernel<D9_WIDE>, grid_of((width) * (w).channels / D9_WIDE, rows),                              \
-                        block_of((width) * (w).channels / D9_WIDE), stream, w, __VA_ARGS__)                            \
-            : D9_LAUNCH(kernel<1>, grid_of((width) * (w).channels, rows), block_of((width) * (w).channels), stream, w, \
-                        __VA_ARGS__))
+#define LAUNCH_ROWS(V, kernel, width, rows, stream, w, ...)                                                            \
+    D9_LAUNCH((kernel), grid_of((width) * (w).channels / V, rows), block_of((width) * (w).channels / V), stream, w,    \
+              __VA_ARGS__)
+#define LAUNCH_WIDE(kernel, wide, width, rows, stream, w, ...)                                                         \
+    ((wide) ? LAUNCH_ROWS(D9_WIDE, kernel<D9_WIDE>, width, rows, stream, w, __VA_ARGS__)                               \
+            : LAUNCH_ROWS(1, kernel<1>, width, rows, stream, w, __VA_ARGS__))
+/* True if all windows are 2 x 2 and inside of the image. */
+static bool has_pairs(const d9_kernel_window &w) { return w.kernel == 2 && w.pad == 0; }
+
+#define LAUNCH_MAXIMUM(kernel, wide, width, rows, stream, w, ...)                                                      \
+    (!(wide)        ? LAUNCH_ROWS(1, (kernel<1, 0>), width, rows, stream, w, __VA_ARGS__)                              \
+     : has_pairs(w) ? LAUNCH_ROWS(D9_WIDE, (kernel<D9_WIDE, 2>), width, rows, stream, w, __VA_ARGS__)                  \
+                    : LAUNCH_ROWS(D9_WIDE, (kernel<D9_WIDE, 0>), width, rows, stream, w, __VA_ARGS__))
 
 static bool is_empty(const d9_kernel_window *w) {
     return w->images <= 0 || w->channels <= 0 || w->out_height <= 0 || w->out_width <= 0;
@@ -221,7 +250,7 @@ int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, 
     const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(y.data);
     if (is_empty(window)) return 0;
-    return LAUNCH_ROWS(pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, x, y);
+    return LAUNCH_MAXIMUM(pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, x, y);
 }
 
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
@@ -230,8 +259,8 @@ int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window,
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(x.data) && d9_aligned(dx.data);
     if (is_empty(window)) return 0;
     if (w.stride >= w.kernel)
-        return LAUNCH_ROWS(pool_scatter_kernel, wide, w.out_width, w.images * w.out_height, stream, w, dy, x, dx);
-    return LAUNCH_ROWS(pool_gather_kernel, wide, w.width, w.images * w.height, stream, w, dy, x, dx);
+        return LAUNCH_MAXIMUM(pool_scatter_kernel, wide, w.out_width, w.images * w.out_height, stream, w, dy, x, dx);
+    return LAUNCH_WIDE(pool_gather_kernel, wide, w.width, w.images * w.height, stream, w, dy, x, dx);
 }
 
 static double share_of(const d9_kernel_window &w) { return 1.0 / (w.kernel * w.kernel); }
@@ -240,7 +269,7 @@ int d9_cuda_mean_pool_forward(d9_cuda_stream stream, const d9_kernel_window *win
     const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(x.data) && d9_aligned(y.data);
     if (is_empty(window)) return 0;
-    return LAUNCH_ROWS(mean_pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, share_of(w), x, y);
+    return LAUNCH_WIDE(mean_pool_kernel, wide, w.out_width, w.images * w.out_height, stream, w, share_of(w), x, y);
 }
 
 int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy,
@@ -248,5 +277,5 @@ int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *wi
     const d9_kernel_window w = *window;
     const bool wide = w.channels % D9_WIDE == 0 && d9_aligned(dy.data) && d9_aligned(dx.data);
     if (is_empty(window)) return 0;
-    return LAUNCH_ROWS(mean_pool_backward_kernel, wide, w.width, w.images * w.height, stream, w, share_of(w), dy, dx);
+    return LAUNCH_WIDE(mean_pool_backward_kernel, wide, w.width, w.images * w.height, stream, w, share_of(w), dy, dx);
 }

@@ -22,12 +22,18 @@ D9_DEVICE float d9_exp2_approx(float x) { /* 2^x, relative error at most 2^-22 (
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+D9_DEVICE float d9_reciprocal_approx(float x) { /* 1 / x, error at most one unit (PTX ISA: rcp.approx) */
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 #else
 D9_DEVICE float d9_widen_fp16(uint16_t h) { return d9_fp16_to_float(h); }
 D9_DEVICE uint16_t d9_narrow_fp16(float x) { return d9_fp16_from_float(x); }
 D9_DEVICE uint16_t d9_narrow_bf16(float x) { return d9_bf16_from_float(x); }
-/* Host model of ex2.approx: for x < 0 adds its largest relative error. */
+/* Host models of ex2.approx, for x < 0, and of rcp.approx with their largest relative errors. */
 D9_DEVICE float d9_exp2_approx(float x) { return exp2f(x) * (x < 0 ? 1 + 0x1p-22f : 1); }
+D9_DEVICE float d9_reciprocal_approx(float x) { return 1 / x * (1 + 0x1p-23f); }
 #endif
 
 enum { D9_ANY = -1, D9_WIDE = 8, D9_FOUR = 4 }; /* elements in 16 bytes: 8 of half precision, 4 of f32 */
@@ -225,23 +231,53 @@ struct d9_act {
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
-/* CELU for half-precision storage. The formula's exponential has 25 instructions, which would make a memory-bound pass
- * compute-bound; this version uses the device's exponential, with an error of at most alpha 2^-22. */
-template <int V> D9_DEVICE void d9_celu_run(d9_act act, d9_vector<V> *t) {
-    for (int i = 0; i < V; i++) {
-        const float x = t->v[i], above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
-        t->v[i] = above + act.alpha * (d9_exp2_approx(below * act.factor) - 1);
-    }
+/* Activations and their derivatives for half-precision storage, by the device's 2^x and 1 / x: with a relative error of
+ * about 2^-20 they need a fifth to a third of the instructions of the formulas, which would make a memory-bound pass
+ * compute-bound. As there, a NaN stays a NaN, and infinities give the limits. */
+D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
+D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
+
+D9_DEVICE float d9_half_CELU(d9_act act, float x) {
+    const float above = x > 0 ? x : 0, below = x > 0 ? 0 : x;
+    return above + act.alpha * (d9_exp2_approx(below * act.factor) - 1);
+}
+D9_DEVICE float d9_half_slope_CELU(d9_act act, float y) { return d9_act_slope_CELU_float(y, act.alpha); }
+
+/* Cumulative distribution function of the standard normal distribution. *density is e^(-x^2 / 2). */
+D9_DEVICE float d9_half_normal_cdf(float x, float *density) {
+    *density = d9_exp2_approx(x * x * -0x1.715476p-1f);
+    const float tail = d9_normal_tail_float(*density, d9_reciprocal_approx(1 + 0.35f * (x < 0 ? -x : x)));
+    return x < 0 ? tail : 1 - tail;
+}
+D9_DEVICE float d9_half_GELU(d9_act, float x) {
+    float density;
+    const float c = x < -40 ? -40 : x;
+    return c * d9_half_normal_cdf(c, &density);
+}
+D9_DEVICE float d9_half_slope_GELU(d9_act, float x) {
+    float density;
+    const float c = d9_clamp_40_float(x), below = d9_half_normal_cdf(c, &density);
+    return below + c * 0.39894228040143267794f * density;
+}
+
+D9_DEVICE float d9_half_sigmoid(float x) { return d9_reciprocal_approx(1 + d9_exp2_approx(x * -0x1.715476p+0f)); }
+D9_DEVICE float d9_half_SILU(d9_act, float x) {
+    const float c = x < -128 ? -128 : x; /* its sigmoid is 0 */
+    return c * d9_half_sigmoid(c);
+}
+D9_DEVICE float d9_half_slope_SILU(d9_act, float x) {
+    const float low = x < -128 ? -128 : x, c = low > 128 ? 128 : low, s = d9_half_sigmoid(c);
+    return s * (1 + c * (1 - s));
 }
 
 /* t = act(t) for storage type `store`. The switch over activations.def runs once for the whole run. */
 template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *t) {
-    if (act.activation == D9_ACT_CELU && store != D9_KERNEL_F32) return d9_celu_run<V>(act, t);
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
     case D9_ACT_##id:                                                                                                  \
         D9_UNROLL(V)                                                                                                   \
-        for (int i = 0; i < V; i++) t->v[i] = d9_act_##id##_float(t->v[i], act.alpha);                                 \
+        for (int i = 0; i < V; i++)                                                                                    \
+            t->v[i] = store == D9_KERNEL_F32 ? d9_act_##id##_float(t->v[i], act.alpha) : d9_half_##id(act, t->v[i]);   \
         break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
@@ -250,13 +286,17 @@ template <int V> D9_DEVICE void d9_act_run(d9_act act, int store, d9_vector<V> *
     }
 }
 
-/* t *= the activation's derivative at `reference` (see d9_cuda_act_backward). */
-template <int V> D9_DEVICE void d9_slope_run(d9_kernel_act act, const d9_vector<V> &reference, d9_vector<V> *t) {
+/* t *= the activation's derivative at `reference` (see d9_cuda_act_backward), for storage type `store`. */
+template <int V>
+D9_DEVICE void d9_slope_run(d9_kernel_act given, int store, const d9_vector<V> &reference, d9_vector<V> *t) {
+    const d9_act act = {given.activation, given.alpha, 0};
     switch (act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
     case D9_ACT_##id:                                                                                                  \
         D9_UNROLL(V)                                                                                                   \
-        for (int i = 0; i < V; i++) t->v[i] *= d9_act_slope_##id##_float(reference.v[i], act.alpha);                   \
+        for (int i = 0; i < V; i++)                                                                                    \
+            t->v[i] *= store == D9_KERNEL_F32 ? d9_act_slope_##id##_float(reference.v[i], act.alpha)                   \
+                                              : d9_half_slope_##id(act, reference.v[i]);                               \
         break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION

@@ -3,7 +3,8 @@
  *
  * Ten rounds of (v0, v1, v2, v3) -> (hi(M1*v2)^v1^k0, lo(M1*v2), hi(M0*v0)^v3^k1, lo(M0*v0)), the key growing by
  * the Weyl constants between rounds. Equal to cuRAND's curand_Philox4x32_10(uint4 counter, uint2 key) with
- * key.x the low word. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11.
+ * key.x the low word, which CUDA kernels call. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
+ * 1, 2, 3", SC11.
  *
  * dawn9's use: key = seed, counter = (sample, epoch, stream, draw). */
 #ifndef D9_FORMULAS_PHILOX_H
@@ -36,6 +37,12 @@ typedef struct d9_philox {
 #define D9_PHILOX_WEYL_1       UINT32_C(0xBB67AE85) /* sqrt(3) - 1 */
 enum { D9_PHILOX_ROUNDS = 10 };
 
+#ifdef D9_PHILOX_WORDS /* of a library: kernels/cuda/philox.h */
+D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+    const uint4 words = D9_PHILOX_WORDS(key, c0, c1, c2, c3);
+    return {{words.x, words.y, words.z, words.w}};
+}
+#else
 D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     d9_philox out;
@@ -55,6 +62,7 @@ D9_FN d9_philox d9_philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_
     out.v[3] = c3;
     return out;
 }
+#endif
 
 /* An integer in [0, n) by multiply-high, with a bias below n / 2^32. n = 0 gives 0. */
 D9_FN uint32_t d9_philox_below(uint32_t word, uint32_t n) { return (uint32_t)(((uint64_t)word * n) >> 32); }

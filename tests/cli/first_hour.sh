@@ -1,5 +1,5 @@
 # experiments/gpu/first-hour.sh is rehearsed without a GPU: every stage runs its commands on the reference backend,
-# writes its record, and is skipped the second time; a stage that fails ends the script.
+# writes its record, and is skipped the second time; a stage that fails is named at the end, after the others have run.
 . "$(dirname "$0")/lib.sh"
 script=$source/experiments/gpu/first-hour.sh
 
@@ -33,29 +33,46 @@ YAML
 sed 's/resnet/words/; s/title: halves/title: words/' halves.yaml >words-halves.yaml
 mkdir words && for part in train valid test; do yes 'a cat sees a dog' | head -4 >words/$part.txt; done
 
-# Stand-ins for what only a machine with a GPU has.
+# Stand-ins for what only a machine with a GPU has. They reject options that they do not know. $FOUND is a tool of
+# compute-sanitizer that has findings, $BROKEN a stand-in that fails ("compute-sanitizer:memcheck", "ncu", "nvidia-smi").
 mkdir bin peers
 cat >bin/compute-sanitizer <<'SH'
 #!/bin/sh
+: >kernels.txt
 while [ $# -gt 0 ]; do
     case $1 in
-    --tool | --error-exitcode) shift 2 ;;
-    --log-file) log=$2; shift 2 ;;
+    --tool) tool=$2 ;;
+    --error-exitcode) found=$2 ;;
+    --log-file) log=$2 ;;
+    --kernel-name) echo "$2" >>kernels.txt ;;
+    -*) echo "unknown option $1" >&2; exit 1 ;;
     *) break ;;
     esac
+    shift 2
 done
-"$@" && echo "ERROR SUMMARY: 0 errors" >"$log"
+mv kernels.txt "$(dirname "$log")/kernels-$tool.txt"
+[ "${BROKEN-}" != "compute-sanitizer:$tool" ] || { echo "Internal Sanitizer Error" >"$log"; exit 5; }
+"$@" || exit
+[ "${FOUND-}" != "$tool" ] || { echo "========= ERROR SUMMARY: 2 errors" >"$log"; exit "$found"; }
+[ "${DENIED-}" != "$tool" ] || { echo "========= Error: Device not supported" >"$log"; exit 1; }
+echo "========= ERROR SUMMARY: 0 errors" >"$log"
 SH
 cat >bin/nvidia-smi <<'SH'
 #!/bin/sh
+[ "${BROKEN-}" != nvidia-smi ] || { echo "Failed to initialize NVML" >&2; exit 9; }
 case $* in *--query-gpu*) echo "1755, 2619, [N/A], 46, 1842" ;; *) echo "a GPU" ;; esac
 SH
 cat >bin/ncu <<'SH'
 #!/bin/sh
 while [ "$1" != "${1#--}" ]; do
-    [ "$1" != --log-file ] || log=$2
+    case $1 in
+    --log-file) log=$2 ;;
+    --target-processes | --kernel-name | --launch-count | --section) ;;
+    *) echo "unrecognised option '$1'" >&2; exit 1 ;;
+    esac
     shift 2
 done
+[ "${BROKEN-}" != ncu ] || { echo "==ERROR== No kernels were profiled" >"$log"; exit 7; }
 "$@" && echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission" >"$log"
 exit 1
 SH
@@ -73,7 +90,7 @@ sed "s/\tH[12]00 fp16\t/\tany\t/; s/\tfp16\t/\tf32\t/; s/-fp16\.json/-f32.json/g
 export PREDICTIONS=$PWD/any.tsv
 
 accepts sh "$script" records
-for stage in build ops verify repeat sanitize curve bench profile precision peers seeds cold speed texts compare; do
+for stage in build ops verify repeat curve bench profile precision peers seeds cold speed texts sanitize compare; do
     [ -f records/$stage.done ] && [ -f records/$stage.txt ] || fail "$stage left no record"
 done
 json records/devices.json 'any(d["backend"] == "reference" and d["present"] for d in d)'
@@ -82,7 +99,16 @@ json records/curve/result.json 'd["accuracy"] > 0'
 for what in step ops pipeline cold; do json records/bench-$what-f32.json 'd["bench"] == "'$what'"'; done
 for tool in memcheck racecheck synccheck initcheck; do
     grep -q 'ERROR SUMMARY: 0' records/$tool.txt || fail "$tool left no record"
+    grep -q "^$tool: nothing found" records/findings.txt || fail "$tool is not in findings.txt"
+    # exactly our kernels, as the compiler names them
+    sed 's/^kns=[0-9]*//' records/kernels-$tool.txt >checked.txt
+    cat "$source"/kernels/cuda/*.cu | tr '\n' ' ' |
+        grep -o '__global__ [^(]*\(([^()]*)\)\? *[a-z0-9_]*(' | sed 's/($//; s/.* //; s/.*)//' | sort >kernels.txt
+    cmp -s checked.txt kernels.txt || fail "$tool checks other kernels: $(diff checked.txt kernels.txt | head -n 3)"
+    awk -F= '{ name = $2; sub(/^[0-9]*/, "", name); if ($2 != length(name) name) exit 1 }' records/kernels-$tool.txt ||
+        fail "$tool: not the lengths of the names"
 done
+[ "$(wc -l <kernels.txt)" -ge 60 ] || fail "$(wc -l <kernels.txt) kernels"
 grep -q 'does not allow reading' records/profile.txt || fail "profile: not a word on the counters"
 grep -q '^1755, 2619' records/clocks.csv || fail "the clocks left no record"
 [ "$(wc -l <records/precision/precision.tsv)" = 2 ] || fail "precision left no record"
@@ -157,11 +183,39 @@ observe sh "$script" nothing verify
 [ $status != 0 ] || fail "verified in no precision"
 export PRECISIONS=f32
 
-# ---- a failure ends the script ----
+# ---- a failing stage is named at the end, and the next ones run ----
 printf 'raise SystemExit(3)\n' >peers/peer_a.py
-observe sh "$script" again build peers seeds
-[ $status = 3 ] || fail "a failing peer: status $status"
-[ -f again/build.done ] && [ ! -f again/peers.done ] && [ ! -e again/seeds.txt ] || fail "the script went on"
+printf 'print("94.2")\n' >peers/peer_b.py
+observe sh "$script" again build peers bench
+[ $status = 1 ] || fail "a failing peer: status $status"
+[ -f again/build.done ] && [ ! -f again/peers.done ] && [ -f again/bench.done ] || fail "not the stages that were expected"
+grep -q '94.2' again/peer-peer_b.txt || fail "the failing peer kept the next from running"
+grep -q '^peers  *3 ' "$err" || fail "the failing peer is not in the table"
+! grep -q '^b[a-z]*  *[0-9]' "$err" || fail "a stage without a failure is in the table"
+[ "$(cut -f 1,3 again/stages.tsv | tr '\t\n' ': ')" = "stage:status build:0 peers:3 bench:0 " ] || fail "not the stages of stages.tsv"
 observe sh "$script" again nonsense
 [ $status = 2 ] || fail "an unknown stage: status $status"
+
+# within a stage the first failure of a command that others need ends it
+observe env PREBUILT="$PWD/nowhere" sh "$script" again2 build
+[ $status = 1 ] || fail "a build without a program: status $status"
+! grep -q absent again2/build.txt || fail "the stage went on"
+
+# ---- findings of a sanitizer are recorded and printed, and are no failure ----
+FOUND=racecheck DENIED=synccheck accepts sh "$script" found sanitize
+says '^racecheck: FINDINGS: .*ERROR SUMMARY: 2 errors' '^memcheck: nothing found' '^synccheck: this machine does not allow it' \
+    '^initcheck: nothing found'
+grep -q '^racecheck: FINDINGS' found/findings.txt || fail "no record of the findings"
+# a tool that fails is one, and the other tools run
+BROKEN=compute-sanitizer:memcheck observe sh "$script" broken sanitize
+[ $status = 1 ] || fail "a broken memcheck: status $status"
+says '^memcheck: ended with status 5' '^initcheck: nothing found'
+# so is a profiler that fails for another reason than a permission
+BROKEN=ncu observe sh "$script" broken profile build
+[ $status = 1 ] || fail "a broken ncu: status $status"
+grep -q '^profile  *7 ' "$err" && [ -f broken/build.done ] || fail "not the stages that were expected"
+BROKEN=nvidia-smi accepts sh "$script" broken bench # only its records are missing then
+# a stage goes on after a run that fails
+observe env RECIPES="$PWD/nowhere.yaml $PWD/airbench94.yaml" SPEED=1 sh "$script" broken speed
+[ $status = 1 ] && [ -n "$(find broken/speed/airbench94 -name result.json)" ] || fail "a recipe that is missing: status $status"
 verdict

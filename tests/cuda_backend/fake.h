@@ -1,9 +1,9 @@
-/* The fake CUDA runtime and cuDNN in the tests' dawn9-cuda.so: counters, and settings of its behaviour. The module
- * exports d9_fake_get; a test calls fake_find, which finds it.
+/* The fake CUDA runtime, cuDNN and cuBLAS in the tests' dawn9-cuda.so: counters, and settings of its behaviour. The
+ * module exports d9_fake_get; a test calls fake_find, which finds it.
  *
  * Work is queued on the only stream and runs when the host waits or frees. A host that reads too early therefore reads
  * old bytes, and one that overwrites the source of a queued copy sends wrong ones. Time is simulated: a kernel, copy or
- * memset takes a microsecond, a convolution the time of its choice. */
+ * memset takes a microsecond, a convolution the time of its choice, a matrix product 5 us. */
 #ifndef D9_TESTS_CUDA_FAKE_H
 #define D9_TESTS_CUDA_FAKE_H
 
@@ -15,18 +15,32 @@
 enum { D9_FAKE_CHOICES = 7 }; /* number of choices per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
-    int64_t calls; /* of the runtime, except a few queries */
-    int64_t allocations, frees, writes, reads;
-    int64_t waits; /* waits with queued work other than copies to the host */
+    int64_t calls;                             /* of the runtime, except a few queries */
+    int64_t allocations, frees, writes, reads; /* refused allocations included */
+    int64_t waits;                             /* waits with queued work other than copies to the host */
     int64_t captures, instantiations, replays;
-    int64_t convolutions, plans, listed; /* run; built; requests for lists of choices */
-    int64_t runs[D9_FAKE_CHOICES + 1];   /* convolutions by choice */
-    int64_t on_zeros;                    /* inputs of convolutions that were all zero */
-    int64_t read_ahead;                  /* finished calls of d9_cudnn_read_ahead */
-    int64_t illegal;                     /* calls during capture that are illegal then */
+    int64_t convolutions, plans, listed;           /* run; built; requests for lists of choices */
+    int64_t runs[D9_FAKE_CHOICES + 1];             /* convolutions by choice */
+    int64_t libraries;                             /* times that cuBLAS was opened */
+    int64_t products, matrices, captured_products; /* batches run; matrices in them; batches captured */
+    int64_t unsteady_products;                     /* plans of products that would accept sums in any order */
+    int64_t on_zeros;                              /* inputs of convolutions that were all zero */
+    int64_t read_ahead;                            /* finished calls of d9_cudnn_read_ahead */
+    int64_t loaded;   /* different kernels launched, and convolutions by choice, pass and type */
+    int64_t illegal;  /* calls during capture that are illegal then */
+    int64_t overruns; /* allocations that were written past their end, found when they are freed */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
     int64_t used_bytes, most_bytes;
 } d9_fake_counts;
+
+/* How the fake cuDNN sums weight gradients: in doubles, rounded once; or wrongly. */
+typedef enum d9_fake_sums {
+    D9_FAKE_SUMS_RIGHT,
+    D9_FAKE_SUMS_IN_PARTS,         /* of every second place, each part rounded to the output's type */
+    D9_FAKE_SUMS_WITHOUT_A_PLACE,  /* the last place of the last image is missing */
+    D9_FAKE_SUMS_WITH_TAPS_TURNED, /* filters are turned by 180 degrees: convolution in place of correlation */
+    D9_FAKE_SUMS_CUT               /* rounded towards zero */
+} d9_fake_sums;
 
 typedef struct d9_fake {
     d9_fake_counts counts;
@@ -34,15 +48,22 @@ typedef struct d9_fake {
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */
-    int64_t fail_at;    /* value of counts.calls at the call that fails; 0: none */
-    int fail_with;      /* its cudaError_t */
+    /* Value of counts.allocations at an allocation that fails for want of memory, as do later ones that are as large: a
+     * device that has less than it reports. 0: none. */
+    int64_t refuse_at;
+    int64_t fail_at;     /* value of counts.calls at the call that fails; 0: none */
+    int fail_with;       /* its cudaError_t */
+    int64_t short_bytes; /* allocations end this many bytes early, so that their last bytes count as past the end */
     int devices, major, minor;
     int device_error;                              /* error of cudaGetDeviceCount; 0: none */
     int driver_version, runtime_version;           /* CUDA versions; driver 0: no driver */
     int unsteady;                                  /* choice whose result alternates by one bit; 0: none */
     bool without_code;                             /* kernels have no code for this device */
+    int64_t spoil_captures_from;                   /* value of counts.captures from which on captures fail; 0: never */
     bool without_cudnn;                            /* cudnnCreate fails */
+    bool without_cublas;                           /* cublasLtCreate fails */
     bool tensor_cores;                             /* tf32 convolutions round their inputs */
+    d9_fake_sums sums;                             /* of weight gradients */
     void (*forbid)(const char *kernel, int error); /* fails launches of kernels with this in their name; NULL: none */
     void (*reset)(void);                           /* restores the initial state; nothing may be open */
 } d9_fake;

@@ -35,6 +35,17 @@ struct cudnnContext {
     cudaStream_t stream;
 };
 
+enum { PASSES = 3, TYPES = 8 };
+static bool loaded[CHOICES + 1][PASSES][TYPES]; /* ran since the last reset */
+
+void d9_fake_unload_convolutions(void) { memset(loaded, 0, sizeof loaded); }
+
+int64_t d9_fake_convolutions_loaded(void) {
+    int64_t count = 0;
+    for (size_t i = 0; i < sizeof loaded; i++) count += (&loaded[0][0][0])[i];
+    return count;
+}
+
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
     *handle = NULL;
     if (d9_fake_get()->without_cudnn) return CUDNN_STATUS_NOT_INITIALIZED;
@@ -154,20 +165,24 @@ static double tf32_rounded(double x) {
 
 static int64_t element_count(const d9_conv_tensor *t) { return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]; }
 
-/* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. */
-static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS]) {
+/* Plain convolution: adds each product to the array that the pass computes: output, image gradient, weight gradient. Of
+ * the places of outputs, only every `every`-th from `first` on is added. */
+static void add_products(const d9_conv_description *d, double *const t[D9_CONV_ARGUMENTS], int64_t first,
+                         int64_t every) {
     const int64_t *x = d->tensor[D9_CONV_IMAGE].dims, *w = d->tensor[D9_CONV_WEIGHTS].dims,
                   *y = d->tensor[D9_CONV_OUTPUT].dims; /* (N, C, H, W), (O, C, KH, KW), (N, O, OH, OW) */
     double *image = t[D9_CONV_IMAGE], *weights = t[D9_CONV_WEIGHTS], *output = t[D9_CONV_OUTPUT];
-    const int64_t c = x[1], o = w[0], places = y[0] * y[2] * y[3];
-    for (int64_t p = 0; p < places; p++)
+    const d9_fake_sums sums = d->pass == D9_CONV_BACKWARD_WEIGHT ? d9_fake_get()->sums : D9_FAKE_SUMS_RIGHT;
+    const int64_t c = x[1], o = w[0], places = y[0] * y[2] * y[3] - (sums == D9_FAKE_SUMS_WITHOUT_A_PLACE);
+    for (int64_t p = first; p < places; p += every)
         for (int64_t tap = 0; tap < w[2] * w[3]; tap++) {
             const int64_t row = p / y[3] % y[2] * d->stride[0] + tap / w[3] - d->pad[0];
             const int64_t column = p % y[3] * d->stride[1] + tap % w[3] - d->pad[1];
             if (row < 0 || row >= x[2] || column < 0 || column >= x[3]) continue;
             double *xs = image + ((p / (y[2] * y[3]) * x[2] + row) * x[3] + column) * c, *ys = output + p * o;
+            const int64_t to = sums == D9_FAKE_SUMS_WITH_TAPS_TURNED ? w[2] * w[3] - 1 - tap : tap;
             for (int64_t k = 0; k < o; k++) {
-                double *ws = weights + (k * w[2] * w[3] + tap) * c;
+                double *ws = weights + (k * w[2] * w[3] + to) * c;
                 for (int64_t i = 0; i < c; i++) {
                     if (d->pass == D9_CONV_FORWARD) ys[k] += xs[i] * ws[i];
                     if (d->pass == D9_CONV_BACKWARD_DATA) xs[i] += ys[k] * ws[i];
@@ -175,6 +190,29 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
                 }
             }
         }
+}
+
+/* Stores x as if the stored number nearest to zero had been chosen. */
+static void store_cut(d9_type type, void *data, int64_t i, double x) {
+    store(type, data, i, x);
+    if (type != D9_F32 && fabs(load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;
+}
+
+/* Computes the pass and stores its result. */
+static void compute(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
+    const d9_conv_description *d = &job->description;
+    const int written = d->written;
+    const d9_type type = d->tensor[written].type;
+    const int64_t count = element_count(&d->tensor[written]);
+    const d9_fake_sums sums = d->pass == D9_CONV_BACKWARD_WEIGHT ? d9_fake_get()->sums : D9_FAKE_SUMS_RIGHT;
+    const int64_t parts = sums == D9_FAKE_SUMS_IN_PARTS ? 2 : 1;
+    for (int64_t part = 0; part < parts; part++) {
+        add_products(d, t, part, parts);
+        for (int64_t i = 0; i < count; i++) {
+            (sums == D9_FAKE_SUMS_CUT ? store_cut : store)(type, job->data[written], i, t[written][i]);
+            t[written][i] = load(type, job->data[written], i);
+        }
+    }
 }
 
 /* True if this repeats the last convolution and nothing was written in between, as in tuning: its output is still
@@ -223,9 +261,7 @@ static int run_convolution(const void *what) {
         for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = tf32_rounded(t[a][i]);
     }
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) counts->on_zeros += a != d->written && is_zero(t[a], &d->tensor[a]);
-    if (t[0] && t[1] && t[2]) add_products(d, t);
-    for (int64_t i = 0; i < element_count(&d->tensor[d->written]); i++)
-        store(d->tensor[d->written].type, job->data[d->written], i, t[d->written][i]);
+    if (t[0] && t[1] && t[2]) compute(job, t);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) free(t[a]);
     unsettle(job);
     return 0;
@@ -254,8 +290,15 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
     }
     if (!aligned(graph, data, workspace))
         return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: alignment");
+    if (!d9_fake_holds(workspace, choice->workspace_bytes))
+        return d9_fail(context, D9_DEVICE, "cuDNN: a convolution: BAD_PARAM: the workspace is too small");
+    loaded[(int)engine][graph->description.pass][graph->description.tensor[0].type] = true;
+    char name[64];
+    snprintf(name, sizeof name, "cuDNN's e%d, pass %d, type %d", engine, (int)graph->description.pass,
+             (int)graph->description.tensor[0].type);
     destroy(&plan->pack);
     plan->pack = make();
-    const int error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
+    int error = d9_model_load(name);
+    if (!error) error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
     return error ? d9_fail(context, D9_DEVICE, "cuDNN: a convolution: %d", error) : D9_OK;
 }

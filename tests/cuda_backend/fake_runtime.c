@@ -1,6 +1,6 @@
 /* The CUDA runtime on host memory and the CPU model of the kernels: see fake.h. It is as strict as the real one: memory
- * is not zeroed, a copy must be within one allocation, waiting and allocating are illegal during capture, and a
- * kernel's error is reported at the next wait and stays. */
+ * is not zeroed, a copy must be within one allocation, waiting, allocating and loading code are illegal during capture,
+ * and a kernel's error is reported at the next wait and stays. Writes past an allocation are counted. */
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_backend/fake_state.h"
 #include "tests/cuda_model/model.h"
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 512 };
+enum { BLOCKS = 512, GUARD = 4096, GUARD_BYTE = 0xa5 }; /* of GUARD bytes after each allocation */
 
 typedef struct block { /* an allocation of device memory */
     uint8_t *data;
-    size_t bytes;
+    size_t bytes, guarded; /* the guard begins at `guarded` */
 } block;
 
 static struct CUstream_st {
@@ -43,11 +43,14 @@ static d9_fake fake = FRESH;
 static block blocks[BLOCKS];
 static cudaError_t last, sticky;
 static double now;
-static int64_t arrived; /* number of completed copies and memsets to device memory */
+static size_t refused_bytes = SIZE_MAX; /* smallest allocation that fails */
+static int64_t arrived;                 /* number of completed copies and memsets to device memory */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_spend(double seconds) { now += seconds; }
 int64_t d9_fake_changes(void) { return arrived + (int64_t)d9_model_launches(); }
+void d9_fake_change(void) { arrived++; }
+bool d9_fake_capturing(void) { return the_stream.captured != NULL; }
 
 /* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
 static cudaError_t store_error(cudaError_t error) {
@@ -59,6 +62,7 @@ static cudaError_t store_error(cudaError_t error) {
 
 /* Called first by nearly every function: returns the planted failure or the sticky error, if any. */
 static cudaError_t begin(void) {
+    fake.counts.loaded = (int64_t)d9_model_loaded() + d9_fake_convolutions_loaded();
     if (++fake.counts.calls == fake.fail_at) return store_error((cudaError_t)fake.fail_with);
     return store_error(sticky);
 }
@@ -147,6 +151,8 @@ static block *block_of(const void *pointer, size_t bytes) {
     return NULL;
 }
 
+bool d9_fake_holds(const void *pointer, int64_t bytes) { return bytes == 0 || block_of(pointer, (size_t)bytes); }
+
 static int64_t bytes_left(void) { return fake.memory_bytes - fake.held_bytes - fake.counts.used_bytes; }
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
@@ -161,16 +167,24 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
     BEGIN(begin_uncaptured);
     while (b < BLOCKS && blocks[b].data) b++;
     if (bytes == 0 || b == BLOCKS) return store_error(cudaErrorInvalidValue);
-    if ((int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
+    if (++fake.counts.allocations == fake.refuse_at) refused_bytes = bytes;
+    if (bytes >= refused_bytes || (int64_t)bytes > bytes_left()) return store_error(cudaErrorMemoryAllocation);
     const size_t room = (bytes + 255) / 256 * 256;
-    *pointer = aligned_alloc(256, room);
+    *pointer = aligned_alloc(256, room + GUARD);
     if (!*pointer) return store_error(cudaErrorMemoryAllocation);
-    memset(*pointer, 0xff, room);
-    blocks[b] = (block){*pointer, bytes};
-    fake.counts.allocations++;
+    const size_t guarded = bytes > (size_t)fake.short_bytes ? bytes - (size_t)fake.short_bytes : 0;
+    memset(*pointer, 0xff, guarded);
+    memset((uint8_t *)*pointer + guarded, GUARD_BYTE, room + GUARD - guarded);
+    blocks[b] = (block){*pointer, bytes, guarded};
     fake.counts.used_bytes += (int64_t)bytes;
     if (fake.counts.used_bytes > fake.counts.most_bytes) fake.counts.most_bytes = fake.counts.used_bytes;
     return cudaSuccess;
+}
+
+static bool is_overrun(const block *b) {
+    for (size_t i = 0; i < GUARD; i++)
+        if (b->data[b->guarded + i] != GUARD_BYTE) return true;
+    return false;
 }
 
 /* Frees the memory even if an earlier failure is reported, as the driver does. */
@@ -182,8 +196,9 @@ cudaError_t cudaFree(void *pointer) {
     if (the_stream.pending) drain();
     fake.counts.frees++;
     fake.counts.used_bytes -= (int64_t)b->bytes;
+    fake.counts.overruns += is_overrun(b);
     free(b->data);
-    *b = (block){NULL, 0};
+    *b = (block){NULL, 0, 0};
     return error;
 }
 
@@ -225,7 +240,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
-    BEGIN(begin);
+    BEGIN(begin_uncaptured);
     if (flags != cudaHostAllocDefault) return store_error(cudaErrorInvalidValue);
     size_t *made = aligned_alloc(64, 64 + (bytes + 63) / 64 * 64);
     if (!made) return store_error(cudaErrorMemoryAllocation);
@@ -240,7 +255,7 @@ cudaError_t cudaFreeHost(void *pointer) {
     if (the_stream.pending) drain();
     fake.counts.pinned_bytes -= (int64_t)*made;
     free(made);
-    return begin();
+    return begin_uncaptured();
 }
 
 /* ---- the stream, graphs and events ---- */
@@ -264,7 +279,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    const cudaError_t error = begin();
+    const cudaError_t error = begin_uncaptured();
     drain();
     d9_model_list_free(stream->pending);
     the_stream = (struct CUstream_st){.pending = NULL};
@@ -294,6 +309,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     const cudaError_t error = begin();
     struct CUgraph_st *made = calloc(1, sizeof *made);
     *graph = NULL;
+    if (fake.spoil_captures_from && fake.counts.captures >= fake.spoil_captures_from) stream->spoilt = true;
     if (error != cudaSuccess || stream->spoilt || !made) {
         d9_model_list_free(stream->captured), free(made);
     } else {
@@ -390,8 +406,11 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 static void reset(void) {
     fake = fresh;
+    refused_bytes = SIZE_MAX;
     last = sticky = cudaSuccess;
     d9_model_set_pending_error(0);
     d9_model_forbid(NULL, 0);
+    d9_model_unload();
+    d9_fake_unload_convolutions();
     d9_model_test("");
 }

@@ -1,4 +1,4 @@
-/* Convolutions and linear layers of other networks: products.h. */
+/* Convolutions and linear layers of other networks, and products of orthogonal updates: products.h. */
 #include "tests/cuda_backend/products.h"
 #include "tests/support/test.h"
 
@@ -70,4 +70,63 @@ void compare_products(rival *r, const d9_type *types, int type_count) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int p = 0; p < (shapes[i].logits ? PRODUCT_WEIGHT : PRODUCTS); p++)
             for (int t = 0; t < type_count; t++) check_product(r, &shapes[i], (product)p, types[t]);
+}
+
+/* ---- orthogonal updates ---- */
+
+/* Adds `count` updates of weights (rows, columns), and their outputs to `values`. */
+static int add_updates(op_case *c, d9_type type, int count, d9_shape weights, double rate, double momentum,
+                       d9_value_id *values) {
+    for (int i = 0; i < count; i++) {
+        d9_node node = {.op = D9_OP_ORTHOGONAL_UPDATE, .input_count = 3, .output_count = 2};
+        node.as.update = (d9_update_attributes){.rate = {D9_NONE, rate},
+                                                .decay = {D9_NONE, 0.25},
+                                                .renormalise = {D9_NONE, 1},
+                                                .numbers = {momentum, 2, 3.5, -4.75, 2.125},
+                                                .products = type};
+        for (int v = 0; v < 3; v++) {
+            static const d9_buffer buffers[] = {D9_BUFFER_STATE, D9_BUFFER_GRADIENT, D9_BUFFER_ACCUMULATORS};
+            static const char *const names[] = {"w", "g", "v"};
+            char name[16];
+            snprintf(name, sizeof name, "%s%d", names[v], c->graph->node_count);
+            node.inputs[v] = op_input(c, name, buffers[v], D9_F32, weights, -2, 2);
+        }
+        node.outputs[0] = node.inputs[0];
+        node.outputs[1] = node.inputs[2];
+        op_node(c, &node);
+        values[2 * i] = node.outputs[0];
+        values[2 * i + 1] = node.outputs[1];
+    }
+    return 2 * count;
+}
+
+/* Updates of one shape and rule in a row are one batch of at most four. Another shape, the transposed shape, another
+ * rate or another momentum begins a new one. */
+void compare_orthogonal_updates(rival *r, const d9_type *types, int type_count) {
+    static const char *const rules[] = {"orthogonal_update of 4\t",
+                                        "orthogonal_update\t",
+                                        "orthogonal_update of 2\t",
+                                        "orthogonal_update of 3\t",
+                                        "orthogonal_update of 2\t",
+                                        "orthogonal_update of 2\t",
+                                        NULL};
+    for (int t = 0; t < type_count; t++) {
+        op_case c;
+        char text[512];
+        d9_value_id values[32];
+        int count = 0;
+        op_case_begin(&c, r->context, "updates", types[t], D9_F32, OP_FILL_RANDOM);
+        count += add_updates(&c, types[t], 5, (d9_shape){4, {7, 3, 3, 5}}, 0.125, 0.5, values);
+        count += add_updates(&c, types[t], 2, (d9_shape){4, {7, 3, 3, 5}}, 0.25, 0.5, values + count);
+        count += add_updates(&c, types[t], 3, (d9_shape){2, {45, 7}}, 0.25, 0.5, values + count);
+        count += add_updates(&c, types[t], 2, (d9_shape){2, {45, 7}}, 0.25, 0.75, values + count);
+        count += add_updates(&c, types[t], 2, (d9_shape){2, {9, 35}}, 0.25, 0.75, values + count);
+        rival_read_plan(&c, r->backend, &r->fused, text, sizeof text);
+        const char *line = text;
+        for (int i = 0; rules[i]; i++, line = strchr(line, '\n') + 1)
+            if (strncmp(line, rules[i], strlen(rules[i])) != 0) fail_msg("%s is not in its place: %s", rules[i], text);
+        assert_int_equal(*line, 0);
+        rival_compare_fused(r, &c, "orthogonal_update", values, count);
+        op_case_free(&c);
+    }
 }

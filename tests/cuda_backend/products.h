@@ -6,5 +6,7 @@
 
 /* Compares each pass in each type with the reference; fails the test on a difference or an unexpected rule. */
 void compare_products(rival *r, const d9_type *types, int type_count);
+/* Compares orthogonal updates, alone and in batches, with the reference. */
+void compare_orthogonal_updates(rival *r, const d9_type *types, int type_count);
 
 #endif

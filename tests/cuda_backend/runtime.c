@@ -1,6 +1,7 @@
-/* Calls of the CUDA backend to the CUDA runtime and cuDNN, counted by their fake (fake.h): no allocation or wait within
- * an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions of a device,
- * and copies. */
+/* Calls of the CUDA backend to the CUDA runtime, cuDNN and cuBLAS, counted by their fake (fake.h): no allocation or
+ * wait within an epoch, one captured graph per combination of active nodes, failing calls, limited memory, precisions
+ * of a device, and copies. */
+#include "cli/measure.h"
 #include "data/dataset.h"
 #include "tests/cuda_backend/watch.h"
 #include "tests/support/test.h"
@@ -33,6 +34,123 @@ TEST(nobody_waits_within_an_epoch) {
     }
     assert_int_equal(waited, 2);
     check_recordings(&w);
+    watch_nothing_left();
+}
+
+/* Kernels and convolutions are loaded while planning, those of evaluation too: none within the clocks of training. */
+TEST(steps_load_no_code) {
+    static const char *const precisions[] = {"fp16", "f32"};
+    static watch w;
+    for (int p = 0; p < 2; p++) {
+        watch_run_afresh(precisions[p], "off", &w);
+        if (w.status != D9_OK) fail_msg("%s", w.message);
+        assert_true(w.after[0].loaded > 20);
+        assert_ints(w.after[RUN_STEPS].loaded, w.after[0].loaded, fake->counts.loaded, w.after[0].loaded);
+    }
+}
+
+/* A run whose steps cannot be recorded, or only the first of the three, trains the same, with one warning. */
+TEST(a_refused_capture_costs_only_time) {
+    static watch recorded, w;
+    watch_run_afresh("fp16", "off", &recorded);
+    const int64_t replays = fake->counts.replays;
+    for (int from = 1; from <= 2; from++) {
+        fake->reset();
+        fake->spoil_captures_from = from;
+        watch_run("fp16", "off", &w);
+        if (w.status != D9_OK) fail_msg("%s", w.message);
+        assert_string_equal(w.params_sha256, recorded.params_sha256);
+        assert_non_null(strstr(w.log, "CUDA graph"));
+        assert_ptr_equal(strchr(w.log, '\n'), w.log + strlen(w.log) - 1);
+        assert_ints(fake->counts.captures, 3, from == 1, fake->counts.replays == 0);
+        assert_true(fake->counts.replays < replays);
+        watch_nothing_left();
+    }
+}
+
+enum { MEASURED = 7, MOST_RUNS = 64 };
+static const d9_backend *measured_backend;
+static bool replayed[MOST_RUNS]; /* the run was one launch of a graph, and nothing was captured */
+static int runs;
+
+static d9_status run_and_note(d9_context *of, d9_plan *plan, int64_t step) {
+    const d9_fake_counts before = fake->counts;
+    const d9_status status = measured_backend->run(of, plan, step);
+    const d9_fake_counts *after = &fake->counts;
+    if (runs < MOST_RUNS) replayed[runs] = after->replays == before.replays + 1 && after->captures == before.captures;
+    runs++;
+    return status;
+}
+
+/* `bench step` times graphs as a run launches them; rules are timed one by one, in other steps. */
+TEST(timed_steps_are_replays) {
+    d9_session session;
+    d9_measurement m;
+    fake->reset();
+    runs = 0;
+    d9_config *config = watch_config(&context, "fp16", "off");
+    OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
+    OK(d9_session_initialize(&session));
+    measured_backend = session.backend;
+    d9_backend noting = *session.backend;
+    noting.run = run_and_note;
+    noting.peak_rates = NULL; /* the fake would multiply for minutes */
+    session.backend = &noting;
+    OK(d9_measure_plan(&session, session.train_plan, &session.program.train, MEASURED, &m));
+    assert_true(runs > 2 * MEASURED && runs <= MOST_RUNS);
+    for (int r = runs - MEASURED; r < runs; r++) assert_true(replayed[r]);
+    int64_t sometimes = 0;
+    for (int row = 0; row < m.row_count; row++) {
+        assert_true(m.rows[row].runs > 0 && m.rows[row].runs <= MEASURED && m.rows[row].seconds > 0);
+        sometimes += m.rows[row].runs < MEASURED;
+    }
+    assert_true(sometimes > 0); /* the average */
+    session.backend = measured_backend;
+    d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
+}
+
+/* Trains 8 steps by `tricks`; *result is filled if that succeeds. */
+static d9_status train_filters(const char *tricks, d9_result *result) {
+    char yaml[512];
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: fp16\n"
+             "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
+             "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
+             "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
+             tricks);
+    d9_config *config = program_config(&context, yaml);
+    const d9_train_options options = {.config = config, .seed = 7};
+    const d9_status status = d9_train(&context, &options, result);
+    d9_config_free(&context, config);
+    return status;
+}
+
+/* The network has eight filter tensors; neighbours of one shape are the two of a residual branch and the last three. So
+ * a step has five batches for each of three products in two iterations; the untimed step that loads code is one more.
+ * cuBLAS is loaded only for them. */
+TEST(products_are_batches_in_the_captured_step) {
+    enum { STEPS = 8, PRODUCTS = 6, BATCHES = 5, FILTERS = 8 };
+    char first[65] = "";
+    d9_result result;
+    fake->reset();
+    OK(train_filters("", &result));
+    assert_ints(fake->counts.libraries, 0, fake->counts.products, 0);
+    d9_result_free(&context, &result);
+    for (int again = 0; again < 2; again++) {
+        fake->reset();
+        OK(train_filters("muon: {iterations: 2}", &result));
+        const d9_fake_counts *c = &fake->counts;
+        assert_ints(c->libraries, 1, c->unsteady_products, 0);
+        assert_ints(c->products, (1 + STEPS) * PRODUCTS * BATCHES, c->matrices, (1 + STEPS) * PRODUCTS * FILTERS);
+        assert_int_equal(c->captured_products, PRODUCTS * BATCHES);
+        if (again) assert_string_equal(result.params_sha256, first);
+        snprintf(first, sizeof first, "%s", result.params_sha256);
+        d9_result_free(&context, &result);
+        watch_nothing_left();
+    }
+    fake->without_cublas = true;
+    assert_int_equal(train_filters("muon: {iterations: 2}", &result), D9_DEVICE);
+    assert_words(context.message, "cuBLAS NOT_INITIALIZED");
     watch_nothing_left();
 }
 
@@ -152,6 +270,19 @@ static void set_visible(const char *devices) {
         fail_msg("no environment");
 }
 
+TEST(devices_are_numbered_as_by_nvidia_smi) {
+    d9_device *device;
+    fake->reset();
+    for (int given = 0; given < 2; given++) {
+        if (given ? setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1) : unsetenv("CUDA_DEVICE_ORDER"))
+            fail_msg("no environment");
+        const d9_backend *backend = open_device(&device);
+        backend->close(&context, device);
+        assert_string_equal(getenv("CUDA_DEVICE_ORDER"), given ? "FASTEST_FIRST" : "PCI_BUS_ID");
+    }
+    if (unsetenv("CUDA_DEVICE_ORDER") != 0) fail_msg("no environment");
+}
+
 TEST(what_is_missing_is_named) {
     set_visible(NULL);
     fake->reset();
@@ -172,6 +303,16 @@ TEST(what_is_missing_is_named) {
     fake->reset();
     fake->without_cudnn = true;
     expect_failure(NULL, "cuDNN 91100 NOT_INITIALIZED");
+}
+
+/* Writes past the end of an allocation are noticed: in allocations that end 16 bytes early there are some. */
+TEST(writes_past_an_allocation_are_counted) {
+    static watch w;
+    fake->reset();
+    fake->short_bytes = 16;
+    watch_run("fp16", "off", &w);
+    assert_int_equal(w.status, D9_OK);
+    assert_true(fake->counts.overruns > 0);
 }
 
 /* Runs with one failing call each: the first 40, then every 109th. Failures of calls that a run can do without, as in
@@ -300,7 +441,8 @@ TEST(libraries_are_read_ahead) {
     d9_device_info info;
     fake->reset();
     OK(d9_backend_describe(&context, "cuda", 1, &info));
-    assert_int_equal(fake->counts.read_ahead, 1);
+    assert_words(info.version, "CUDA cuDNN cuBLAS cuRAND");
+    assert_ints(fake->counts.read_ahead, 1, fake->counts.libraries, 0);
     fake->reset();
     fake->devices = 0;
     assert_ints(d9_backend_describe(&context, "cuda", 1, &info), D9_DEVICE, fake->counts.read_ahead, 1);

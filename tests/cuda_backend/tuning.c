@@ -1,5 +1,6 @@
 /* Selection among cuDNN's algorithms by the CUDA backend, on their fake (fake_cudnn.c): the fastest one that fits in
  * memory and whose bits repeat, timed on random numbers. Selected and banned choices are cached. */
+#include "backends/cuda/cuda.h"
 #include "backends/host/device.h"
 #include "core/system.h"
 #include "core/text.h"
@@ -48,7 +49,7 @@ TEST(what_was_chosen_is_remembered) {
     assert_int_equal(fake->counts.listed, asked);
     watch_run_afresh("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);
-    OK(d9_file_write(&context, path, "dawn9 choices 1\nhalf a line\n", 28));
+    OK(d9_file_write(&context, path, "dawn9 choices 2\nhalf a line\n", 28));
     watch_run_afresh("fp16", "auto", &w);
     assert_non_null(strstr(w.log, "cuda-choices.tsv"));
     assert_int_equal(fake->counts.listed, asked);
@@ -56,6 +57,27 @@ TEST(what_was_chosen_is_remembered) {
     assert_string_equal(w.log, "");
     assert_int_equal(fake->counts.listed, 0);
     watch_nothing_left();
+}
+
+/* backend_options.choices names another folder, as for a container whose home folder is not kept. */
+TEST(choices_are_kept_in_the_folder_that_is_set) {
+    d9_session session;
+    char folder[RUN_PATH_BYTES];
+    const char *usual = fresh_cache();
+    int64_t listed[2];
+    run_folder_make(folder);
+    d9_config *config = watch_config(&context, "fp16", "auto");
+    config->backend_options.choices = run_path(folder, "kept/here");
+    for (int again = 0; again < 2; again++) {
+        fake->reset();
+        OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
+        d9_session_close(&session);
+        listed[again] = fake->counts.listed;
+    }
+    assert_ints(listed[0] > 10, 1, listed[1], 0);
+    assert_int_equal(access(run_path(folder, "kept/here/cuda-choices.tsv"), F_OK), 0);
+    assert_int_equal(access(usual, F_OK), -1);
+    d9_config_free(&context, config), run_folder_remove(folder), watch_nothing_left();
 }
 
 typedef struct open_run { /* an open session */
@@ -210,6 +232,39 @@ TEST(verify_bans_what_was_chosen_before) {
     close_session(&g);
 }
 
+/* CUDA may refuse memory that it reports as free. Whichever allocation it refuses, the run ends with an error, or its
+ * scratch memory is as large as its steps need: the fake checks the workspaces of convolutions. */
+TEST(refused_allocations_leave_enough_scratch) {
+    static open_run g;
+    int64_t asked = 1, refused = 0, ended = 0;
+    for (int64_t n = 0; n <= asked; n++) { /* 0: none is refused */
+        d9_context_init(&g.context);
+        fresh_cache();
+        fake->refuse_at = n;
+        d9_config *config = watch_config(&g.context, "fp16", "on");
+        const d9_session_options options = {.config = config, .seed = 7, .no_eval = true};
+        const d9_status status = d9_session_open(&g.context, &options, &g.session);
+        if (n == 0) asked = fake->counts.allocations;
+        refused += n > 0 && fake->counts.allocations >= n;
+        if (status == D9_OK) {
+            const d9_cuda *cuda = g.session.device->backend;
+            if (cuda->scratch_bytes < cuda->scratch_needed)
+                fail_msg("allocation %lld: %lld bytes of scratch, %lld needed", (long long)n,
+                         (long long)cuda->scratch_bytes, (long long)cuda->scratch_needed);
+            test_ok(&g.context, d9_session_initialize(&g.session));
+            test_ok(&g.context, d9_session_begin_epoch(&g.session, 0));
+            test_ok(&g.context, d9_session_step(&g.session, 0));
+            test_ok(&g.context, g.session.backend->sync(&g.context, g.session.device));
+        } else {
+            ended++;
+            assert_words(g.context.message, "out of device memory");
+        }
+        d9_session_close(&g.session), d9_config_free(&g.context, config), watch_nothing_left();
+    }
+    assert_int_equal(refused, asked);
+    if (ended < 10 || asked - ended < 4) fail_msg("%d of %d runs ended", (int)ended, (int)asked);
+}
+
 /* Leaves free as much memory as a run without tuning needs, plus `more` bytes. */
 static void limit_free_memory(int64_t more) {
     static watch w;
@@ -251,6 +306,38 @@ TEST(workspaces_without_room_are_refused_in_figures) {
     const d9_session_options options = {.config = config, .seed = 7, .plan = w.plan};
     assert_refusal(d9_session_open(&context, &options, &session), D9_DEVICE, "GiB");
     d9_config_free(&context, config), watch_nothing_left();
+}
+
+/* Loading code before training changes neither what is trained nor the guard's record of skipped steps. */
+TEST(loading_code_changes_nothing) {
+    static uint8_t kept[2][1 << 20];
+    static const char *const precisions[] = {"f32", "fp16"};
+    d9_session session;
+    for (int p = 0; p < 2; p++) {
+        int64_t bytes[2] = {0, 0};
+        for (int load = 0; load < 2; load++) {
+            fresh_cache();
+            d9_config *config = watch_config(&context, precisions[p], "off");
+            const d9_session_options options = {.config = config, .seed = 7, .load = load};
+            OK(d9_session_open(&context, &options, &session));
+            OK(d9_session_initialize(&session));
+            for (int64_t step = 0; step < RUN_STEPS_PER_EPOCH; step++) {
+                if (step == 0) OK(d9_session_begin_epoch(&session, step));
+                OK(d9_session_step(&session, step));
+            }
+            for (d9_buffer b = D9_BUFFER_STATE; b < D9_BUFFER_COUNT; b++) {
+                const int64_t size = session.program.buffer_bytes[b];
+                if (b == D9_BUFFER_IMAGES || b == D9_BUFFER_EVAL_IMAGES || b == D9_BUFFER_LOGITS) continue;
+                assert_true(bytes[load] + size <= (int64_t)sizeof kept[load]);
+                OK(d9_session_read(&session, b, kept[load] + bytes[load]));
+                if (load && memcmp(kept[0] + bytes[1], kept[1] + bytes[1], (size_t)size) != 0)
+                    fail_msg("%s: buffer %d differs", precisions[p], b);
+                bytes[load] += size;
+            }
+            d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
+        }
+        assert_ints(bytes[0], bytes[1], bytes[0] > 10000, 1);
+    }
 }
 
 enum { KEPT = 1 << 13, BUFFERS = 3 };

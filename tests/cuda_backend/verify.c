@@ -71,6 +71,86 @@ TEST(tf32_widens_the_limits_of_convolutions_alone) {
     set_tensor_cores(false);
 }
 
+/* Runs a small case with weight gradients summed by the fake cuDNN in this way. Its step with divided weights has
+ * gradients among the subnormal numbers of fp16. */
+static void check_sums(d9_fake *fake, const char *precision, d9_fake_sums sums) {
+    static run_verified v;
+    bool passed = false;
+    fake->sums = sums;
+    run_verify(&v, &(d9_verify_options){.cases = D9_SOURCE_DIR "/tests/golden/cases/adam.safetensors",
+                                        .backend = "cuda",
+                                        .precision = precision,
+                                        .threads = 2});
+    fake->sums = D9_FAKE_SUMS_RIGHT;
+    for (int i = 0; i < v.count; i++)
+        if (strcmp(v.rows[i].group, "rule by rule") == 0) passed = v.rows[i].passed;
+    if (passed != (sums == D9_FAKE_SUMS_RIGHT)) fail_msg("%s, sums %d: passed %d", precision, (int)sums, passed);
+}
+
+TEST(weight_gradients_must_be_rounded_once_and_correctly) {
+    static const char *const precisions[] = {"bf16", "fp16"};
+    d9_fake *fake = fake_find();
+    if (!fake) skip_for("faults are planted in the fake cuDNN", NULL);
+    for (int p = 0; p < 2; p++)
+        for (int sums = D9_FAKE_SUMS_RIGHT; sums <= D9_FAKE_SUMS_CUT; sums++)
+            check_sums(fake, precisions[p], (d9_fake_sums)sums);
+}
+
+/* Rows of the rules of a first layer, which compute in f32 between their nodes. */
+typedef struct first_layer_rows {
+    int forward, backward; /* rows that failed */
+    double worst;          /* largest error relative to its limit */
+} first_layer_rows;
+
+static void check_first_layer_row(void *user, const d9_verify_row *row) {
+    first_layer_rows *rows = user;
+    if (!strstr(row->name, "conv+") && !strstr(row->name, "+conv_backward")) return;
+    *(strstr(row->name, "backward") ? &rows->backward : &rows->forward) += !row->passed;
+    rows->worst = fmax(rows->worst, row->error / row->limit);
+}
+
+static void plant_nothing(d9_node *node) { (void)node; }
+static void plant_alpha(d9_node *node) {
+    if (node->op == D9_OP_ACT) node->as.act.alpha *= 0.967;
+}
+static void plant_statistics(d9_node *node) {
+    if (node->op == D9_OP_NORM) node->as.norm.momentum *= 0.995;
+}
+static void plant_slope(d9_node *node) {
+    if (node->op == D9_OP_ACT_BACKWARD) node->as.act.alpha *= 0.967;
+}
+
+/* One step in bf16 with an error in every node of the tested plan. */
+static first_layer_rows first_layer_with(void (*plant)(d9_node *node)) {
+    first_layer_rows rows = {0};
+    int failed;
+    d9_session tested, judge;
+    d9_config *configs[] = {run_config(&context, "cuda", "bf16", ""), run_config(&context, "reference", "bf16", "")};
+    run_open_ready(&context, configs[0], &tested);
+    run_open_ready(&context, configs[1], &judge);
+    d9_graph wrong = tested.program.train;
+    OK(D9_ALLOCATE(&context, wrong.node_count, "nodes", &wrong.nodes));
+    memcpy(wrong.nodes, tested.program.train.nodes, (size_t)wrong.node_count * sizeof *wrong.nodes);
+    for (int n = 0; n < wrong.node_count; n++) plant(&wrong.nodes[n]);
+    tested.backend->plan_free(&context, tested.train_plan);
+    OK(d9_session_plan(&tested, &wrong, &tested.train_plan));
+    OK(d9_rules_compare(&tested, &judge, 0, "first layer", check_first_layer_row, &rows, &failed));
+    d9_session_close(&tested), d9_session_close(&judge);
+    for (int c = 0; c < 2; c++) d9_config_free(&context, configs[c]);
+    d9_release(&context, wrong.nodes);
+    return rows;
+}
+
+TEST(a_first_layer_is_compared_with_sums_in_f32) {
+    const first_layer_rows right = first_layer_with(plant_nothing), alpha = first_layer_with(plant_alpha),
+                           statistics = first_layer_with(plant_statistics), slope = first_layer_with(plant_slope);
+    assert_ints(right.forward, 0, right.backward, 0);
+    assert_true(right.worst > 0 && right.worst < 0.5);
+    if (!alpha.forward || !statistics.forward || !slope.backward)
+        fail_msg("rows that failed: alpha %d, statistics %d, slope %d", alpha.forward, statistics.forward,
+                 slope.backward);
+}
+
 /* Texts: a network of two recurrent layers, and one whose states go on to the next step and whose gradients are
  * clipped, in f32 and fp16; a whole step, rule by rule, in every precision. */
 TEST(texts) {

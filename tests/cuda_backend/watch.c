@@ -11,6 +11,12 @@ static void note_step(void *user, const d9_program *program, int64_t step, doubl
     if (step <= RUN_STEPS) w->after[step] = fake->counts;
 }
 
+static void note_plan(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+    watch *w = user;
+    (void)program, (void)device, (void)precision;
+    w->after[0] = fake->counts;
+}
+
 void watch_log(void *user, d9_log_level level, const char *line) {
     watch *w = user;
     const size_t used = strlen(w->log);
@@ -64,7 +70,8 @@ void watch_run(const char *precision, const char *tune, watch *w) {
     system.close = close_or_pretend;
     context.system = &system;
     d9_config *config = watch_config(&context, precision, tune);
-    const d9_train_options options = {.config = config, .seed = 7, .observer = {.user = w, .step = note_step}};
+    const d9_train_options options = {
+        .config = config, .seed = 7, .observer = {.user = w, .planned = note_plan, .step = note_step}};
     w->status = d9_train(&context, &options, &result);
     snprintf(w->message, sizeof w->message, "%s", context.message);
     if (w->status == D9_OK) {
@@ -92,6 +99,7 @@ void watch_nothing_left(void) {
     const d9_fake_counts *c = &fake->counts;
     assert_ints(c->used_bytes, 0, c->pinned_bytes, 0, c->live_graphs, 0, c->live_events, 0);
     assert_ints(c->live_streams, 0, c->live_handles, 0, c->live_descriptors, 0, c->illegal, 0);
+    assert_int_equal(c->overruns, 0);
 }
 
 int main(void) {

@@ -6,7 +6,7 @@
 #include "tests/support/runs.h"
 
 typedef struct watch {
-    d9_fake_counts after[RUN_STEPS + 1]; /* counters after each step, from 1 */
+    d9_fake_counts after[RUN_STEPS + 1]; /* counters after each step; [0]: before the first */
     char log[2048];                      /* warnings, one per line */
     char plan[8192];
     char params_sha256[65];
@@ -27,7 +27,8 @@ void watch_log(void *user, d9_log_level level, const char *line);
 
 /* Number of lines of the plan that end with this choice. */
 int watch_count(const char *plan, const char *choice);
-/* Fails if anything of the fake is open or allocated, or a call was illegal during capture. */
+/* Fails if anything of the fake is open or allocated, a call was illegal during capture, or a write went past an
+ * allocation. */
 void watch_nothing_left(void);
 
 #endif

@@ -106,6 +106,10 @@ static double unit_of(d9_kernel_store store) { /* largest relative distance of n
     return store == D9_KERNEL_F32 ? 0 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
+double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance) {
+    return check->contracted ? tolerance + 2 * unit_of(store) : tolerance;
+}
+
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance) {
     double largest = 0;
     int64_t zeros = 0;

@@ -9,6 +9,7 @@
 
 typedef struct d9_check {
     int64_t compared, failures;
+    bool contracted; /* the kernels add products before they are rounded: a half may be the next one */
     char first[320]; /* the first failure */
 } d9_check;
 
@@ -37,6 +38,10 @@ float d9_array_at(const d9_array *array, int64_t at);
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
  * be `tolerance` times the largest magnitude plus, in half precision, one unit. NaN or mostly zero values fail. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
+
+/* The tolerance of a sum of values that were rounded to `store`: `tolerance`, or two units of such values if the
+ * kernels are contracted, because a value may then be the next one. */
+double d9_check_sums(const d9_check *check, d9_kernel_store store, double tolerance);
 
 float *d9_floats(int64_t count);                                       /* zeros */
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1, 1], representable in `store` */

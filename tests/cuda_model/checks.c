@@ -6,8 +6,8 @@
 const d9_cuda_check d9_cuda_checks[] = {D9_CUDA_CHECKS(ROW)};
 const int d9_cuda_check_count = (int)(sizeof d9_cuda_checks / sizeof *d9_cuda_checks);
 
-d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run) {
-    d9_check check = {.failures = 0};
+d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted) {
+    d9_check check = {.contracted = contracted};
     d9_model_test(name);
     run(&check);
     d9_check_done(&check);
@@ -28,7 +28,9 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_cuda_corpus corpus = {.columns = 0, .time = 5, .steps_per_epoch = 1};
     const d9_cuda_clip clip = {.most = 1};
     const d9_cuda_update update = {.update = D9_UPDATE_SGD_PAGE};
-    const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .iterations = 3};
+    const d9_cuda_orthogonal orthogonal = {.rows = 0, .columns = 9, .filters = 1};
+    const d9_cuda_filters filters = {.g = {NULL}};
+    const d9_cuda_orthogonal_arrays arrays = {.terms = NULL};
     float *const nothing[D9_UPDATE_STATES] = {NULL};
     const d9_kernel_epilogue epilogue = {.act = act};
     const d9_cuda_prologue prologue = {.act = act};
@@ -55,7 +57,7 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_act_backward(NULL, in, in, act, 0, out),
         d9_cuda_norm_forward(NULL, &norm, in, &state, &epilogue, NULL, out),
         d9_cuda_norm_eval(NULL, &norm, in, &state, &epilogue, NULL, out),
-        d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, &gradients),
+        d9_cuda_norm_backward(NULL, &norm, in, &prologue, in, NULL, NULL, NULL, NULL, NULL, &gradients),
         d9_cuda_moments_forward(NULL, &first, in, &weights, &state, act, NULL, NULL, out),
         d9_cuda_moments_eval(NULL, &first, in, &weights, &state, act, NULL, out),
         d9_cuda_moments_conv(NULL, &first, in, &weights, NULL, out),
@@ -82,7 +84,8 @@ void d9_cuda_check_empty(d9_check *check) {
         d9_cuda_loss_backward(NULL, &loss, one, NULL, NULL, NULL, NULL, NULL, out),
         d9_cuda_metrics(NULL, &loss, NULL, NULL, NULL, NULL, NULL, NULL),
         d9_cuda_update_group(NULL, &update, in, 0, NULL, nothing),
-        d9_cuda_orthogonal_update(NULL, &orthogonal, in, NULL, NULL, NULL),
+        d9_cuda_orthogonal_start(NULL, &orthogonal, &filters, &arrays),
+        d9_cuda_orthogonal_apply(NULL, &orthogonal, &filters, &arrays),
         d9_cuda_clip_gradient(NULL, &clip, 0, NULL, NULL),
         d9_cuda_lerp(NULL, (d9_cuda_coefficient){NULL, 1}, NULL, NULL, 0, NULL),
         d9_cuda_guard_check(NULL, in, 0, 0, NULL, 0, NULL),

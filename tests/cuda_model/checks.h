@@ -6,8 +6,8 @@
 
 /* clang-format off */
 #define D9_CUDA_CHECKS(row)                                                                                            \
-    row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_backward)                                         \
-    row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_shifted)                           \
+    row(cast) row(add) row(scale) row(copy) row(act_forward) row(act_extremes) row(act_backward)                       \
+    row(norm_forward) row(norm_epilogue) row(norm_eval) row(norm_backward) row(norm_backward_pool) row(norm_shifted)   \
     row(resident) row(resident_backward) row(resident_sizes)                                                           \
     row(moments_forward) row(moments_eval) row(moments_backward) row(moments_stores) row(moments_fits)                 \
     row(pool_forward) row(pool_backward) row(pool_nan) row(mean_pool_forward) row(mean_pool_backward)                  \
@@ -32,7 +32,7 @@ typedef struct d9_cuda_check {
 extern const d9_cuda_check d9_cuda_checks[];
 extern const int d9_cuda_check_count;
 
-/* Runs a check, whose launches count to the test `name`. */
-d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run);
+/* Runs a check, whose launches count to the test `name`. `contracted`: see d9_check. */
+d9_check d9_cuda_check_run(const char *name, d9_cuda_check_function *run, bool contracted);
 
 #endif

@@ -1,5 +1,6 @@
 /* cast, add, scale, copy, activations: whole runs of 8 elements, tails, and unaligned arrays. */
 #include "tests/cuda_model/checks.h"
+#include <math.h>
 #include <string.h>
 
 static const int64_t counts[] = {1, 7, 8, 65, 2051}; /* the last: more than a block of runs */
@@ -69,6 +70,38 @@ void d9_cuda_check_act_forward(d9_check *check) {
             d9_array x = d9_array_of(store, count, shift, values), y = d9_array_new(store, count, shift);
             d9_check_launch(check, "act", d9_cuda_act_forward(NULL, d9_array_in(&x), act, count, d9_array_out(&y)));
             d9_check_array(check, "act", expected, &y, 1e-6);
+            d9_check_done(check);
+        }
+}
+
+/* A NaN must stay one, and infinities must give the limits, in values and derivatives (RELU's at a NaN is 1). */
+void d9_cuda_check_act_extremes(d9_check *check) {
+    static const float extremes[] = {INFINITY, -INFINITY, NAN, 65504, -65504, 130, -130, 41, -41, 17, -17, 6, -6, 0};
+    enum { COUNT = sizeof extremes / sizeof *extremes };
+    const d9_cpu cpu = d9_plain_cpu();
+    for (int activation = 0; activation < D9_ACT_COUNT; activation++) D9_FOR_STORES(store) {
+            float ones[COUNT], values[COUNT], expected[2][COUNT];
+            for (int i = 0; i < COUNT; i++) ones[i] = 1, values[i] = d9_store_rounded(store, extremes[i]);
+            const d9_kernel_act act = {activation, 0.3f};
+            d9_cpu_act_forward(&cpu, d9_plain_in(values), act, COUNT, d9_plain_out(expected[0]));
+            d9_cpu_act_backward(&cpu, d9_plain_in(ones), d9_plain_in(values), act, COUNT, d9_plain_out(expected[1]));
+            d9_array x = d9_array_of(store, COUNT, 0, values), dy = d9_array_of(store, COUNT, 0, ones);
+            d9_array got[2] = {d9_array_new(store, COUNT, 0), d9_array_new(store, COUNT, 0)};
+            d9_check_launch(check, "act",
+                            d9_cuda_act_forward(NULL, d9_array_in(&x), act, COUNT, d9_array_out(&got[0])));
+            d9_check_launch(
+                check, "act_backward",
+                d9_cuda_act_backward(NULL, d9_array_in(&dy), d9_array_in(&x), act, COUNT, d9_array_out(&got[1])));
+            for (int k = 0; k < 2 * COUNT; k++) {
+                const float wanted = d9_store_rounded(store, expected[k / COUNT][k % COUNT]);
+                const float value = d9_array_at(&got[k / COUNT], k % COUNT);
+                check->compared++;
+                if (isnan(wanted) ? !isnan(value)
+                                  : !(value == wanted || fabsf(value - wanted) <= 0x1p-7f * fabsf(wanted) + 1e-7f))
+                    d9_check_fail(check, "activation %d, store %d, %s at %g: %g, not %g", activation, (int)store,
+                                  k < COUNT ? "value" : "derivative", (double)values[k % COUNT], (double)value,
+                                  (double)wanted);
+            }
             d9_check_done(check);
         }
 }

@@ -56,10 +56,9 @@ void d9_cuda_check_linear_backward_weight(d9_check *check) { check_pass(check, B
 
 /* Samples, classes, smoothing, row of losses.def (0: cross-entropy, 1: sigmoid) and share of each case. The last has
  * more classes than a thread reads for the metrics. */
-static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
-                                        {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
-                                        {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},      {7, 31, 0, 1, 0.75},
-                                        {9, 1100, 0.1, 0, 1}};
+static const d9_kernel_loss losses[] = {
+    {1, 3, 0.0, 0, 1},   {7, 10, 0.2, 0, 1},   {7, 10, 0.2, 0, 0.75}, {65, 27, 0.1, 0, 1}, {65, 27, 0.1, 0, 0.25},
+    {65, 65, 0.2, 0, 1}, {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},     {7, 31, 0, 1, 0.75}, {9, 1100, 0.1, 0, 1}};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 typedef struct batch { /* a case of the loss, on both sides */

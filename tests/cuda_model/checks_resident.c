@@ -150,7 +150,7 @@ static void backward_separate(d9_check *check, const site *s) {
     const d9_kernel_norm_gradients gradients = {d9_array_out(pools ? &w->sum : &w->dx), w->dscale.data, w->dbias.data};
     d9_check_launch(check, "norm_backward",
                     d9_cuda_norm_backward(NULL, &s->norm, d9_array_in(&s->dy), &prologue, x, w->statistics[MEAN].data,
-                                          w->statistics[INV_STD].data, s->scale, s->scratch.data, &gradients));
+                                          w->statistics[INV_STD].data, s->scale, NULL, s->scratch.data, &gradients));
     if (pools)
         d9_check_launch(check, "pool_backward",
                         d9_cuda_pool_backward(NULL, &s->window, between, d9_array_in(&s->x), d9_array_out(&w->dx)));
@@ -264,16 +264,17 @@ void d9_cuda_check_resident_sizes(d9_check *check) {
         d9_cuda_norm_algorithm wanted[2];
     } sizes[] = {{{512, 1024, 64, 16}, {{2, 8, 0, true}, {2, 8, 0, false}}},
                  {{512, 256, 128, 16}, {{4, 8, 0, true}, {2, 8, 0, true}}},
-                 {{512, 64, 256, 16}, {{8, 4, 0, true}, {8, 8, 0, true}}},
+                 {{512, 64, 256, 16}, {{8, 4, 0, true}, {4, 8, 0, true}}},
                  {{512, 16, 512, 16}, {{8, 2, 0, true}, {8, 2, 0, true}}}};
     static const d9_model_device t4 = {64 << 10, 1, 40, 0}, part = {232448, 8, 16, 4};
     const d9_kernel_norm odd = {512, 64, 12, 16}, large = {32, 65536, 64, 1}, small = {4, 16, 64, 1},
-                         uneven = {65, 1, 64, 1};
+                         uneven = {65, 1, 64, 1}, many = {1 << 27, 16, 64, 1 << 22};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int backward = 0; backward < 2; backward++)
             check_first(check, &sizes[i].norm, backward, &sizes[i].wanted[backward]);
     if (most_blocks(check, &odd, NULL) != -1) d9_check_fail(check, "12 channels fit");
     if (most_blocks(check, &large, NULL) != -1) d9_check_fail(check, "2 million rows fit");
+    if (most_blocks(check, &many, NULL) != -1) d9_check_fail(check, "2^31 rows can be counted");
     if (most_blocks(check, &small, NULL) != 8) d9_check_fail(check, "no clusters");
     if (most_blocks(check, &uneven, NULL) != 8) d9_check_fail(check, "no clusters for 65 rows");
     if (most_blocks(check, &small, &t4) != 1) d9_check_fail(check, "clusters where there are none");

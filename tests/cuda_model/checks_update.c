@@ -16,19 +16,23 @@ typedef struct group {
     int state_count; /* number of state arrays; the others are NULL */
 } group;
 
-static group open_group(int64_t count, d9_kernel_store store, int shift, int state_count) {
+static group seeded_group(int64_t count, d9_kernel_store store, int shift, int state_count, uint32_t seed) {
     group s = {.state_count = state_count};
-    s.g = d9_random(store, count, 41);
-    s.w = d9_random(D9_KERNEL_F32, count, 42);
+    s.g = d9_random(store, count, seed);
+    s.w = d9_random(D9_KERNEL_F32, count, seed + 1);
     s.gpu_g = d9_array_of(store, count, shift, s.g);
     s.gpu_w = d9_array_of(D9_KERNEL_F32, count, shift, s.w);
     for (int k = 0; k < state_count; k++) {
-        s.state[k] = d9_random(D9_KERNEL_F32, count, 43 + (uint32_t)k);
+        s.state[k] = d9_random(D9_KERNEL_F32, count, seed + 2 + (uint32_t)k);
         for (int64_t i = 0; i < count && k > 0; i++) s.state[k][i] = fabsf(s.state[k][i]); /* squared gradients */
         s.gpu_state[k] = d9_array_of(D9_KERNEL_F32, count, shift, s.state[k]);
         s.gpu[k] = s.gpu_state[k].data;
     }
     return s;
+}
+
+static group open_group(int64_t count, d9_kernel_store store, int shift, int state_count) {
+    return seeded_group(count, store, shift, state_count, 41);
 }
 
 static void close_group(d9_check *check, group *s) {
@@ -90,43 +94,55 @@ void d9_cuda_check_update_guarded(d9_check *check) {
         }
 }
 
-/* Weights wider than high, higher than wide, and larger than a tile; with a guard, also after a bad gradient. Storage
- * types that the CPU lacks are compared with f32. */
+/* One to four filters of one shape, without iterations, whose products are the multiplier's; with a guard, also after a
+ * bad gradient. Storage types that the CPU lacks are compared with f32. */
+static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, bool now) {
+    static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
+    const int64_t count = rule.rows * rule.columns;
+    const d9_cpu cpu = d9_plain_cpu();
+    const d9_kernel_store known = rule.store == D9_KERNEL_F16 ? D9_KERNEL_F32 : rule.store;
+    const d9_cpu_orthogonal on_cpu = {rule.rows,   rule.columns, 0,  now, known, rule.momentum,
+                                      rates[STEP], decays[STEP], {0}};
+    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
+    group s[D9_CUDA_MOST_FILTERS];
+    d9_cuda_filters filters = {.g = {NULL}};
+    float *room = d9_floats(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
+    while ((uintptr_t)room % 64) room++;
+    rule.guard = how ? &guard : NULL;
+    d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_divide(&rule, NULL).bytes / 4, 0);
+    const d9_cuda_orthogonal_arrays arrays = d9_cuda_orthogonal_divide(&rule, scratch.data);
+    for (int f = 0; f < rule.filters; f++) {
+        s[f] = seeded_group(count, D9_KERNEL_F32, 0, 1, 41 + 10 * (uint32_t)f);
+        for (int64_t k = 0; k < count && how; k++) s[f].g[k] *= 0.25f;
+        if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s[f].g, room, s[f].w, s[f].state[0]);
+        filters.g[f] = s[f].gpu_g.data;
+        filters.w[f] = s[f].gpu_w.data;
+        filters.velocity[f] = s[f].gpu_state[0].data;
+    }
+    d9_check_launch(check, "orthogonal", d9_cuda_orthogonal_start(NULL, &rule, &filters, &arrays));
+    d9_check_launch(check, "orthogonal", d9_cuda_orthogonal_apply(NULL, &rule, &filters, &arrays));
+    for (int f = 0; f < rule.filters; f++) {
+        d9_check_array(check, "orthogonal w", s[f].w, &s[f].gpu_w, tolerances[rule.store]);
+        d9_check_array(check, "orthogonal velocity", s[f].state[0], &s[f].gpu_state[0], 1e-6);
+    }
+    d9_check_done(check);
+}
+
 void d9_cuda_check_orthogonal(d9_check *check) {
     static const int64_t sizes[][2] = {{7, 45}, {65, 27}, {70, 117}, {1, 9}};
     static const float renormalises[] = {0, 0, 1}; /* by step */
-    static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
     for (int i = 0; i < 4; i++) D9_FOR_STORES(store) for (int how = 0; how < 3; how++) {
-            const int64_t count = sizes[i][0] * sizes[i][1];
-            const d9_cpu cpu = d9_plain_cpu();
-            const d9_kernel_store known = store == D9_KERNEL_F16 ? D9_KERNEL_F32 : store;
             const bool now = i != 1; /* true if step 2 renormalises */
-            const d9_cpu_orthogonal on_cpu = {sizes[i][0],  sizes[i][1],           3, now, known, 0.6f, rates[STEP],
-                                              decays[STEP], {3.5f, -4.75f, 2.125f}};
-            const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
             const d9_cuda_orthogonal rule = {.rows = sizes[i][0],
                                              .columns = sizes[i][1],
-                                             .iterations = 3,
+                                             .filters = 1 + (i + how) % D9_CUDA_MOST_FILTERS,
                                              .store = store,
                                              .momentum = 0.6f,
-                                             .by = {3.5f, -4.75f, 2.125f},
                                              .renormalise = {now ? renormalises : NULL, 0},
                                              .rate = {rates, 0},
                                              .decay = {decays, 0},
-                                             .step = &step,
-                                             .guard = how ? &guard : NULL};
-            group s = open_group(count, D9_KERNEL_F32, 0, 1);
-            d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_scratch_bytes(&rule) / 4, 0);
-            float *room = d9_floats(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
-            while ((uintptr_t)room % 64) room++;
-            for (int64_t k = 0; k < count && how; k++) s.g[k] *= 0.25f;
-            if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s.g, room, s.w, s.state[0]);
-            d9_check_launch(check, "orthogonal",
-                            d9_cuda_orthogonal_update(NULL, &rule, d9_array_in(&s.gpu_g), scratch.data, s.gpu_w.data,
-                                                      s.gpu_state[0].data));
-            d9_check_array(check, "orthogonal w", s.w, &s.gpu_w, tolerances[store]);
-            d9_check_array(check, "orthogonal velocity", s.state[0], &s.gpu_state[0], 1e-6);
-            d9_check_done(check);
+                                             .step = &step};
+            check_orthogonal(check, rule, how, now);
         }
 }
 

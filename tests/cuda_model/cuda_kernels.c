@@ -9,7 +9,7 @@
 #include <dirent.h>
 
 static void run_check(const char *name, d9_cuda_check_function *run) {
-    const d9_check check = d9_cuda_check_run(name, run);
+    const d9_check check = d9_cuda_check_run(name, run, D9_CONTRACTED);
     if (check.failures) fail_msg("%lld of %lld: %s", (long long)check.failures, (long long)check.compared, check.first);
     assert_true(check.compared > 0);
 }
@@ -17,6 +17,27 @@ static void run_check(const char *name, d9_cuda_check_function *run) {
 #define CHECK_TEST(name)                                                                                               \
     TEST(name) { run_check(#name, d9_cuda_check_##name); }
 D9_CUDA_CHECKS(CHECK_TEST)
+
+/* Built with D9_CONTRACTED as by nvcc, a product is not rounded before it is added; in the other build it is. */
+TEST(products_are_contracted_as_built) {
+    enum { COUNT = 1000 };
+    const float ratio = 0.3f, *x = d9_random(D9_KERNEL_F32, COUNT, 61);
+    float *a = d9_random(D9_KERNEL_F32, COUNT, 62), *rounded = d9_floats(COUNT);
+    const int64_t step = 0;
+    d9_check check = {0};
+    int differ = 0;
+    d9_model_test("lerp");
+    for (int i = 0; i < COUNT; i++) {
+        volatile const float old = ratio * a[i], new = (1 - ratio) * x[i];
+        rounded[i] = old + new;
+    }
+    d9_check_launch(&check, "lerp", d9_cuda_lerp(NULL, (d9_cuda_coefficient){&ratio, 0}, &step, x, COUNT, a));
+    for (int i = 0; i < COUNT; i++) differ += a[i] != rounded[i];
+    assert_int_equal(check.failures, 0);
+    assert_int_equal(differ > COUNT / 20, D9_CONTRACTED);
+    assert_int_equal(differ > 0, D9_CONTRACTED);
+    d9_check_done(&check);
+}
 
 static bool list_tests(const char *kernel, char *tests, size_t size) { /* false: no test ran the kernel */
     const char *test, *name;

@@ -2,6 +2,7 @@
  * reason. */
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/scenarios.h"
+#include "tests/cuda_model/stream.h"
 #include "tests/support/test.h"
 
 enum { THREADS = D9_SCENARIO_THREADS };
@@ -24,6 +25,17 @@ TEST(lanes_exchange) {
     fill_with_squares(in);
     assert_int_equal(d9_scenario_shuffles(in, exchanged, shifted), 0);
     for (int i = 0; i < THREADS; i++) assert_ints(exchanged[i], in[i ^ 5], shifted[i], in[i % 32 == 31 ? i : i + 1]);
+}
+
+/* CUDA counts static and dynamic shared memory together: beyond 48 KiB a kernel must ask. */
+TEST(shared_memory_is_asked_for) {
+    enum { H100 = 227, T4 = 64, BEFORE = 48 };
+    assert_int_equal(d9_scenario_shared_to_ask(0, 48, BEFORE, H100), 0);
+    assert_int_equal(d9_scenario_shared_to_ask(18, 30, BEFORE, T4), 0);
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, H100), 209); /* the dynamic part alone need not ask */
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, BEFORE, T4), 46);
+    assert_int_equal(d9_scenario_shared_to_ask(0, 72, BEFORE, H100), 227);
+    assert_int_equal(d9_scenario_shared_to_ask(18, 40, 209, H100), 0); /* was asked for */
 }
 
 TEST(lanes_vote) {
@@ -121,6 +133,23 @@ static void assert_refused(int (*scenario)(void), const char *reason) {
     d9_model_test("scenario"); /* the failed launch must not affect later ones */
     fill_with_squares(in);
     assert_ints(d9_scenario_reverse(in, out), 0, out[0], in[THREADS - 1]);
+}
+
+/* A library's kernel cannot be loaded while a stream is captured, only before. */
+TEST(captures_load_nothing) {
+    d9_model_list *list = d9_model_list_new();
+    const int stream = 0;
+    d9_model_test("capture");
+    d9_model_queue_to(list, &stream, true);
+    assert_int_equal(d9_model_load("a library's kernel"), D9_MODEL_CAPTURING);
+    assert_words(d9_model_failure(), "a library's kernel captured");
+    d9_model_queue_to(list, &stream, false);
+    assert_int_equal(d9_model_load("a library's kernel"), 0);
+    d9_model_queue_to(list, &stream, true);
+    assert_ints(d9_model_load("a library's kernel"), 0, d9_model_load("another kernel"), D9_MODEL_CAPTURING);
+    d9_model_queue_to(NULL, NULL, false);
+    d9_model_list_free(list);
+    d9_model_test("capture");
 }
 
 TEST(mistakes_are_refused) {

@@ -29,7 +29,12 @@ extern "C" {
 #endif
 
 /* Values of cudaError_t. */
-enum { D9_MODEL_INVALID_VALUE = 1, D9_MODEL_INVALID_CONFIGURATION = 9, D9_MODEL_LAUNCH_FAILURE = 719 };
+enum {
+    D9_MODEL_INVALID_VALUE = 1,
+    D9_MODEL_INVALID_CONFIGURATION = 9,
+    D9_MODEL_LAUNCH_FAILURE = 719,
+    D9_MODEL_CAPTURING = 900
+};
 
 const char *d9_model_failure(void);   /* of the last failed launch; "": none since d9_model_test */
 void d9_model_test(const char *name); /* names the test to which launches count; forgets the failure */

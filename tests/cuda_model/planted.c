@@ -5,7 +5,8 @@
 /* All checks that run a kernel with the affected code. */
 static const char *const noticed_by[] = {
     /* the end of an array is one too early (not `order`, which would sort uninitialised keys) */
-    (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_shifted"
+    (" cast add scale copy act_forward act_backward norm_forward norm_epilogue norm_backward norm_backward_pool "
+     "norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
      " linear_forward linear_backward_data linear_backward_weight loss_forward"
      " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather rank augment mix resident "
@@ -24,7 +25,7 @@ TEST(planted_mistake_is_noticed) {
         char word[64] = " ";
         strncat(strncat(word, d9_cuda_checks[i].name, 60), " ", 2);
         if (!strstr(noticed_by[D9_PLANTED], word)) continue;
-        const d9_check check = d9_cuda_check_run(d9_cuda_checks[i].name, d9_cuda_checks[i].run);
+        const d9_check check = d9_cuda_check_run(d9_cuda_checks[i].name, d9_cuda_checks[i].run, false);
         if (!check.failures) fail_msg("%s did not fail", d9_cuda_checks[i].name);
         noticed++;
     }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Shows that the checks of machine code can fail: a kernel that needs more registers than the table allows (by a
-# modified ptxas log), an access to shared memory wider than its array's alignment, a store between loads.
+# modified ptxas log), an access to shared memory wider than its array's alignment, a store between loads, loops that
+# wait for one load at a time.
 #
 # usage: planted_code.sh NVCC PYTHON OBJECT...
 set -eu
@@ -51,7 +52,7 @@ expect 1 'my_kernel for [0-9]*: not in the table' registers
 expect 1 'norm_resident_kernel<8,[0-9],[01]> for [0-9]*: in the table, but not in the objects' registers
 log norm_resident.o.ptxas ''
 log loss.o.ptxas 's/0 bytes spill loads/4 bytes spill loads/'
-expect 1 'loss_kernel for [0-9]*: .* bytes of spills, .* in the table' registers
+expect 1 'metrics_kernel for [0-9]*: .* bytes of spills, .* in the table' registers
 
 # ---- shared memory ----
 for aligned in 4 16; do
@@ -68,4 +69,16 @@ cat "$original"/norm*.o.ptx/*.ptx >"$scratch/norms.ptx"
 awk '{ print } /ld\.global.*\.v4/ && ++loads % 2 == 0 { print "\tst.global.u32 \t[%rd1], %r1;" }' "$scratch/norms.ptx" >"$scratch/early.ptx"
 expect 0 ' 0 store too early' "$python" "$here/loads_first.py" "$scratch/norms.ptx"
 expect 1 'norm_resident_kernel .*: 2 loads before a store, not 4' "$python" "$here/loads_first.py" "$scratch/early.ptx"
+
+# ---- serial loads ----
+"$nvcc" -arch=compute_80 -ptx "$here/planted_loads.cu" -o "$scratch/loads.ptx"
+version=$(sed -n 's/.*release .*, V//p' "$scratch/loads.ptx")
+# serial TABLE: judges the planted loops by a table of these lines.
+serial() { printf "# nvcc $version\nkernel\tloops\treason\n$1" >"$scratch/serial.tsv" && "$python" "$here/serial_loads.py" "$scratch/serial.tsv" "$scratch/loads.ptx"; }
+listed='chain_kernel\t1\ta list\none_kernel\t1\ta copy\nfold_kernel\t1\ta fold\n'
+expect 0 '^5 kernels, 0 complaints' serial "$listed"
+expect 1 '^5 kernels, 3 complaints' serial ''
+for kernel in chain one fold; do expect 1 "^${kernel}_kernel: 1 serial loops, 0 in the table" serial ''; done
+expect 1 '^one_kernel: 1 serial loops, 0' serial "$(echo "$listed" | sed 's/a copy//')" # a reason is missing
+expect 1 '^grid_kernel: in the table, but it has no serial loop' serial "${listed}grid_kernel\t1\ta grid\n"
 echo "$checks checks"

@@ -34,7 +34,7 @@ TEST(what_is_not_is_a_race) { D9_RACES(RACE); }
 
 static void run_check(const char *name, d9_cuda_check_function *run) {
     d9_model_seed(0);
-    const d9_check check = d9_cuda_check_run(name, run);
+    const d9_check check = d9_cuda_check_run(name, run, false);
     if (check.failures) fail_msg("%lld failed: %s", (long long)check.failures, check.first);
     assert_true(check.compared > 0);
 }
@@ -48,7 +48,7 @@ static bool notices(const char *name, const char *site) {
     d9_check check = {.failures = 0};
     d9_model_drop(site);
     for (int i = 0; i < d9_cuda_check_count; i++)
-        if (strcmp(d9_cuda_checks[i].name, name) == 0) check = d9_cuda_check_run(name, d9_cuda_checks[i].run);
+        if (strcmp(d9_cuda_checks[i].name, name) == 0) check = d9_cuda_check_run(name, d9_cuda_checks[i].run, false);
     d9_model_drop(NULL);
     return check.failures > 0 && strstr(check.first, ": race: thread ");
 }

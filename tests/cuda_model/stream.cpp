@@ -26,7 +26,7 @@ struct launch_queue { /* the queue that launches go to, and planted errors */
 
 launch_queue k;
 
-constexpr int invalid_handle = 400, not_loaded = 900; /* cudaErrorInvalidResourceHandle, ...StreamCaptureUnsupported */
+constexpr int invalid_handle = 400; /* cudaErrorInvalidResourceHandle */
 
 } // namespace
 
@@ -45,12 +45,17 @@ bool d9_model_queued(const char *kernel, const std::function<int()> &launch, int
     if (*error) return true;
     if (k.launched_on != k.stream)
         *error = d9_model_refuse(std::string(kernel) + " was launched on another stream", invalid_handle);
-    else if (k.captured && !k.loaded.count(kernel))
-        *error = d9_model_refuse(std::string(kernel) + " would be loaded while a stream is captured", not_loaded);
     else
-        k.list->items.push_back({launch, nullptr, {}});
-    if (!*error) k.loaded.insert(kernel);
+        *error = d9_model_load(kernel);
+    if (!*error) k.list->items.push_back({launch, nullptr, {}});
     return true;
+}
+
+int d9_model_load(const char *kernel) {
+    if (k.captured && !k.loaded.count(kernel))
+        return d9_model_refuse(std::string(kernel) + " would be loaded while a stream is captured", D9_MODEL_CAPTURING);
+    k.loaded.insert(kernel);
+    return 0;
 }
 
 /* ---- functions called by tests ---- */
@@ -60,6 +65,8 @@ void d9_model_list_free(d9_model_list *list) { delete list; }
 size_t d9_model_list_size(const d9_model_list *list) { return list->items.size(); }
 void d9_model_list_clear(d9_model_list *list) { list->items.clear(); }
 size_t d9_model_launches(void) { return k.launches; }
+size_t d9_model_loaded(void) { return k.loaded.size(); }
+void d9_model_unload(void) { k.loaded.clear(); }
 void d9_model_set_pending_error(int error) { k.pending_error = error; }
 void d9_model_forbid(const char *kernel, int error) {
     k.forbidden = kernel;

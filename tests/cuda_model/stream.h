@@ -24,6 +24,9 @@ void d9_model_list_clear(d9_model_list *list);
 /* `captured`: a kernel that was never launched is rejected, because lazily loaded code cannot be loaded during capture.
  * Launches on another stream are always rejected. */
 void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured);
+/* Called before a library launches a kernel of its own, with a name for it: rejects it like a kernel that would be
+ * loaded during capture. Returns 0 or a cudaError_t. */
+int d9_model_load(const char *library_kernel);
 /* Adds `work` with a copy of `bytes` of `what` to the stream's list, or runs it at once without a list. Returns 0 or a
  * cudaError_t. */
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);
@@ -34,6 +37,8 @@ void d9_model_forbid(const char *kernel, int error);
 /* Runs the list in order up to the first error, which is returned. */
 int d9_model_list_run(const d9_model_list *list);
 size_t d9_model_launches(void); /* kernels run from lists so far */
+size_t d9_model_loaded(void);   /* different kernels launched to a list since d9_model_unload */
+void d9_model_unload(void);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,8 @@ typedef struct rival {
     double *a, *b;                     /* (RIVAL_MANY) each */
     bool narrow_gradients; /* the backend rounds gradients of filters to the compute type; the reference's are rounded
                               before comparing */
+    bool
+        fused_sums_differ; /* fused rules may add in another order: they must agree with unfused ones, not equal them */
 } rival;
 
 void rival_open(rival *r, d9_context *context, const d9_backend *backend);

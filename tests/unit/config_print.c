@@ -87,6 +87,7 @@ TEST(test_hash, enter_source_folder) {
                                        "keep: all",
                                        "seed: 2",
                                        "data: {path: d}",
+                                       "backend_options: {choices: d}",
                                        "eval: {every: 2}",
                                        "published: {seconds: 1}",
                                        "tricks: {celu: off}",

@@ -10,6 +10,7 @@
 static const char yaml[] = "target: 94.0\n"
                            "model: {name: resnet9, channels: [4, 4, 8, 8]}\n"
                            "data: {dataset: synthetic, path: /home/someone/images}\n"
+                           "backend_options: {choices: /home/someone/choices}\n"
                            "train: {epochs: 3, batch_size: 64, lr: {knots: [0, 20%, end-2], values: [0, 1.0, 0.1]}}\n"
                            "tricks: {crop: {pad: 4}, flip_tta: {}}\n";
 

@@ -38,17 +38,17 @@ void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_
 }
 
 d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver, const d9_cuda_convolver *convolver,
-                       void **backend) {
+                       const d9_cuda_multiplier *multiplier, const char *choices, void **backend) {
     d9_status status;
     d9_cuda *cuda = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "the CUDA backend", &cuda));
-    *cuda = (d9_cuda){.driver = driver, .convolver = convolver};
+    *cuda = (d9_cuda){.driver = driver, .convolver = convolver, .multiplier = multiplier};
     D9_TRY(driver->open(context, &cuda->state));
     cuda->stream = driver->stream(cuda->state);
     D9_TRY(make_step_counter(context, cuda));
     D9_TRY(convolver->open(context, driver, cuda->state, &cuda->convolver_state));
     name_device(cuda);
-    D9_TRY(d9_cuda_choices_open(context, NULL, &cuda->choices));
+    D9_TRY(d9_cuda_choices_open(context, choices, &cuda->choices));
     *backend = cuda;
     cuda = NULL;
 done:
@@ -70,6 +70,7 @@ void d9_cuda_close(d9_context *context, void *backend) {
     d9_cuda_choices_close(context, cuda->choices);
     release_memory(context, cuda, cuda->scratch);
     if (cuda->convolver_state) cuda->convolver->close(context, cuda->convolver_state);
+    cuda->multiplier->close(context, cuda->multiplier_state);
     if (cuda->state) cuda->driver->close(context, cuda->state);
     d9_release(context, cuda->gradients);
     d9_release(context, cuda);
@@ -80,6 +81,7 @@ void d9_cuda_describe(const void *backend, d9_device_info *info) {
     cuda->driver->describe(cuda->state, info);
     info->narrow_gradients = true; /* d9_conv_staged_bytes */
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
+    cuda->multiplier->describe(info);
 }
 
 /* ---- memory and errors ---- */
@@ -165,8 +167,8 @@ void d9_cuda_own_free(d9_context *context, d9_cuda *cuda, d9_cuda_own *own) {
     *own = (d9_cuda_own){NULL, 0};
 }
 
-d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda) {
-    return cuda->scratch_bytes > cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
+d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda) {
+    return cuda->scratch_bytes != cuda->scratch_needed ? resize_scratch(context, cuda, cuda->scratch_needed) : D9_OK;
 }
 
 d9_status d9_cuda_check(d9_context *context, const d9_site *site, int error) {
@@ -391,7 +393,7 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
     peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
     if (cuda->convolver->peak_rate)
         D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
-    D9_TRY(d9_cuda_trim(context, cuda));
+    D9_TRY(d9_cuda_restore(context, cuda));
 done:
     return status;
 }

@@ -152,39 +152,6 @@ D9_CUDA_RUN(update) {
                                               d9_site_data(site, node->outputs[0]), state));
 }
 
-static d9_cuda_orthogonal orthogonal_of(const d9_site *site) {
-    const d9_node *node = site->nodes[0];
-    const d9_update_attributes *update = &node->as.update;
-    const d9_shape *filter = &d9_site_value(site, node->inputs[0])->shape;
-    return (d9_cuda_orthogonal){.rows = filter->d[0],
-                                .columns = d9_shape_count(filter) / filter->d[0],
-                                .iterations = (int)update->numbers[1],
-                                .store = d9_cuda_store_of(update->products),
-                                .momentum = (float)update->numbers[0],
-                                .by = {(float)update->numbers[2], (float)update->numbers[3], (float)update->numbers[4]},
-                                .renormalise = d9_cuda_coefficient_of(site, &update->renormalise),
-                                .rate = d9_cuda_coefficient_of(site, &update->rate),
-                                .decay = d9_cuda_coefficient_of(site, &update->decay),
-                                .step = d9_cuda_of(site)->step,
-                                .guard = d9_cuda_of(site)->guard};
-}
-
-d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site) {
-    const d9_cuda_orthogonal orthogonal = orthogonal_of(site);
-    return d9_cuda_reserve(context, d9_cuda_of(site), d9_cuda_orthogonal_scratch_bytes(&orthogonal));
-}
-
-D9_CUDA_RUN(orthogonal_update) {
-    const d9_node *node = site->nodes[0];
-    const d9_cuda_orthogonal orthogonal = orthogonal_of(site);
-    (void)step;
-    return d9_cuda_check(context, site,
-                         d9_cuda_orthogonal_update(d9_cuda_stream_of(site), &orthogonal,
-                                                   d9_cuda_input(site, node->inputs[1]), d9_cuda_of(site)->scratch,
-                                                   d9_site_data(site, node->outputs[0]),
-                                                   d9_site_data(site, node->outputs[1])));
-}
-
 /* ---- the sum of gradients over the processes, through host memory ---- */
 
 d9_status d9_cuda_prepare_all_reduce(d9_context *context, d9_site *site) {

@@ -21,7 +21,7 @@ struct d9_cuda_choices {
     bool changed;
 };
 
-static const char header[] = "dawn9 choices 1\n";
+static const char header[] = "dawn9 choices 2\n", file_name[] = "cuda-choices.tsv";
 
 /* ---- rows ---- */
 
@@ -111,22 +111,23 @@ done:
 
 /* ---- the cache ---- */
 
-static void default_path(char *path, size_t size) {
+/* Sets the path of the file; "" if there is none. */
+static void set_path(const char *folder, char *path, size_t size) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     const bool own = cache && *cache;
-    if (!own && !(home && *home)) return;
-    const int length = snprintf(path, size, "%s%s/dawn9/cuda-choices.tsv", own ? cache : home, own ? "" : "/.cache");
-    if (length < 0 || (size_t)length >= size) path[0] = 0;
+    int length = 0;
+    if (folder)
+        length = snprintf(path, size, "%s/%s", folder, file_name);
+    else if (own || (home && *home))
+        length = snprintf(path, size, "%s%s/dawn9/%s", own ? cache : home, own ? "" : "/.cache", file_name);
+    if (length <= 0 || (size_t)length >= size) path[0] = 0;
 }
 
-d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices) {
+d9_status d9_cuda_choices_open(d9_context *context, const char *folder, d9_cuda_choices **choices) {
     d9_status status;
     d9_cuda_choices *made = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "tuned choices", &made));
-    if (path)
-        snprintf(made->path, sizeof made->path, "%s", path);
-    else
-        default_path(made->path, sizeof made->path);
+    set_path(folder, made->path, sizeof made->path);
     D9_TRY(read_file(context, made));
     *choices = made;
     made = NULL;
@@ -144,8 +145,10 @@ void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices) {
 /* Adds rows that other processes have written in the meantime, for keys that are missing here. */
 static d9_status merge(d9_context *context, d9_cuda_choices *choices) {
     d9_status status;
+    char folder[sizeof choices->path];
     d9_cuda_choices *there = NULL;
-    D9_TRY(d9_cuda_choices_open(context, choices->path, &there));
+    memcpy(folder, choices->path, sizeof folder);
+    D9_TRY(d9_cuda_choices_open(context, dirname(folder), &there));
     for (int i = 0; i < there->count; i++) {
         if (find_row(choices, there->rows[i].key)) continue;
         D9_TRY(add_row(context, choices, &there->rows[i]));

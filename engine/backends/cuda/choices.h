@@ -1,7 +1,7 @@
 /* Cache of tuning results on disk: a header, then lines KEY<TAB>CHOICE. A key names everything on which the choice
  * depends: device, driver, library, shape and type. Each banned choice has a line of its own. For example:
  *
- *   dawn9 choices 1
+ *   dawn9 choices 2
  *   NVIDIA H200 sm_90 SIZE MiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 x 512x64x32...<TAB>e47 k2=23
  *   NVIDIA H200 sm_90 SIZE MiB, CUDA 13.0, driver for 13.0, cuDNN 9.19.0: forward f16 e5 k2=4<TAB>banned
  *
@@ -17,8 +17,9 @@ enum { D9_CUDA_CHOICE_KEY = 640, D9_CUDA_CHOICE_NAME = 96 };
 
 typedef struct d9_cuda_choices d9_cuda_choices;
 
-/* Opens the cache. `path` NULL: ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/cuda-choices.tsv; if neither is set, no file. */
-D9_MUST_USE d9_status d9_cuda_choices_open(d9_context *context, const char *path, d9_cuda_choices **choices);
+/* Opens the cache, the file cuda-choices.tsv in `folder`, which saving creates. `folder` NULL:
+ * ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9; if neither is set, no file. */
+D9_MUST_USE d9_status d9_cuda_choices_open(d9_context *context, const char *folder, d9_cuda_choices **choices);
 void d9_cuda_choices_close(d9_context *context, d9_cuda_choices *choices); /* NULL is ignored */
 
 /* Looks up a choice; NULL if unknown. `fresh`: only those added in this run. Valid until the next addition or save. */

@@ -1,7 +1,8 @@
 /* Internals of the CUDA backend: tables of rules (rules.c, moments.c) that call kernels/cuda or, for convolutions and
- * large linear layers, cuDNN. Steps are submitted without waiting; from the second time that the same nodes run in a
- * step, they are replayed as a CUDA graph (steps.c). Data that changes from step to step is on the device: the step
- * number, the tables of coefficients, the guard. Only runtime.c and cudnn.h include vendor headers. */
+ * large linear layers, cuDNN, and for the products of orthogonal updates cuBLAS. Steps are submitted without waiting;
+ * from the second time that the same nodes run in a step, they are replayed as a CUDA graph (steps.c). Data that
+ * changes from step to step is on the device: the step number, the tables of coefficients, the guard. Only runtime.c,
+ * cudnn.h and cublas.c include vendor headers. */
 #ifndef D9_BACKENDS_CUDA_H
 #define D9_BACKENDS_CUDA_H
 
@@ -25,6 +26,33 @@ typedef struct d9_cuda_convolver {
                            double *operations_per_second);
 } d9_cuda_convolver;
 
+/* y = alpha op(a) op(b) + beta c for `batch` matrices of one shape, each stored row by row. Products are summed in f32
+ * and rounded once. c may be y; a and b must not overlap y. */
+typedef struct d9_cuda_product {
+    d9_type type;                         /* of a, b, c and y: f32, bf16 or fp16 */
+    int64_t batch, rows, columns, depth;  /* op(a): (rows, depth); op(b): (depth, columns) */
+    bool a_transposed, b_transposed;      /* stored as (depth, rows); as (columns, depth) */
+    int64_t a_stride, b_stride, y_stride; /* elements from a matrix to the next one; y's is c's, too */
+    float alpha, beta;
+} d9_cuda_product;
+typedef struct d9_cuda_matrices { /* aligned to 256 bytes, as is every matrix of the batch */
+    const void *a, *b, *c;        /* c: NULL if beta is 0 */
+    void *y;
+} d9_cuda_matrices;
+
+/* An implementation of matrix products: cublas.c. Its state is made at the first plan. */
+typedef struct d9_cuda_multiplier {
+    void (*describe)(d9_device_info *info);               /* appends to version */
+    void (*close)(d9_context *context, void *multiplier); /* may be NULL */
+    /* Makes a plan, which keeps a copy of `product`. *workspace_bytes: memory that each run needs. */
+    d9_status (*plan)(d9_context *context, void **multiplier, const d9_cuda_product *product, void **plan,
+                      int64_t *workspace_bytes);
+    void (*free_plan)(d9_context *context, const void *multiplier, void *plan); /* may be NULL */
+    /* Submits a product. `workspace` is aligned to 256 bytes. Equal arguments give equal bits. */
+    d9_status (*run)(d9_context *context, const void *multiplier, const void *plan, const d9_cuda_matrices *matrices,
+                     void *workspace, d9_cuda_stream stream);
+} d9_cuda_multiplier;
+
 /* Host copy of a buffer of indices. Once the host has written it, it is checked before the first step whose plan reads
  * it, because kernels do not check. */
 typedef struct d9_cuda_indices {
@@ -41,6 +69,8 @@ typedef struct d9_cuda {
     d9_cuda_stream stream;
     const d9_cuda_convolver *convolver;
     void *convolver_state;
+    const d9_cuda_multiplier *multiplier;
+    void *multiplier_state; /* NULL before the first plan of a product */
     d9_cuda_choices *choices;
     char name[D9_CUDA_CHOICE_KEY]; /* prefix of cache keys: all that choices depend on besides shape and type */
     /* Scratch memory shared by all rules during their run; may move between steps: do not keep the pointer.
@@ -57,7 +87,8 @@ typedef struct d9_cuda {
     int64_t *gradient_ends;      /* on the device: (gradient_count) end offsets in GRADIENT, in elements */
     d9_value_id *gradients;      /* (gradient_count) gradients of the parameters, sorted by offset */
     int32_t gradient_count;
-    int64_t skipped; /* number of skipped steps already reported */
+    int64_t skipped;        /* number of skipped steps already reported */
+    bool warned_unrecorded; /* a warning has said that steps are not recorded as graphs */
     const d9_program *program;
     d9_cuda_indices indices[D9_CUDA_INDICES];
 } d9_cuda;
@@ -67,7 +98,8 @@ static inline d9_cuda_stream d9_cuda_stream_of(const d9_site *site) { return d9_
 
 /* ---- device (backend.c; order.c; tables: rules.c): entries of d9_host_kind and d9_backend ---- */
 D9_MUST_USE d9_status d9_cuda_open(d9_context *context, const d9_cuda_driver *driver,
-                                   const d9_cuda_convolver *convolver, void **backend);
+                                   const d9_cuda_convolver *convolver, const d9_cuda_multiplier *multiplier,
+                                   const char *choices, void **backend);
 void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
@@ -108,6 +140,7 @@ D9_MUST_USE d9_status d9_cuda_check_indices(d9_context *context, const d9_plan *
 d9_status d9_cuda_plan(d9_context *context, d9_device *device, const d9_program *program, const d9_graph *graph,
                        d9_plan **plan);
 void d9_cuda_plan_free(d9_context *context, d9_plan *plan);
+d9_status d9_cuda_load(d9_context *context, d9_plan *plan);
 d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step);
 /* After a call with `reset`, the first few runs of every rule are timed with events, without CUDA graphs; later ones
  * are assumed to take their mean. */
@@ -119,6 +152,8 @@ int d9_cuda_times(d9_plan *plan, d9_node_time *rows, int capacity, bool reset);
  * `give_up` seconds, its time is the result. */
 D9_MUST_USE d9_status d9_cuda_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                                    double give_up, double *seconds);
+/* D9_OK if the device still works, so that only what returned `status` failed; its message goes to the debug log. */
+D9_MUST_USE d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status);
 /* d9_cuda_time for work that may fail; *ran false: it failed, but the device still works. */
 D9_MUST_USE d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what,
                                        int runs, double give_up, bool *ran, double *seconds);
@@ -135,9 +170,9 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
 #define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
     {                                                                                                                  \
         .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function, D9_HOST_ENTRIES,     \
-        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .run = d9_cuda_run,        \
-        .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order, .write = d9_cuda_write, \
-        .sync = d9_cuda_sync                                                                                           \
+        .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .load = d9_cuda_load,      \
+        .run = d9_cuda_run, .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order,     \
+        .write = d9_cuda_write, .sync = d9_cuda_sync                                                                   \
     }
 
 /* ---- functions for rules ---- */
@@ -151,10 +186,11 @@ d9_kernel_window d9_cuda_window_of(const d9_site *site, const d9_node *pool);
 void d9_cuda_choice_key(const d9_cuda *cuda, const char *text, char key[D9_CUDA_CHOICE_KEY]);
 
 /* Enlarge the shared scratch memory to at least `bytes`: d9_cuda_reserve for good (while planning only; errors as
- * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_trim shrinks it to the reserved size. */
+ * d9_cuda_check_memory), d9_cuda_borrow until d9_cuda_restore gives it the reserved size again. If one fails, there is
+ * no scratch memory left: d9_cuda_restore must succeed before the next step. */
 D9_MUST_USE d9_status d9_cuda_reserve(d9_context *context, d9_cuda *cuda, int64_t bytes);
 D9_MUST_USE d9_status d9_cuda_borrow(d9_context *context, d9_cuda *cuda, int64_t bytes);
-D9_MUST_USE d9_status d9_cuda_trim(d9_context *context, d9_cuda *cuda);
+D9_MUST_USE d9_status d9_cuda_restore(d9_context *context, d9_cuda *cuda);
 /* Memory owned by one site, allocated in prepare, with errors as d9_cuda_check_memory, and freed in release. */
 typedef struct d9_cuda_own {
     void *data;
@@ -204,8 +240,10 @@ void d9_cuda_release_all_reduce(d9_context *context, d9_site *site);
 D9_CUDA_RUN(clip);
 d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site);
 D9_CUDA_RUN(update);
-D9_CUDA_RUN(orthogonal_update);
-d9_status d9_cuda_prepare_orthogonal_update(d9_context *context, d9_site *site);
+D9_CUDA_RUN(orthogonal_update); /* of one or several weights of the same shape (orthogonal.c) */
+bool d9_cuda_orthogonal_match(const d9_site *site);
+d9_status d9_cuda_orthogonal_prepare(d9_context *context, d9_site *site);
+void d9_cuda_orthogonal_release(d9_context *context, d9_site *site);
 D9_CUDA_RUN(lerp);
 D9_CUDA_RUN(copy);
 D9_CUDA_RUN(norm); /* norm or norm_eval, alone or before act, or act and add in either order; or pool, norm, act */

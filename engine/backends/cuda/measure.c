@@ -32,14 +32,18 @@ done:
     return status;
 }
 
+d9_status d9_cuda_forgive(d9_context *context, const d9_cuda *cuda, d9_status status) {
+    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
+    d9_log(context, D9_LOG_DEBUG, "%s", context->message);
+    d9_context_clear(context);
+    return D9_OK;
+}
+
 d9_status d9_cuda_try_time(d9_context *context, const d9_cuda *cuda, d9_cuda_work work, void *what, int runs,
                            double give_up, bool *ran, double *seconds) {
     const d9_status status = d9_cuda_time(context, cuda, work, what, runs, give_up, seconds);
     *ran = status == D9_OK;
-    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
-    d9_log(context, D9_LOG_DEBUG, "%s", context->message); /* only this work failed, not the device */
-    d9_context_clear(context);
-    return D9_OK;
+    return d9_cuda_forgive(context, cuda, status);
 }
 
 /* ---- data for timing ---- */

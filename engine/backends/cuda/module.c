@@ -1,8 +1,12 @@
-/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels and cuDNN. */
+/* The module dawn9-cuda.so: combines the CUDA runtime, our kernels, cuDNN and cuBLAS. */
 #include "backends/cuda/conv_cudnn.h"
+#include "backends/cuda/cublas.h"
 #include "backends/cuda/runtime.h"
 
+#include <curand.h> /* its version alone: the kernels call only its header (kernels/cuda/philox.h) */
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
 static void *read_ahead(void *stop) {
     d9_cudnn_read_ahead(stop);
@@ -15,15 +19,22 @@ static void *read_ahead(void *stop) {
 static d9_status open_backend(d9_context *context, const d9_backend_options *options, void **backend) {
     pthread_t thread;
     atomic_bool stop = false;
-    (void)options;
     const bool reading = pthread_create(&thread, NULL, read_ahead, &stop) == 0;
-    const d9_status status = d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, backend);
+    const d9_status status =
+        d9_cuda_open(context, &d9_cuda_runtime, &d9_cuda_cudnn, &d9_cuda_cublas, options->choices, backend);
     atomic_store(&stop, true);
     if (reading) pthread_join(thread, NULL);
     return status;
 }
 
-static const d9_host_kind kind = D9_CUDA_KIND(open_backend, d9_cuda_describe);
+static void describe(const void *backend, d9_device_info *info) {
+    d9_cuda_describe(backend, info);
+    const size_t used = strlen(info->version);
+    snprintf(info->version + used, sizeof info->version - used, ", cuRAND %d.%d.%d", CURAND_VER_MAJOR, CURAND_VER_MINOR,
+             CURAND_VER_PATCH);
+}
+
+static const d9_host_kind kind = D9_CUDA_KIND(open_backend, describe);
 
 static d9_status open_device(d9_context *context, const d9_backend_options *options, d9_device **device) {
     return d9_host_open(context, &kind, options, device);

@@ -2,8 +2,8 @@
  * norm_backward, fused with the nodes before and the pool's gradient after. Of the values between the nodes, norm's y
  * is never written, the value between act and add only if a node outside of the rule reads it.
  *
- * Algorithms: passes over memory, with a separate pool; or, except for norm_eval, one pass that keeps its input on
- * chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times
+ * Algorithms: passes over memory, forward with a separate pool; or, except for norm_eval, one pass that keeps its input
+ * on chip, in one of the divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times
  * the passes and the most promising divisions, and caches the choice like those of convolutions (choices.h). `tune:
  * off` uses the first division; a saved plan names one. If a launch fails in the first step, the passes are used. */
 #include "backends/cuda/choices.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ALGORITHMS = 4, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
+enum { MAX_ALGORITHMS = 8, TIMED_RUNS = 2 }; /* one-pass algorithms that are tried; timed runs of each */
 
 typedef struct norm_site {
     d9_cuda_norm_algorithm algorithm; /* runs 0: passes over memory */
@@ -97,6 +97,9 @@ static bool are_aligned(const d9_site *site, const parts *p) {
     return true;
 }
 
+/* True if the pool's windows leave no row or column. */
+static bool tiles(const d9_kernel_window *w) { return w->height == 2 * w->out_height && w->width == 2 * w->out_width; }
+
 /* Lists the one-pass algorithms, fastest first by estimate; none if site or device support none or the query fails. */
 static void list_algorithms(d9_context *context, const d9_site *site,
                             d9_cuda_norm_algorithm algorithms[D9_CUDA_NORM_ALGORITHMS], int *count) {
@@ -105,6 +108,10 @@ static void list_algorithms(d9_context *context, const d9_site *site,
     const d9_kernel_store store = d9_cuda_store_of(d9_site_value(site, x_of(&p))->type);
     *count = 0;
     if (p.norm->op == D9_OP_NORM_EVAL || !are_aligned(site, &p)) return;
+    if (p.pool) {
+        const d9_kernel_window window = d9_cuda_window_of(site, p.pool);
+        if (!tiles(&window)) return;
+    }
     const int error = d9_cuda_norm_algorithms(&shape, store, is_backward(&p), p.pool != NULL, algorithms,
                                               D9_CUDA_NORM_ALGORITHMS, count);
     if (error)
@@ -129,11 +136,11 @@ static bool has_own_bytes(const d9_site *site, d9_value_id id) {
 static d9_value_id between(const parts *p) { return is_backward(p) ? p->norm->outputs[0] : x_of(p); }
 
 /* True if pool and norm are adjacent (backward: in the forward pass too, and nothing else reads dx), 2 x 2 windows tile
- * the pool's input, and the one-pass kernels take the arrays. */
+ * the pool's input (backward: up to an odd row or column), and the one-pass kernels take the arrays. */
 static bool pool_fits(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_kernel_window w = d9_cuda_window_of(site, p.pool);
-    if (w.kernel != 2 || w.stride != 2 || w.height != 2 * w.out_height || w.width != 2 * w.out_width) return false;
+    if (w.kernel != 2 || w.stride != 2 || w.pad != 0 || (!is_backward(&p) && !tiles(&w))) return false;
     if (!are_aligned(site, &p) || !has_own_bytes(site, between(&p))) return false;
     if (!is_backward(&p)) return p.pool->outputs[0] == x_of(&p);
     const d9_node_id producer = d9_site_value(site, x_of(&p))->producer;
@@ -277,13 +284,13 @@ static int run_backward_one_pass(const d9_site *site, const parts *p, const d9_k
 }
 
 static int run_backward_passes(const d9_site *site, const parts *p, const d9_kernel_norm *shape, const gradient *g) {
-    const int error =
-        d9_cuda_norm_backward(d9_cuda_stream_of(site), shape, g->dy, &g->before, d9_cuda_input(site, x_of(p)), g->mean,
-                              g->inv_std, g->scale, d9_cuda_of(site)->scratch, &g->out);
-    if (error || !p->pool) return error;
-    const d9_kernel_window window = d9_cuda_window_of(site, p->pool);
-    return d9_cuda_pool_backward(d9_cuda_stream_of(site), &window, d9_cuda_input(site, between(p)),
-                                 d9_cuda_input(site, pool_input_of(p)), d9_cuda_output(site, p->pool->outputs[0]));
+    d9_cuda_pool_before pool;
+    if (p->pool)
+        pool = (d9_cuda_pool_before){d9_cuda_window_of(site, p->pool), d9_cuda_input(site, pool_input_of(p)),
+                                     d9_cuda_output(site, p->pool->outputs[0])};
+    return d9_cuda_norm_backward(d9_cuda_stream_of(site), shape, g->dy, &g->before, d9_cuda_input(site, x_of(p)),
+                                 g->mean, g->inv_std, g->scale, p->pool ? &pool : NULL, d9_cuda_of(site)->scratch,
+                                 &g->out);
 }
 
 D9_CUDA_RUN(norm_backward) {

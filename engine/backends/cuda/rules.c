@@ -244,6 +244,13 @@ static bool augment_match(const d9_site *site) {
         .prepare = prepare_bias_backward, .run = run_bias_backward                                                     \
     }
 
+#define ORTHOGONAL(rule_name, count, ...)                                                                              \
+    {                                                                                                                  \
+        .name = rule_name, .node_count = count, .ops = {__VA_ARGS__}, .match = d9_cuda_orthogonal_match,               \
+        .prepare = d9_cuda_orthogonal_prepare, .run = d9_cuda_run_orthogonal_update,                                   \
+        .release = d9_cuda_orthogonal_release                                                                          \
+    }
+
 static const d9_rule d9_cuda_rules[] = {
     NORM_BACKWARD("add+act_backward+norm_backward+pool_backward", 4, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD,
                   D9_OP_POOL_BACKWARD),
@@ -318,8 +325,11 @@ static const d9_rule d9_cuda_rules[] = {
      .release = d9_cuda_release_all_reduce},
     D9_PREPARED_RULE(D9_OP_CLIP, "clip", f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
     D9_PLAIN_RULE(D9_OP_UPDATE, "update", f32, d9_cuda_run_update),
-    D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", f32, d9_cuda_prepare_orthogonal_update,
-                     d9_cuda_run_orthogonal_update),
+    ORTHOGONAL("orthogonal_update of 4", 4, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE,
+               D9_OP_ORTHOGONAL_UPDATE),
+    ORTHOGONAL("orthogonal_update of 3", 3, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE),
+    ORTHOGONAL("orthogonal_update of 2", 2, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE),
+    ORTHOGONAL("orthogonal_update", 1, D9_OP_ORTHOGONAL_UPDATE),
     D9_PLAIN_RULE(D9_OP_LERP, "lerp", f32, d9_cuda_run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, d9_cuda_run_copy),
     {.name = NULL},

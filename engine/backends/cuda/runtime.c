@@ -36,6 +36,7 @@ static d9_status check(d9_context *context, cudaError_t result, const char *what
 d9_status d9_cuda_runtime_probe(d9_context *context) {
     int count = 0;
     d9_cuda_diagnosis diagnosis = {.visible = getenv("CUDA_VISIBLE_DEVICES")};
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* numbers devices as nvidia-smi does */
     const cudaError_t result = cudaGetDeviceCount(&count);
     if (result == cudaSuccess && count > 0) return D9_OK;
     cudaGetLastError();

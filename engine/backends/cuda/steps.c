@@ -2,7 +2,8 @@
  * the first time (kernels are loaded lazily, and loading cannot be recorded); the second time it is recorded as a CUDA
  * graph, which is replayed from then on. A run with a moving average every few steps has two sets: with and without it.
  *
- * A sum over processes waits for the host, so steps with one are launched one by one.
+ * A sum over processes waits for the host, so steps with one are launched one by one, as are those that CUDA refuses to
+ * record.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -19,7 +20,7 @@ typedef struct active_set { /* rules active in a step; `graph` refers to this st
     void *graph;           /* NULL: not recorded */
     int64_t scratch_moves; /* cuda->scratch_moves when it was recorded */
     int64_t runs;
-    bool waits; /* a rule waits for the stream: the set is launched one by one in every step */
+    bool unrecorded; /* launched one by one in every step: a rule waits for the stream, or the recording failed */
 } active_set;
 
 typedef struct steps { /* d9_plan.data */
@@ -52,12 +53,14 @@ static d9_status check_gradients(d9_context *context, const active_set *set) {
     const d9_plan *plan = set->plan;
     int64_t begin = 0, end = 0;
     for (int i = 0; i < plan->placed_count; i++) {
-        if (!set->active[i] || !is_update(&plan->placed[i])) continue;
-        const d9_value *gradient = &plan->graph->values[plan->placed[i].site.nodes[0]->inputs[1]];
-        const int64_t first = gradient->offset / (int64_t)sizeof(float);
-        if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_gradient_range(context, plan, begin, end));
-        if (end == 0 || first < end || first > end + GAP) begin = first;
-        end = first + d9_shape_count(&gradient->shape);
+        const d9_site *site = &plan->placed[i].site;
+        for (int n = 0; n < site->node_count && set->active[i] && is_update(&plan->placed[i]); n++) {
+            const d9_value *gradient = &plan->graph->values[site->nodes[n]->inputs[1]];
+            const int64_t first = gradient->offset / (int64_t)sizeof(float);
+            if (end > 0 && (first < end || first > end + GAP)) D9_TRY(check_gradient_range(context, plan, begin, end));
+            if (end == 0 || first < end || first > end + GAP) begin = first;
+            end = first + d9_shape_count(&gradient->shape);
+        }
     }
     if (end > 0) D9_TRY(check_gradient_range(context, plan, begin, end));
 done:
@@ -152,8 +155,21 @@ static active_set *new_set(d9_context *context, steps *s, d9_plan *plan) {
     *set = (active_set){.plan = plan, .active = s->active + (size_t)k * count};
     memcpy(set->active, s->active + MAX_SETS * count, count);
     for (size_t i = 0; i < count; i++)
-        if (set->active[i] && plan->placed[i].site.nodes[0]->op == D9_OP_ALL_REDUCE) set->waits = true;
+        if (set->active[i] && plan->placed[i].site.nodes[0]->op == D9_OP_ALL_REDUCE) set->unrecorded = true;
     return set;
+}
+
+/* Records a step. If that fails although the device works, warns once, and the set's launches are never recorded. */
+static d9_status record(d9_context *context, active_set *set) {
+    d9_cuda *cuda = cuda_of(set->plan);
+    const d9_status status = cuda->driver->record(context, cuda->state, launch_step, set, &set->graph);
+    if (status == D9_OK || cuda->driver->sync(context, cuda->state) != D9_OK) return status;
+    if (!cuda->warned_unrecorded)
+        d9_log(context, D9_LOG_WARNING, "%s: kernels are launched one by one instead of as a CUDA graph, more slowly",
+               context->message);
+    cuda->warned_unrecorded = set->unrecorded = true;
+    d9_context_clear(context);
+    return D9_OK;
 }
 
 static d9_status replay(d9_context *context, active_set *set) {
@@ -164,10 +180,13 @@ static d9_status replay(d9_context *context, active_set *set) {
         set->graph = NULL;
     }
     if (!set->graph) {
-        D9_TRY(cuda->driver->record(context, cuda->state, launch_step, set, &set->graph));
+        D9_TRY(record(context, set));
         set->scratch_moves = cuda->scratch_moves;
     }
-    D9_TRY(cuda->driver->replay(context, cuda->state, set->graph));
+    if (set->unrecorded)
+        D9_TRY(launch_step(context, set));
+    else
+        D9_TRY(cuda->driver->replay(context, cuda->state, set->graph));
 done:
     return status;
 }
@@ -195,12 +214,13 @@ d9_status d9_cuda_run(d9_context *context, d9_plan *plan, int64_t step) {
     steps *s = plan->data;
     active_set *set = find_set(s, plan, step);
     if (!set) set = new_set(context, s, plan);
+    D9_TRY(d9_cuda_restore(context, cuda)); /* after a benchmark, or a plan that failed */
     D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(set_step(context, cuda, step));
     cuda->step_on_device = -1; /* unknown if the step fails */
     if (needs_timing(s, set))
         D9_TRY(launch_step_timed(context, s, set));
-    else if (set->runs == 0 || set->waits)
+    else if (set->runs == 0 || set->unrecorded)
         D9_TRY(launch_step(context, set));
     else
         D9_TRY(replay(context, set));
@@ -211,6 +231,26 @@ done:
     return status;
 }
 
+/* Launches all rules, also those that are not due in step 0. CUDA loads a kernel at its first launch. */
+d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
+    d9_status status;
+    d9_cuda *cuda = cuda_of(plan);
+    d9_cuda_guard guard;
+    uint8_t *all = NULL;
+    D9_TRY(D9_ALLOCATE(context, plan->placed_count, "a plan", &all));
+    memset(all, 1, (size_t)plan->placed_count);
+    active_set set = {.plan = plan, .active = all};
+    if (cuda->guard) D9_TRY(cuda->driver->read(context, cuda->state, cuda->guard, &guard, sizeof guard));
+    D9_TRY(set_step(context, cuda, 0));
+    cuda->step_on_device = -1;
+    D9_TRY(launch_step(context, &set));
+    if (cuda->guard) D9_TRY(cuda->driver->write(context, cuda->state, cuda->guard, &guard, sizeof guard));
+    D9_TRY(cuda->driver->sync(context, cuda->state));
+done:
+    d9_release(context, all);
+    return status;
+}
+
 /* ---- plans ---- */
 
 static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_program *program) {
@@ -218,7 +258,7 @@ static d9_status finish_planning(d9_context *context, d9_cuda *cuda, const d9_pr
     int64_t bytes;
     D9_TRY(d9_cuda_epoch_order_bytes(context, cuda, program, &bytes));
     D9_TRY(d9_cuda_reserve(context, cuda, bytes));
-    D9_TRY(d9_cuda_trim(context, cuda));
+    D9_TRY(d9_cuda_restore(context, cuda));
     d9_cuda_choices_save(context, cuda->choices);
 done:
     return status;

@@ -1,0 +1,9 @@
+/* Matrix products by cuBLAS, whose library is loaded at the first plan: it is large, and few networks need it. */
+#ifndef D9_BACKENDS_CUDA_CUBLAS_H
+#define D9_BACKENDS_CUDA_CUBLAS_H
+
+#include "backends/cuda/cuda.h"
+
+extern const d9_cuda_multiplier d9_cuda_cublas;
+
+#endif

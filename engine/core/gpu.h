@@ -1,0 +1,15 @@
+/* The GPU of a process, if several processes of a host use one each. */
+#ifndef D9_CORE_GPU_H
+#define D9_CORE_GPU_H
+
+#include "core/context.h"
+
+/* True if `name` is a GPU's number, or its UUID as CUDA accepts it: "GPU-8f6c2d31", "MIG-...". */
+bool d9_gpu_is_name(const char *name);
+
+/* Sets CUDA_VISIBLE_DEVICES to one GPU; CUDA reads the variable when the device is opened. If the variable is set, as
+ * by a scheduler, a number counts its entries from 0, and a UUID must be one of them if they are UUIDs. Otherwise
+ * D9_DEVICE. */
+D9_MUST_USE d9_status d9_gpu_choose(d9_context *context, const char *name);
+
+#endif

@@ -1,0 +1,32 @@
+// For planted_code.sh: loops whose trips wait for one load, and loops that do not.
+__global__ void chain_kernel(const int *next, int count, int *last) { // each address was loaded
+    int at = threadIdx.x;
+#pragma unroll 1
+    for (int i = 0; i < count; i++) at = next[at];
+    last[threadIdx.x] = at;
+}
+__global__ void one_kernel(const unsigned short *x, int count, float *y) { // one load of two bytes, then a store
+    extern __shared__ float tile[];
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += blockDim.x) tile[i] = x[i];
+    __syncthreads();
+    y[threadIdx.x] = tile[count - 1 - threadIdx.x];
+}
+__global__ void fold_kernel(const double *sums, int count, double *total) { // one thread adds the sums of all blocks
+    double sum = 0;
+    for (int i = 0; i < count; i++) sum += sums[i * 64 + threadIdx.x];
+    total[threadIdx.x] = sum;
+}
+// Two loads in flight; and an unrolled loop, whose remainder has one.
+__global__ void two_kernel(const float *x, const float *y, int count, float *dot) {
+    float sum = 0;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += blockDim.x) sum += x[i] * y[i];
+#pragma unroll 4
+    for (int i = 0; i < count; i++) sum += x[i * count];
+    dot[threadIdx.x] = sum;
+}
+__global__ void grid_kernel(const float *x, int count, float *y) { // over the threads of the grid
+#pragma unroll 1
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
+}
