@@ -21,9 +21,10 @@ for archive in "$results"/*/*/records.tar.gz; do
 done
 
 # ---- experiments: tables ----
-for name in ablate-airbench-small ablate-small ladder-small resnet18-small; do
-    accepts "$keep" report "$results/cpu/$name" "$name" "$dawn9"
-    for table in arms effects runs machines; do same "$name/report/$table.tsv" "$results/cpu/$name/report/$table.tsv"; done
+for kept in cpu/ablate-airbench-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small gpu/h200-ladder; do
+    name=$(basename $kept)
+    accepts "$keep" report "$results/$kept" "$name" "$dawn9"
+    for table in arms effects runs machines; do same "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
 done
 for page in "$results"/*/*/report.html; do # a committed page links nothing that is missing
     for link in $(grep -o 'href="[^"#]*' "$page" | cut -d '"' -f 2 | grep -v '^data:' | sort -u); do
