@@ -1,5 +1,5 @@
 /* The batch: draws, augmented images, labels, tokens and ranks. They have the CPU's bits, because this file is compiled
- * without contraction. Mixed pairs of images may differ in the last bit, because the CPU may contract. */
+ * without contraction. Pairs of images mixed by weight may differ in the last bit, because the CPU may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
@@ -113,6 +113,29 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
+/* No run crosses images: their size is a multiple of V. Columns are counted in elements. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    paste_kernel(d9_cuda_paste p, d9_kernel_in x, int64_t count, d9_kernel_out y) {
+    const int channels = static_cast<int>(p.channels), row_size = static_cast<int>(p.width) * channels;
+    const int top = static_cast<int>(d9_coefficient(p.top, p.step)),
+              bottom = static_cast<int>(d9_coefficient(p.bottom, p.step)),
+              left = static_cast<int>(d9_coefficient(p.left, p.step)) * channels,
+              right = static_cast<int>(d9_coefficient(p.right, p.step)) * channels;
+    const int64_t size = p.height * row_size;
+    D9_FOR_RUNS(count) {
+        const int64_t image = at / size, other = at + (p.images - 1 - 2 * image) * size;
+        d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
+        const d9_vector<V> u = d9_load<V, D9_ANY>(x, other, n);
+        int row = static_cast<int>(at - image * size) / row_size, column = static_cast<int>(at % row_size);
+        for (int i = 0; i < V; i++) {
+            if (row >= top && row < bottom && column >= left && column < right) t.v[i] = u.v[i];
+            if (++column == row_size) column = 0, row++;
+        }
+        d9_put<V, D9_ANY>(y, at, n, t);
+    }
+}
+
 /* ---- launchers ---- */
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
@@ -157,4 +180,11 @@ int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share
     const bool aligned = d9_aligned(x.data) && d9_aligned(y.data) && size % 8 == 0;
     return D9_LAUNCH_RUNS(mix_kernel, aligned, x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32, images * size,
                           stream, x, share, step, images, size, images * size, y);
+}
+
+int d9_cuda_paste_box(d9_cuda_stream stream, const d9_cuda_paste *paste, d9_kernel_in x, d9_kernel_out y) {
+    const int64_t size = paste->height * paste->width * paste->channels;
+    const bool aligned = d9_aligned(x.data) && d9_aligned(y.data) && size % 8 == 0;
+    return D9_LAUNCH_RUNS(paste_kernel, aligned, x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32,
+                          paste->images * size, stream, *paste, x, paste->images * size, y);
 }

@@ -22,6 +22,7 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
     D9_AUGMENT_CUTOUT, /* side of the zeroed square */
     D9_AUGMENT_MIX,    /* alpha: weights from Beta(alpha, alpha), one per batch; the kinds above are drawn per image */
+    D9_AUGMENT_PASTE,  /* alpha of the share outside the box, one box per batch; the probability that there is one */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 

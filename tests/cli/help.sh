@@ -67,7 +67,6 @@ done <<'WORDS'
 train.lr cosine
 batch_schedule gradient accumulation
 crop rotation
-cutout cutmix
 data.validation k-fold
 WORDS
 refuses 2 'train extra' "$dawn9" help train extra

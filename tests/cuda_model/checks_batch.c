@@ -211,6 +211,38 @@ void d9_cuda_check_mix(d9_check *check) {
         }
 }
 
+/* The box from tables or constants, inside, at an edge or empty; image sizes that are multiples of 8 or not. */
+void d9_cuda_check_paste(d9_check *check) {
+    static const int64_t batches[][4] = {{1, 4, 4, 1}, {6, 4, 4, 3}, {7, 5, 5, 3}, {5, 3, 8, 1}};
+    static const float edges[][3] = {
+        {9, 9, 0}, {9, 9, 1}, {9, 9, 2}, {9, 9, 3}}; /* of step 2: a box at the left edge */
+    static const d9_cpu_box boxes[] = {{1, 2, 3, 4}, {0, 0, 2, 3}, {2, 1, 2, 1}};
+    const d9_cpu cpu = d9_plain_cpu();
+    const int64_t step = 2;
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        D9_FOR_STORES(store) for (int how = 0; how < 6; how++) {
+            const int64_t *d = batches[i], count = d[0] * d[1] * d[2] * d[3];
+            const d9_cpu_box table = {1, 0, 2, 3}, *box = how < 3 ? &boxes[how] : &table;
+            const bool tables = how >= 3;
+            const d9_cuda_paste paste = {.top = {tables ? edges[1] : NULL, (float)box->top},
+                                         .left = {tables ? edges[0] : NULL, (float)box->left},
+                                         .bottom = {tables ? edges[2] : NULL, (float)box->bottom},
+                                         .right = {tables ? edges[3] : NULL, (float)box->right},
+                                         .step = &step,
+                                         .images = d[0],
+                                         .height = d[1],
+                                         .width = d[2],
+                                         .channels = d[3]};
+            const float *x = d9_random(store, count, 54);
+            float *expected = d9_floats(count);
+            d9_cpu_paste(&cpu, d9_plain_in(x), box, d, d9_plain_out(expected));
+            d9_array in = d9_array_of(store, count, how & 1, x), y = d9_array_new(store, count, how & 1);
+            d9_check_launch(check, "paste", d9_cuda_paste_box(NULL, &paste, d9_array_in(&in), d9_array_out(&y)));
+            d9_check_array(check, "paste", expected, &y, 0);
+            d9_check_done(check);
+        }
+}
+
 void d9_cuda_check_order(d9_check *check) {
     static const int64_t sizes[] = {1, 7, 65, 1000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

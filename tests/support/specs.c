@@ -119,6 +119,9 @@ static const op_spec specs[] = {
     {.op = D9_OP_AUGMENT, .n = 9, .h = 13, .w = 9, .c = 3, .pad = 0, .kernel = 0, .stride = 2},
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
+    {.op = D9_OP_PASTE, .n = 7, .h = 6, .w = 5, .c = 3, .kernel = 2, .pad = 1, .stride = 4},
+    {.op = D9_OP_PASTE, .n = 6, .h = 4, .w = 8, .c = 3, .kernel = 3, .pad = 5, .stride = 8},
+    {.op = D9_OP_PASTE, .n = 3, .h = 4, .w = 4, .c = 1, .kernel = 0, .pad = 2, .stride = 2}, /* an empty box */
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
     /* n divisible by three: a step of three batches */
     {.op = D9_OP_DRAW, .n = 66, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
@@ -364,6 +367,14 @@ static void build_mix(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", samples(s, s->c));
 }
 
+/* The box is `kernel` rows high, from the second row on, and has columns `pad` to `stride` - 1. */
+static void build_paste(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.paste = (d9_paste_attributes){
+        {D9_NONE, 1}, {D9_NONE, (double)s->pad}, {D9_NONE, 1 + (double)s->kernel}, {D9_NONE, (double)s->stride}};
+    node->inputs[0] = activation(c, "x", samples(s, s->c));
+    node->outputs[0] = result(c, "y", samples(s, s->c));
+}
+
 static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape shape = samples(s, s->c);
     bool two = s->op == D9_OP_ADD || s->op == D9_OP_ACT_BACKWARD;
@@ -601,6 +612,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_AUGMENT] = build_batch,
         [D9_OP_GATHER] = build_batch,
         [D9_OP_MIX] = build_mix,
+        [D9_OP_PASTE] = build_paste,
         [D9_OP_RANK] = build_rank,
         [D9_OP_TOKENS] = build_batch,
         [D9_OP_STREAM] = build_stream,

@@ -540,3 +540,55 @@ TEST(mixup_weights_are_beta) {
     assert_true(d9_mix_weight(11, 3, 1) != d9_mix_weight(11, 4, 1) &&
                 d9_mix_weight(12, 3, 1) != d9_mix_weight(11, 3, 1));
 }
+
+/* The box's area is 1 - weight to within half a pixel of each side, it lies in the image, and its place is uniform. */
+TEST(boxes_have_the_area_of_the_weight_at_uniform_places) {
+    static const struct { int64_t height, width; } sizes[] = {{32, 32}, {24, 32}, {7, 5}};
+    enum { DRAWS = 100000 };
+    for (int i = 0; i < 3; i++) {
+        const int64_t height = sizes[i].height, width = sizes[i].width;
+        double places = 0, down = 0, down_squares = 0, across = 0, across_squares = 0, product = 0, outside = 0;
+        for (int64_t s = 0; s < DRAWS; s++) {
+            const d9_box box = d9_paste_box(11, s, 1, 1, height, width);
+            const int64_t rows = box.bottom - box.top, columns = box.right - box.left;
+            const double weight = d9_mix_weight(11, s, 1), side = sqrt(1 - weight);
+            assert_true(box.top >= 0 && rows >= 0 && box.bottom <= height);
+            assert_true(box.left >= 0 && columns >= 0 && box.right <= width);
+            assert_true(fabs((double)rows - side * (double)height) <= 0.5);
+            assert_true(fabs((double)columns - side * (double)width) <= 0.5);
+            outside += 1 - (double)(rows * columns) / (double)(height * width);
+            if (height - rows < 3 || width - columns < 3) continue;
+            const double y = (double)box.top / (double)(height - rows) - 0.5,
+                         x = (double)box.left / (double)(width - columns) - 0.5;
+            places++;
+            down += y, down_squares += y * y * 12 * (double)(height - rows) / (double)(height - rows + 2);
+            across += x, across_squares += x * x * 12 * (double)(width - columns) / (double)(width - columns + 2);
+            product += x * y;
+        }
+        /* of n + 1 equally likely places: mean 1/2, variance (n + 2) / 12n */
+        const double most = 5 / sqrt(places);
+        assert_true(places > DRAWS / 20);
+        assert_true(fabs(down / places) < most / 3 && fabs(across / places) < most / 3);
+        assert_true(fabs(product / places) < most / 10);
+        assert_true(fabs(down_squares / places - 1) < most && fabs(across_squares / places - 1) < most);
+        assert_true(fabs(outside / DRAWS - 0.5) < 0.02); /* of lambda: 1/2; rounding moves it */
+    }
+}
+
+TEST(some_steps_have_no_box) {
+    enum { DRAWS = 20000 };
+    int some = 0;
+    for (int64_t s = 0; s < DRAWS; s++) {
+        const d9_box always = d9_paste_box(7, s, 1, 1, 64, 64), box = d9_paste_box(7, s, 1, 0.25, 64, 64),
+                     never = d9_paste_box(7, s, 1, 0, 64, 64);
+        const bool drawn = box.bottom > 0;
+        if (drawn) assert_memory_equal(&box, &always, sizeof box);
+        assert_ints(never.bottom, 0, never.right, 0);
+        some += drawn;
+    }
+    assert_in_range(some, DRAWS / 4 - 300, DRAWS / 4 + 300);
+    const d9_box one = d9_paste_box(7, 0, 1, 1, 64, 64), step = d9_paste_box(7, 1, 1, 1, 64, 64),
+                 seed = d9_paste_box(8, 0, 1, 1, 64, 64);
+    assert_memory_not_equal(&one, &step, sizeof one);
+    assert_memory_not_equal(&one, &seed, sizeof one);
+}

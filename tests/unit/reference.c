@@ -198,6 +198,16 @@ static double mix_by_hand(const op_case *c, int64_t i) {
     return w * content(c, 0)[i] + (1 - w) * content(c, 0)[partner];
 }
 
+static double paste_by_hand(const op_case *c, int64_t i) {
+    const d9_paste_attributes *box = &c->graph->nodes[0].as.paste;
+    const int64_t images = dims(c, 0)[0], width = dims(c, 0)[2], channels = dims(c, 0)[3], pixel = i / channels;
+    const int64_t size = dims(c, 0)[1] * width * channels, image = i / size;
+    const double column = (double)(pixel % width), row = (double)(pixel / width % dims(c, 0)[1]);
+    if (row < box->top.constant || row > box->bottom.constant - 1) return content(c, 0)[i];
+    if (column < box->left.constant || column > box->right.constant - 1) return content(c, 0)[i];
+    return content(c, 0)[i + (images - 1 - image - image) * size];
+}
+
 static double add_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i] + content(c, 1)[i]; }
 static double scale_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[i] * c->graph->nodes[0].as.scale.factor;
@@ -374,6 +384,7 @@ TEST(forward_agrees_with_loops_by_hand) {
                                                [D9_OP_SLICE] = slice_by_hand,
                                                [D9_OP_LOSS] = op_loss_by_hand,
                                                [D9_OP_MIX] = mix_by_hand,
+                                               [D9_OP_PASTE] = paste_by_hand,
                                                [D9_OP_RANK] = rank_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,

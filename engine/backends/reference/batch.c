@@ -62,6 +62,24 @@ d9_status d9_reference_MIX(const d9_reference_op *op) {
     return D9_OK;
 }
 
+d9_status d9_reference_PASTE(const d9_reference_op *op) {
+    const d9_shape *shape = &d9_reference_in(op, 0)->shape; /* (N, H, W, C) */
+    const d9_paste_attributes *box = &op->node->as.paste;
+    const double top = d9_reference_coefficient(op, &box->top), left = d9_reference_coefficient(op, &box->left),
+                 bottom = d9_reference_coefficient(op, &box->bottom), right = d9_reference_coefficient(op, &box->right);
+    const int64_t images = shape->d[0], size = d9_shape_count(shape) / images;
+    const double *x = op->in[0];
+    double *to = op->out[0];
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t i = 0; i < size; i++) {
+            const double row = (double)(i / (shape->d[2] * shape->d[3])),
+                         column = (double)(i / shape->d[3] % shape->d[2]);
+            const bool inside = row >= top && row < bottom && column >= left && column < right;
+            to[n * size + i] = x[(inside ? images - 1 - n : n) * size + i];
+        }
+    return D9_OK;
+}
+
 d9_status d9_reference_RANK(const d9_reference_op *op) {
     d9_status status;
     const int64_t count = op->node->as.augment.count;
