@@ -15,7 +15,8 @@ typedef struct term {
 static const term terms[] = {
     {"finetune,fine tune", false, "`train.from` starts from the weights of a trained model"},
     {"rotation,rotate,random rotation,affine,shear,autoaugment,randaugment,trivialaugment", true,
-     "rotation and no search for augmentations; nearest: `crop`, `flip`, `cutout`, `color_jitter`, `mixup` and "
+     "rotation and no search for augmentations; nearest: `crop`, `random_resized_crop`, `flip`, `cutout`, "
+     "`color_jitter`, `mixup` and "
      "`cutmix`"},
     {"random erasing", false, "`cutout` erases a random square of each image"},
     {"cosine,cosine annealing,cosine decay,cosine schedule,cosine lr", true,

@@ -33,6 +33,7 @@ static const struct edits {
     bool changes[PROGRAM_PARTS];
 } table[] = {
     {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
+    {"random_resized_crop", "{scale: 0.2}", {[PROGRAM_AUGMENTATION] = true}},
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
     {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
@@ -126,6 +127,10 @@ TEST(test_augmentations) {
     program_drop(&b);
     build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* no effect */
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0 && augmented_by(&b, D9_AUGMENT_JITTER, 1) == 0);
+    program_drop(&b);
+    build(TINY, "random_resized_crop: {ratio: 2}", &b);
+    assert_true(augmented_by(&b, D9_AUGMENT_RESIZE, 0) == (double)0.08f && augmented_by(&b, D9_AUGMENT_RESIZE, 1) == 2);
+    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, D9_AUGMENT_RESIZE));
     program_drop(&b);
     build(TINY, "flip: {}", &b);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
