@@ -4,6 +4,7 @@ import csv
 import fnmatch
 import glob
 import json
+import math
 import os
 import re
 import statistics
@@ -15,7 +16,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RESULTS = os.path.join("experiments", "results")
-sys.path.insert(0, os.path.join(ROOT, "experiments"))
+sys.path[:0] = [os.path.join(ROOT, "experiments"), os.path.join(ROOT, "experiments", "gpu")]
 from student import quantile, welch  # pylint: disable=wrong-import-position
 
 # ---- records ----
@@ -107,6 +108,17 @@ def per_round(above, below):
 def rules(bench, pattern):
     """Milliseconds of a step that are spent in rules whose name matches."""
     return 1e3 * sum(node["seconds"] for node in bench["nodes"] if re.search(pattern, node["rule"]))
+
+
+def printed_rules(path, pattern):
+    """The same of what `bench step` prints."""
+    found = [re.match(r"\S+ +\S+ +(\S+) +([\d.]+) +[\d.]+%", line) for line in text(path).splitlines()]
+    return sum(float(each[2]) for each in found if each and re.search(pattern, each[1]))
+
+
+def printed_step(path):
+    """Milliseconds of a step, as `bench step` prints them."""
+    return float(re.search(r"^step ([\d.]+) ms", text(path), re.M)[1])
 
 
 def nodes(path, key, field, pattern):
@@ -283,15 +295,42 @@ def grid(heads, lines):
     return "\n".join([row(*heads), "|" + "---|" * len(heads), *(row(*cells) for cells in lines)])
 
 
+# Where the records of the H200 are that the predictions' expressions name as first-hour.sh does.
+H200_RECORDS = {
+    '"bench-step-fp16.json"': '"gpu/h200/third/step-fp16.json"',
+    '"cold/[1-9]*/': '"gpu/h200-dawn94/seed?/',
+    '"seeds/seed*/': '"gpu/h200-dawn94/seed?/',
+    '"speed/': '"gpu/h200-recipes/',
+}
+
+
+def on_the_h200(expression):
+    """The measurement of a prediction, or None."""
+    import compare  # pylint: disable=import-outside-toplevel,import-error  # it imports this module
+
+    for name, here in H200_RECORDS.items():
+        expression = expression.replace(name, here)
+    try:
+        return value_of(expression, compare.OF_A_RULE | {"clocks": lambda column: compare.clocks(column, "gpu/h200/third/clocks.csv")})
+    except (NoRecord, NameError):
+        return None  # it has no record, or needs a stage of first-hour.sh that did not run
+
+
 def predicted_table():
-    """The predictions for one H200 and one H100."""
+    """The predictions for one H200, what was measured on one, and the predictions for one H100."""
 
     def cell(what, where):
         found = [each for each in predictions() if (each["what"], each["where"]) == (what, where)]
         return " ".join(f"{each['likely']} {each['unit']} ({each['low']} to {each['high']})" for each in found)
 
+    def measurement(what):
+        one = next(each for each in predictions() if each["what"] == what)
+        value = None if what.startswith("memory") else on_the_h200(one["measured"])  # others used the memory in that record
+        return "" if value is None else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f} {one['unit']}"
+
     names = dict.fromkeys(each["what"] for each in predictions() if each["where"].startswith("H"))
-    return grid(["", "one H200", "one H100"], ([name, cell(name, "H200 fp16"), cell(name, "H100 fp16")] for name in names))
+    heads = ["", "predicted for one H200", "measured on one", "predicted for one H100"]
+    return grid(heads, ([name, cell(name, "H200 fp16"), measurement(name), cell(name, "H100 fp16")] for name in names))
 
 
 def stages():
@@ -454,6 +493,13 @@ def results_table(speed, *dawn94):
         lines.append([f"`dawn94`, {first['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(best(runs))),
                       minutes(first["train_seconds"]), minutes(first["process_seconds"]), "1", f"{processor}, {first['isa']}"])
     return grid(["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"], lines)
+
+
+def gpu_results_table(*recipes):
+    """README's second table: recipes on one GPU, from (name, runs, published seconds, on which card)."""
+    lines = [[f"`{name}`, {result(runs)['precision']}", f"{mean(best(runs)):.2f}%", f"{at_least(best(runs)):.2f}%", str(len(best(runs))),
+              f"{median(each(runs + '/result.json', 'train_seconds')):.2f} s", published] for name, runs, published in recipes]
+    return grid(["recipe", "mean accuracy", "mean is at least", "seeds", "training", "published"], lines)
 
 
 def signed(number):

@@ -65,6 +65,8 @@ typedef struct d9_peak_rates {
 
 typedef struct d9_backend {
     const char *name, *doc;
+    /* Writes the libraries that it was compiled with, and their versions. NULL: none worth naming. */
+    void (*libraries)(char *text, size_t size);
     /* Checks quickly for a device; returns D9_DEVICE, with the reason, if there is none. NULL: there always is one. */
     d9_status (*probe)(d9_context *context);
     d9_status (*open)(d9_context *context, const d9_backend_options *options, d9_device **device);

@@ -33,9 +33,9 @@ def stage(name):
     return found[-1]
 
 
-def clocks(column):
+def clocks(column, path="clocks.csv"):
     """One column of the output of nvidia-smi during the benchmark."""
-    cells = [line.split(",")[column] for line in text("clocks.csv").splitlines() if line.strip()]
+    cells = [line.split(",")[column] for line in text(path).splitlines() if line.strip()]
     known = [float(cell) for cell in cells if "N/A" not in cell]
     if not known:
         raise NoRecord("nvidia-smi did not know it")

@@ -167,9 +167,10 @@ D9_MUST_USE d9_status d9_cuda_fill(d9_context *context, const d9_cuda *cuda, d9_
         .rules = d9_cuda_tables, .open = open_function, .close = d9_cuda_close, .describe = describe_function,         \
         .peak_rates = d9_cuda_peak_rates, .memory = &d9_cuda_memory                                                    \
     }
-#define D9_CUDA_BACKEND(backend_name, backend_doc, probe_function, open_function)                                      \
+#define D9_CUDA_BACKEND(backend_name, backend_doc, libraries_function, probe_function, open_function)                  \
     {                                                                                                                  \
-        .name = backend_name, .doc = backend_doc, .probe = probe_function, .open = open_function, D9_HOST_ENTRIES,     \
+        .name = backend_name, .doc = backend_doc, .libraries = libraries_function, .probe = probe_function,            \
+        .open = open_function, D9_HOST_ENTRIES,                                                                        \
         .allocate = d9_cuda_allocate, .plan = d9_cuda_plan, .plan_free = d9_cuda_plan_free, .load = d9_cuda_load,      \
         .run = d9_cuda_run, .times = d9_cuda_times, .tables = d9_cuda_upload_tables, .order = d9_cuda_epoch_order,     \
         .write = d9_cuda_write, .sync = d9_cuda_sync                                                                   \

@@ -3,6 +3,9 @@
 #include "backends/cuda/cublas.h"
 #include "backends/cuda/runtime.h"
 
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
 #include <curand.h> /* its version alone: the kernels call only its header (kernels/cuda/philox.h) */
 #include <pthread.h>
 #include <stdio.h>
@@ -40,8 +43,14 @@ static d9_status open_device(d9_context *context, const d9_backend_options *opti
     return d9_host_open(context, &kind, options, device);
 }
 
+static void name_libraries(char *text, size_t size) {
+    snprintf(text, size, "CUDA %d.%d, cuDNN %d.%d.%d, cuBLAS %d.%d.%d, cuRAND %d.%d.%d", CUDART_VERSION / 1000,
+             CUDART_VERSION % 1000 / 10, CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL, CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR,
+             CUBLAS_VER_PATCH, CURAND_VER_MAJOR, CURAND_VER_MINOR, CURAND_VER_PATCH);
+}
+
 static const d9_backend backend_cuda =
-    D9_CUDA_BACKEND("cuda", "cuDNN convolutions and fused kernels on one GPU: fp16, bf16, tf32, f32",
+    D9_CUDA_BACKEND("cuda", "cuDNN convolutions and fused kernels on one GPU: fp16, bf16, tf32, f32", name_libraries,
                     d9_cuda_runtime_probe, open_device);
 
 __attribute__((visibility("default"))) const d9_backend *d9_backend_module(void);

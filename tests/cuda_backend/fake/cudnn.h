@@ -5,6 +5,10 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
+#define CUDNN_MAJOR      9
+#define CUDNN_MINOR      19
+#define CUDNN_PATCHLEVEL 0
+
 typedef struct cudnnContext *cudnnHandle_t;
 typedef void *cudnnBackendDescriptor_t;
 typedef enum cudnnStatus { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_NOT_INITIALIZED = 1001 } cudnnStatus_t;
