@@ -194,7 +194,7 @@ static const d9_option train_options[] = {
      "also compute the gradient with respect to the input images, to measure its cost"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
      "learning rate schedule for a mean loss, with warm-up and decay linear between knots (a number of epochs, P% of "
-     "the run, end, end-N)"},
+     "the run, end, end-N), or a cosine: {shape: cosine, peak: N, warmup: KNOT}"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
      "initial weights of a pretrained model, for fine-tuning (transfer learning): a model.safetensors, the folder of a "
      "run, or a file with torchvision's names, relative to the "

@@ -60,11 +60,11 @@ train Learning-Rate finders
 precision amp
 experiment multi GPU
 train.lr nan
+train.lr cosine annealing
 WORDS
 while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
-train.lr cosine
 batch_schedule gradient accumulation
 crop rotation
 cutout cutmix

@@ -81,8 +81,12 @@ static void write_value(draw *d, const d9_option *option) {
         write_list(d, option);
         break;
     case D9_OPTION_SCHEDULE:
-        d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
-                    draw_real(d, option), draw_real(d, option), draw_real(d, option));
+        if (below(d, 3) == 0)
+            d9_text_add(&d->yaml, "{shape: cosine, peak: %.17g, warmup: %lld%%}", draw_real(d, option),
+                        (long long)below(d, 101));
+        else
+            d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
+                        draw_real(d, option), draw_real(d, option), draw_real(d, option));
         break;
     default:
         write_choice(d, option->choices);
