@@ -299,6 +299,19 @@ static d9_status check_ranks(d9_context *context, const d9_config *config, const
     return D9_OK;
 }
 
+/* Rejects gradient accumulation where a step may have several batches, updates of its own, or fewer losses. */
+static d9_status check_accumulation(d9_context *context, const d9_program *program) {
+    const char *trick = program->selection.trick;
+    for (int i = 0; i < program->changes.count; i++)
+        if (program->changes.change[i].batches > 1) trick = program->changes.change[i].trick;
+    if (program->accumulate == 1 || (!trick && !program->extent.train_tokens)) return D9_OK;
+    if (!trick)
+        return d9_fail(context, D9_USAGE, "train.accumulate %lld: must be 1 on a stream of words",
+                       (long long)program->accumulate);
+    return d9_fail(context, D9_USAGE, "train.accumulate %lld: must be 1 with tricks.%s", (long long)program->accumulate,
+                   trick);
+}
+
 static d9_status mark_features(d9_context *context, d9_graph *graph) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (classifier == D9_NONE)
@@ -371,15 +384,23 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
                        (long long)extent->batch, (long long)extent->train_images));
     D9_TRY(check_ranks(context, config, extent, options));
+    const int64_t per_update = extent->batch * config->train.accumulate; /* images */
+    if (per_update > extent->train_images && !options->eval_only)
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "train.accumulate %lld: an update needs %lld images, but there are only %lld to train on",
+                       (long long)config->train.accumulate, (long long)per_update, (long long)extent->train_images));
+    program->accumulate = config->train.accumulate;
     program->steps_per_epoch =
-        options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
+        options->steps_per_epoch ? options->steps_per_epoch : program->accumulate * (extent->train_images / per_update);
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
-    program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
+    program->steps = options->rates ? options->rate_count
+                                    : d9_program_round(program, extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     status = build_forward(context, config, extent, options, false, program, &forward);
     if (status == D9_USAGE) status = add_share(context, extent);
     D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
+    D9_TRY(check_accumulation(context, program));
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
         D9_TRY(d9_build_network(&b, d9_program_selected(program, d9_extent_own_batch(extent)), 1, &network));

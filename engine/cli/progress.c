@@ -192,6 +192,8 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
                  precision, (long long)program->steps, (long long)program->extent.batch,
                  d9_model_samples(progress->config->model),
                  (long long)(program->trainable_count + program->frozen_count), device->name);
+    if (program->accumulate > 1)
+        d9_cli_print(progress->cli, ", an update every %lld steps", (long long)program->accumulate);
     if (device->threads > 0)
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
     d9_cli_print(progress->cli, "\n");

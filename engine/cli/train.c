@@ -132,12 +132,13 @@ typedef struct ending {
 
 static void describe_ending(const d9_result *result, ending *text) {
     const d9_config *config = result->config;
-    const double per_epoch = (double)(result->train_images / result->batch);
-    const int64_t steps = llround(config->train.epochs * per_epoch), patience = config->eval.patience;
+    const int64_t batches = config->train.accumulate, patience = config->eval.patience;
+    const double per_epoch = (double)(result->train_images / (result->batch * batches)); /* updates */
+    const int64_t updates = llround(config->train.epochs * per_epoch);
     *text = (ending){0};
-    if (result->steps < steps)
+    if (result->steps < updates * batches)
         snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without improvement",
-                 (long long)result->epoch_count, ceil((double)steps / per_epoch), (long long)patience,
+                 (long long)result->epoch_count, ceil((double)updates / per_epoch), (long long)patience,
                  patience == 1 ? "" : "s");
     if (config->keep == D9_KEEP_BEST)
         snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s: %s",

@@ -64,7 +64,7 @@ typedef struct d9_config {
     } eval;
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon, plateau;
-        int64_t batch_size, norm_groups;
+        int64_t batch_size, accumulate, norm_groups;
         int loss;          /* d9_loss, a row of kernels/formulas/losses.def */
         int optimizer;     /* d9_optimizer */
         int class_weights; /* d9_class_weights_kind */

@@ -152,6 +152,9 @@ static const d9_option train_options[] = {
      "passes over the training images; may be fractional"},
     {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL,
      "images per batch, of all processes together"},
+    {"accumulate", D9_OPTION_INT, FIELD(train.accumulate), "1", 1, 1000, NULL,
+     "gradient accumulation: batches per update, by the mean of their gradients. The effective batch has accumulate x "
+     "batch_size images, and takes the memory of one batch; batch norm has the statistics of each batch"},
     {"norm_groups", D9_OPTION_INT, FIELD(train.norm_groups), "0", 0, 1e6, NULL,
      "groups of a batch over which batch norm computes statistics, unless a trick sets their size; 0: one, or with "
      "several processes one for each"},

@@ -88,9 +88,12 @@ static d9_status add_tensors(d9_session *session, int64_t epochs, snapshot *all)
     d9_status status;
     const d9_accumulators *accumulators = &session->program.accumulators;
     D9_TRY(add_values(session, all, D9_BUFFER_STATE, "state", false));
-    for (int i = 0; i < accumulators->count; i++)
-        D9_TRY(add_values(session, all, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i), accumulators->accumulator[i].name,
-                          accumulators->accumulator[i].layout == D9_ACCUMULATOR_OF_GROUPS));
+    for (int i = 0; i < accumulators->count; i++) {
+        const d9_accumulator *accumulator = &accumulators->accumulator[i];
+        if (accumulator->layout != D9_ACCUMULATOR_OF_UPDATE)
+            D9_TRY(add_values(session, all, (d9_buffer)(D9_BUFFER_ACCUMULATORS + i), accumulator->name,
+                              accumulator->layout == D9_ACCUMULATOR_OF_GROUPS));
+    }
     D9_TRY(add_buffer(session, all, D9_BUFFER_METRICS, "metrics", D9_TENSOR_F64));
     D9_TRY(add_buffer(session, all, D9_BUFFER_GUARD, "guard", D9_TENSOR_U8));
     D9_TRY(add_buffer(session, all, D9_BUFFER_CARRY, "carry", d9_tensor_type_of(session->program.precision->master)));

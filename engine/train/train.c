@@ -479,13 +479,15 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* The status with which the run stops before its next step; D9_OK if it continues. Several processes agree on it,
- * before each step where they wait for it to end anyway, otherwise before each epoch and every 50 steps. */
+/* The status with which the run stops before its next step; D9_OK if it continues, as it does within an update. Several
+ * processes agree on it, before each step where they wait for it to end anyway, otherwise before each epoch and every
+ * 50 steps. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
     const d9_session *session = &self->session;
     int signal = options->interrupt ? *options->interrupt : 0;
+    if (self->step % session->program.accumulate != 0) return D9_OK;
     const bool waits = !session->info.asynchronous || self->step % session->program.steps_per_epoch % STEPS == 0;
     if (d9_parallel_ranks(self->parallel) > 1 && !waits) return D9_OK;
     const d9_status status = d9_parallel_agree(session->context, self->parallel, &signal);

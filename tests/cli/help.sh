@@ -61,11 +61,11 @@ precision amp
 experiment multi GPU
 train.lr nan
 train.lr cosine annealing
+train.accumulate gradient accumulation
 WORDS
 while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
-batch_schedule gradient accumulation
 crop rotation
 cutout cutmix
 data.validation k-fold

@@ -24,6 +24,11 @@ json run/result.json 'all(abs(a["start"] + a["seconds"] - b["start"]) < 1e-3 for
 json run/submission.json 'd["framework"] == "dawn9" and d["model"] == "resnet9"'
 cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fail "the record names the machine"
 
+# ---- gradient accumulation: two of an epoch's four batches an update; a whole run did not end early ----
+accepts "$dawn9" train tiny.yaml --set train.accumulate=2 --set train.epochs=1 --lr 0.1 --out accumulated
+says '4 steps of 32 images, .* an update every 2 steps,'
+grep -q '^ended' "$out" && fail "a run of all its epochs ended early"
+
 # ---- all four clocks; no TTA column with a single view ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*dawnbench_seconds .*process_seconds [0-9.]+ \(everything\)$'

@@ -126,6 +126,8 @@ TEST(test_hash_of_changes, enter_source_folder) {
         {"train: {lr: {shape: linear, knots: [0, 20%, end], values: [0, 0.4, 0]}}", ""},
         {"train: {lr: {shape: cosine, peak: 0.4, warmup: 20%}}",
          "train.lr: {shape: cosine, peak: 0.4, warmup: 20%, start: 0, end: 0}\n"},
+        {"train: {lr: {end: 0.01, start: 0.1, peak: 0.4, shape: cosine, at: start}}",
+         "train.lr: {shape: cosine, peak: 0.4, warmup: 0, start: 0.1, end: 0.01, at: start}\n"},
     };
     char hash[65], expected[65];
     for (int i = 0; i < COUNT(rows); i++) {
