@@ -29,6 +29,9 @@ d9_status d9_corpus_describe(d9_context *context, const d9_dataset_options *opti
     const int64_t length = options->length ? options->length : D9_LENGTH_DEFAULT;
     if (length < 1 || length > LENGTH_MAX)
         return d9_fail(context, D9_USAGE, "data.length %lld: must be 1 to %d tokens", (long long)length, LENGTH_MAX);
+    if (options->vocabulary_size && options->vocabulary_size != D9_VOCABULARY_DEFAULT)
+        return d9_fail(context, D9_USAGE, "data.vocabulary %lld: %s keeps all words; leave the default, %d",
+                       (long long)options->vocabulary_size, options->name, D9_VOCABULARY_DEFAULT);
     dataset->tokens = dataset->stream = true;
     dataset->height = dataset->channels = 1;
     dataset->width = length;

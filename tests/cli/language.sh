@@ -72,6 +72,10 @@ accepts "$dawn9" eval run --data corpus --set data.validation=5
 # ---- a momentum whose velocity would sum other numbers of losses ----
 refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
 
+# ---- a plateau needs evaluations during training ----
+refuses 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \
+    --set train.plateau=0.5 --set data.validation=1 --set eval.every=0
+
 # ---- words of the model, by seed; a beginning with an unknown word ----
 accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 1
 cp "$out" words.txt

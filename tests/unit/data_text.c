@@ -268,6 +268,8 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     d9_dataset_free(&context, dataset);
     run_data_refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE,
                      "data.image_size corpus");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .vocabulary_size = 20}, D9_USAGE,
+                     "data.vocabulary 20: corpus");
     write_text(folder, "valid.txt", "");
     run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
     write_text(folder, "valid.txt", "caf\351");
