@@ -1,10 +1,10 @@
 /* A corpus as a stream of words, for language models: three files, train.txt, valid.txt and test.txt, or WikiText-2's
  * wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens (Merity et al. 2016).
  *
- * Words are separated by spaces (ASCII), each line ends with the word "<eos>". Tokens number the words in the order of
- * their first place in the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With
- * options->words a word that the model does not have is its "<unk>". With options->validation the evaluated part is
- * that for validation. */
+ * Words are separated by ASCII white space, as by Python's bytes.split(), and each line ends with the word "<eos>".
+ * Tokens number the words in the order of their first place in the three files, as pytorch/examples/word_language_model
+ * does: "a b\na\n" is 0 1 2 0 2. With options->words a word that the model does not have is its "<unk>". With
+ * options->validation the evaluated part is that for validation. */
 #include <stdio.h>
 #include <string.h>
 
