@@ -34,8 +34,10 @@ static void check_file(d9_context *context, const char *name, const char *folder
     const d9_published *published = d9_published_files(name);
     d9_context quiet = *context;
     *row = (d9_data_row){.file = file, .state = D9_FILE_MISSING};
+    snprintf(row->name, sizeof row->name, "%s", file->name);
     D9_TRY(published->find(&quiet, folder, file, path, &found));
     if (!found) goto done;
+    snprintf(row->name, sizeof row->name, "%s", path + strlen(folder) + 1);
     D9_TRY(published->read(&quiet, name, file, path, &bytes, &size));
     row->size_bytes = (int64_t)size;
     row->state = D9_FILE_WRONG_SIZE;
@@ -71,9 +73,9 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
             return d9_fail(context, status, "%s/%s: missing", report->folder, row->file->name);
         if (row->state == D9_FILE_UNREADABLE) return d9_fail(context, status, "%s", row->reason);
         if (row->state == D9_FILE_WRONG_SIZE)
-            return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->file->name,
+            return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->name,
                            (long long)row->size_bytes, (long long)row->file->size);
-        return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->file->name, row->sha1,
+        return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->name, row->sha1,
                        row->file->sha1);
     }
     return D9_OK;
@@ -372,7 +374,7 @@ static d9_status check_kept(d9_context *context, const fetch *fetch, d9_data_rep
     for (int i = 0; i < report->count; i++)
         if (report->row[i].state != D9_FILE_OK && report->row[i].state != D9_FILE_MISSING)
             return d9_fail(context, D9_OUTPUT, "%s/%s: %s; remove this folder, or give another one by --data DIR",
-                           fetch->folder, report->row[i].file->name, d9_file_state_name(report->row[i].state));
+                           fetch->folder, report->row[i].name, d9_file_state_name(report->row[i].state));
     return D9_OK;
 }
 

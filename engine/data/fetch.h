@@ -24,6 +24,7 @@ enum { D9_MAX_DATA_FILES = 8 };
 
 typedef struct d9_data_row {
     const d9_dataset_file *file; /* the published name, size and checksum */
+    char name[64];               /* of the file that was read, below the folder; if there is none, the published one */
     d9_file_state state;
     int64_t size_bytes; /* of the binary layout; 0 if there is no file or it is unreadable */
     char sha1[41];      /* computed checksum; empty if the size is wrong or the file unreadable */
