@@ -81,6 +81,20 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
     return D9_OK;
 }
 
+/* Fails because no folder that is searched has a file of the dataset. */
+static d9_status report_none(d9_context *context, const char *name, const char *path, const d9_data_report *report) {
+    d9_candidates searched;
+    d9_dataset_candidates(name, path, &searched);
+    const char *target = searched.folder[searched.count - 1], *file = report->row[0].file->name;
+    if (searched.count == 1)
+        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name, file,
+                       target, name, path ? " --data DIR" : "");
+    return d9_fail(
+        context, D9_CHECK_FAILED,
+        "%s: no %s in DAWN9_DATA (%s and %s) or %s; `dawn9 data fetch %s` downloads it into the last of these", name,
+        file, searched.folder[0], searched.folder[1], target, name);
+}
+
 d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report) {
     *report = (d9_data_report){0};
     d9_dataset_folder(name, path, report->folder, sizeof report->folder);
@@ -89,8 +103,7 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
         return d9_fail(context, D9_USAGE,
                        "data check %s: has no published files; must be cifar10, cifar100, imdb or wikitext2", name);
     if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
-        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name,
-                       report->row[0].file->name, report->folder, name, path ? " --data DIR" : "");
+        return report_none(context, name, path, report);
     return report_mismatch(context, D9_CHECK_FAILED, report);
 }
 
@@ -384,7 +397,7 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
     char path_of_lock[sizeof fetch->result];
     int lock = -1;
     snprintf(path_of_lock, sizeof path_of_lock, "%s.lock", fetch->work);
-    if (!fetch->archive && find_verified(context, fetch->plan->name, path, report)) goto done;
+    if (find_verified(context, fetch->plan->name, path, report)) goto done;
     if (!path) D9_TRY(check_read_only(context, fetch->plan->name, report));
     D9_TRY(d9_directory_make(context, fetch->folder));
     D9_TRY(d9_lock_take(context, path_of_lock, &lock));

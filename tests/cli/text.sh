@@ -57,6 +57,7 @@ says '^8 training texts, 8 test texts, 13 tokens$' '^  1 4 [78] 5 6 [0-9]+$' '^ 
 refuses 1 'train/neg 89 16302492' "$dawn9" data check imdb --data .
 says '^aclImdb/train/neg +wrong size' '^aclImdb/test/pos +wrong size'
 refuses 1 'nowhere data.fetch.imdb' "$dawn9" data check imdb --data nowhere
+refuses 1 'elsewhere elsewhere/imdb cache/dawn9/imdb data.fetch.imdb' env DAWN9_DATA=elsewhere XDG_CACHE_HOME=cache "$dawn9" data check imdb
 refuses 3 'train/neg nowhere data.fetch.imdb' "$dawn9" data preview imdb.yaml --data nowhere
 tar -czf given.tar.gz aclImdb
 refuses 3 'given.tar.gz train/neg 89 16302492' "$dawn9" data fetch imdb --from given.tar.gz --data fetched
