@@ -88,7 +88,8 @@ static const d9_option data_options[] = {
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
-     "training images set aside and evaluated instead of the test set; 0: none. A corpus, and labelled with groups or "
+     "training images or texts set aside and evaluated instead of the test set; 0: none. A corpus, and labelled with "
+     "groups or "
      "a split column, have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
@@ -150,9 +151,9 @@ static const d9_option eval_options[] = {
 
 static const d9_option train_options[] = {
     {"epochs", D9_OPTION_REAL, FIELD(train.epochs), "24", 1e-3, 1e6, NULL,
-     "passes over the training images; may be fractional"},
+     "passes over the training part; may be fractional"},
     {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL,
-     "images per batch, of all processes together"},
+     "images, texts or windows of a stream per batch, of all processes together"},
     {"norm_groups", D9_OPTION_INT, FIELD(train.norm_groups), "0", 0, 1e6, NULL,
      "groups of a batch over which batch norm computes statistics, unless a trick sets their size; 0: one, or with "
      "several processes one for each"},

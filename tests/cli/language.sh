@@ -69,6 +69,13 @@ json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("s
 # ---- a corpus has a validation part of its own: no number of data.validation takes words from training ----
 accepts "$dawn9" eval run --data corpus --set data.validation=5
 
+# ---- windows are no images, in the report either ----
+accepts "$dawn9" train language.yaml --data corpus --out aside --set train.epochs=0.3 --set data.validation=1
+says ' steps of 4 windows, ' '^epoch  train loss  perplexity  windows/s  seconds$' ' validation windows; '
+accepts "$dawn9" report aside
+says '^note       Perplexities are of validation windows, not of the test windows.$'
+grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a language model: $(grep -i 'images[^"]*</' aside/report.html)"
+
 # ---- a momentum whose velocity would sum other numbers of losses ----
 refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
 
