@@ -49,10 +49,10 @@ __global__ void __launch_bounds__(D9_BLOCK)
 __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_terms_kernel(d9_cuda_orthogonal o, const double *sums, int blocks, terms_of_step *terms) {
     double h_sum = 0, w_sum = 0;
-    sums += static_cast<int64_t>(2 * SUM_BLOCKS) * blockIdx.y;
+    sums += 2 * SUM_BLOCKS * blockIdx.y;
     for (int i = static_cast<int>(threadIdx.x); i < blocks; i += D9_BLOCK) {
         h_sum += sums[i];
-        w_sum += sums[SUM_BLOCKS + i];
+        w_sum += sums[SUM_BLOCKS + static_cast<unsigned>(i)];
     }
     h_sum = d9_block_sum(h_sum);
     D9_BARRIER();
