@@ -62,6 +62,8 @@ experiment multi GPU
 train.lr nan
 train.lr cosine annealing
 train.accumulate gradient accumulation
+train.loss AUC
+eval roc
 WORDS
 while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
