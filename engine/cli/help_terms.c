@@ -33,7 +33,8 @@ static const term terms[] = {
      "stochastic weight averaging; nearest: `ema` and `lookahead`"},
     {"stochastic depth,drop path", true, "stochastic depth; nearest: `model.dropout`"},
     {"loss function,cross entropy,criterion", false,
-     "the loss is the cross-entropy of the softmax; `label_smoothing`, `mixup` and `train.class_weights` change it"},
+     "`train.loss`: the cross-entropy of the softmax or the sigmoid; `label_smoothing`, `mixup` and "
+     "`train.class_weights` change it"},
     {"focal loss", true, "focal loss; nearest: `train.class_weights`"},
     {"oversampling,weighted sampler,weighted random sampler", true, "such sampler; nearest: `train.class_weights`"},
     {"overfit,overfitting,regularization,regularizer,l2", false,
@@ -62,11 +63,13 @@ static const term terms[] = {
     {"learning curve,training curve,loss curve,loss plot", false,
      "`report` draws the curves of finished runs, `train --html` those of a running one"},
     {"confusion matrix", false, "`report`: the page has the confusion matrix of the runs"},
-    {"metric,f1,f1 score,recall,auc,roc,top 5,top5", true,
-     "such measure: a run's is accuracy or perplexity; nearest: the confusion matrix of `report`, and the logits of "
-     "`eval --logits FILE`"},
+    {"auc,auroc,roc,roc auc,area under the curve", false,
+     "`train.loss` sigmoid makes the area under the curve the measure of a run; `eval` shows it for two classes"},
+    {"metric,f1,f1 score,recall,top 5,top5", true,
+     "such measure: a run's is accuracy, area under the curve or perplexity; nearest: the confusion matrix of "
+     "`report`, and the logits of `eval --logits FILE`"},
     {"inference,infer,deploy,deployment,serving", false,
-     "`predict` classifies images, `export` writes ONNX for other runtimes"},
+     "`predict` classifies images and texts, `export` writes ONNX for other runtimes"},
     {"load model,load weights,load checkpoint", false,
      "`train.from` starts from weights, `predict` and `eval` use a model, `train --resume` continues a run"},
     {"quantization,int8,pruning,prune,distillation,knowledge distillation", true,

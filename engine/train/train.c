@@ -263,13 +263,13 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
                                  .process_start = options->process_start,
                                  .interrupt = options->interrupt,
                                  .parallel = self->parallel,
-                                 .load = true,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_warn(context, self->session.dataset));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check(&self->session, given));
+    D9_TRY(d9_session_load(&self->session)); /* adds over the processes, so that they must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
