@@ -34,7 +34,7 @@ refuses 2 'trian train' "$dawn9" help trian
 refuses 2 'ghost_batchnorm' "$dawn9" help ghost_batchnrom
 refuses 2 'train.momentum' "$dawn9" help train.momentm
 accepts "$dawn9" help model.name
-for model in resnet9 vgg resnet densenet airbench; do says "^    $model: "; done
+for model in resnet9 vgg resnet densenet airbench wide_resnet; do says "^    $model: "; done
 accepts "$dawn9" help train.optimizer
 says '^    sgd: ' '^    adam: ' '^    adamw: '
 accepts "$dawn9" help best

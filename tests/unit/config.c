@@ -27,7 +27,7 @@ static const struct {
     {"tricks:\n  celu: {alhpa: 0.3}\n", "x.yaml:2:10 tricks.celu.alhpa alpha"},
     {"tricks: {flip_tta: {a: 1}}\n", "x.yaml:1:21 tricks.flip_tta.a"},
     {"tricks: {cellu: {}}\n", "x.yaml:1:10 tricks.cellu crop celu"},
-    {"model: {name: resnet8}\n", "x.yaml:1:15 model.name resnet8 resnet9 vgg resnet densenet airbench"},
+    {"model: {name: resnet8}\n", "x.yaml:1:15 model.name resnet8 resnet9 vgg resnet densenet airbench wide_resnet"},
     {"model: {name: resnet9, chanels: [1]}\n", "x.yaml:1:24 model.chanels channels logits_scale"},
     {"train: {lr: {knots: [0], value: [1]}}\n", "x.yaml:1:26 train.lr.value knots values peak"},
     {"train: 3\n", "x.yaml:1:8 train 3"},
