@@ -14,6 +14,28 @@ json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.
 accepts "$dawn9" train small.yaml --data drawn --out again --threads 2 --seed 5 --set train.epochs=0.5
 json again/result.json 'all(d[k] == json.load(open("run/result.json"))[k] for k in ("mean", "std", "classes"))'
 
+# ---- the confusion matrix, and precision, recall and F1 of each class from it ----
+accepts "$dawn9" train small.yaml --data drawn --out poor --set train.epochs=0.5 --quiet
+accepts "$dawn9" eval poor --json --confusion poor.tsv
+cat >matrix.py <<'PYTHON'
+rows = [line.rstrip("\n").split("\t") for line in open("poor.tsv")]
+names, counts = rows[0][1:], [[int(cell) for cell in row[1:]] for row in rows[1:]]
+assert names == ["bars", "disc", "stripes"] == [row[0] for row in rows[1:]], rows
+of = {n: (counts[i][i], sum(row[i] for row in counts), sum(counts[i])) for i, n in enumerate(names)}
+share = lambda a, b: 100 * a / b if b else 0
+scores = {n: {"precision": share(h, p), "recall": share(h, s), "f1": share(2 * h, p + s)} for n, (h, p, s) in of.items()}
+assert sum(s for h, p, s in of.values()) == d["images"] and len(d["classes"]) == 3
+assert len({s["precision"] for s in scores.values()} | {s["recall"] for s in scores.values()}) > 2, "nothing is told apart"
+for row in d["classes"]:
+    assert row["images"] == of[row["class"]][2] and abs(row["accuracy_tta"] - row["recall"]) < 1e-9, row
+    assert all(abs(row[k] - v) < 1e-9 for k, v in scores[row["class"]].items()), row
+assert all(abs(d["macro"][k] - sum(s[k] for s in scores.values()) / 3) < 1e-9 for k in ("precision", "recall", "f1")), d
+PYTHON
+json "$out" 'exec(open("matrix.py").read(), globals()) is None'
+accepts "$dawn9" eval poor
+says '^ +[0-9.]+%  disc \([0-9]+ of [0-9]+\), precision [0-9.]+%, F1 [0-9.]+%$' '^macro mean: precision [0-9.]+%, recall [0-9.]+%, F1 [0-9.]+%$'
+refuses 6 'none/poor.tsv' "$dawn9" eval poor --confusion none/poor.tsv
+
 # ---- a record has no absolute path: --data names the data again ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
 refuses 2 'data.path --data DIR' "$dawn9" eval far

@@ -232,6 +232,14 @@ TEST(test_confusion_matrix, set_up, tear_down) {
     const d9_report_predictions *predictions = &report->predictions;
     assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
     assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
+    const d9_figures *classes = report->tables;
+    while (strcmp(classes->name, "classes") != 0) assert_true(++classes < report->tables + report->table_count);
+    const d9_cell *rows = classes->cells; /* the least accurate class first */
+    assert_string_equal(classes->columns[3].key, "precision");
+    NEAR(rows[3].number, 100);
+    NEAR(rows[classes->column_count + 3].number, 50);
+    NEAR(rows[classes->column_count + 4].number, 200.0 / 3);
+    assert_holds(classes->note, "precision 75.00%, recall 75.00%, F1 66.67%");
 }
 
 TEST(test_no_clear_effect, set_up, tear_down) {
