@@ -61,10 +61,16 @@ static const term terms[] = {
      "DIR`"},
     {"learning curve,training curve,loss curve,loss plot", false,
      "`report` draws the curves of finished runs, `train --html` those of a running one"},
-    {"confusion matrix", false, "`report`: the page has the confusion matrix of the runs"},
-    {"metric,f1,f1 score,recall,auc,roc,top 5,top5", true,
-     "such measure: a run's is accuracy or perplexity; nearest: the confusion matrix of `report`, and the logits of "
-     "`eval --logits FILE`"},
+    {"validation loss,val loss,eval loss,test loss", false,
+     "`eval_loss` of each evaluation in events.jsonl, and in the curves of `report`"},
+    {"confusion matrix", false,
+     "`eval --confusion FILE` writes that of a model; the page of `report` has that of the runs"},
+    {"f1,f1 score,recall,precision recall,classification report", false,
+     "`eval` and the page of `report`: precision, recall and F1 of each class, and their macro means"},
+    {"metric,auc,roc,top 5,top5", true,
+     "such measure: a run's is accuracy, AUC or perplexity; nearest: precision, recall and F1 of `eval`, and the "
+     "logits "
+     "of `eval --logits FILE`"},
     {"inference,infer,deploy,deployment,serving", false,
      "`predict` classifies images, `export` writes ONNX for other runtimes"},
     {"load model,load weights,load checkpoint", false,
