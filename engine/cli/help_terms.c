@@ -62,7 +62,7 @@ static const term terms[] = {
     {"learning curve,training curve,loss curve,loss plot", false,
      "`report` draws the curves of finished runs, `train --html` those of a running one"},
     {"validation loss,val loss,eval loss,test loss", false,
-     "`eval_loss` of each evaluation in events.jsonl, and in the curves of `report`"},
+     "each evaluation has one, eval_loss in events.jsonl; `report` and `train --html` draw its curve"},
     {"confusion matrix", false,
      "`eval --confusion FILE` writes that of a model; the page of `report` has that of the runs"},
     {"f1,f1 score,recall,precision recall,classification report", false,
