@@ -327,14 +327,14 @@ done:
     return status;
 }
 
-/* Adds to the message of a failed build how many images each of several processes has. */
-static d9_status add_share(d9_context *context, const d9_extent *extent) {
+/* Adds to the message of a failed build how many samples of a batch each of several processes has. */
+static d9_status add_share(d9_context *context, const d9_config *config, const d9_extent *extent) {
     char why[sizeof context->message];
     if (d9_extent_ranks(extent) == 1) return D9_USAGE;
     snprintf(why, sizeof why, "%s", context->message);
     d9_context_clear(context);
-    return d9_fail(context, D9_USAGE, "%s (each of %d processes has %lld images of a batch)", why, extent->ranks,
-                   (long long)d9_extent_own_batch(extent));
+    return d9_fail(context, D9_USAGE, "%s (each of %d processes has %lld %ss of a batch)", why, extent->ranks,
+                   (long long)d9_extent_own_batch(extent), d9_model_sample(config->model));
 }
 
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
@@ -368,8 +368,8 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
             (long long)extent->train_tokens, (long long)extent->eval_tokens, (long long)extent->batch,
             (long long)extent->eval_batch));
     if (extent->batch > extent->train_images && !options->eval_only)
-        D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
-                       (long long)extent->batch, (long long)extent->train_images));
+        D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training %ss",
+                       (long long)extent->batch, (long long)extent->train_images, d9_model_sample(config->model)));
     D9_TRY(check_ranks(context, config, extent, options));
     program->steps_per_epoch =
         options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
@@ -377,7 +377,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     status = build_forward(context, config, extent, options, false, program, &forward);
-    if (status == D9_USAGE) status = add_share(context, extent);
+    if (status == D9_USAGE) status = add_share(context, config, extent);
     D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     if (program->selection.trick) {

@@ -182,13 +182,13 @@ static void print_text(d9_cli *cli, const d9_session *session, const d9_evaluati
         d9_cli_print(cli, " plain, %s with TTA (%d views)", d9_measure_format(measure, evaluation->score_tta).text,
                      program->views.count);
     const bool unseen = session->dataset->unseen;
-    const char *samples = d9_model_samples(session->config->model);
+    const char *sample = d9_model_sample(session->config->model);
     if (unseen && session->dataset->drawn)
-        d9_cli_print(cli, ", on all %lld %s: none is among the training %s that the model records\n",
-                     (long long)program->extent.eval_images, samples, samples);
+        d9_cli_print(cli, ", on all %lld %ss: none is among the training %ss that the model records\n",
+                     (long long)program->extent.eval_images, sample, sample);
     else
-        d9_cli_print(cli, ", on %lld %s %s\n", (long long)program->extent.eval_images,
-                     session->config->data.validation > 0 && !unseen ? "validation" : "test", samples);
+        d9_cli_print(cli, ", on %lld %s %ss\n", (long long)program->extent.eval_images,
+                     session->config->data.validation > 0 && !unseen ? "validation" : "test", sample);
     if (!isnan(area))
         d9_cli_print(cli, "AUC %s, of %s against %s\n", d9_measure_format(d9_measure_find("auc"), area).text,
                      session->dataset->class_names[1], session->dataset->class_names[0]);
@@ -256,11 +256,10 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
 static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
     const bool own_part = dataset->stream || dataset->valid.count > 0;
     if (dataset->unseen || own_part || config->data.validation <= own->data.validation) return;
-    d9_log(
-        &cli->context, D9_LOG_WARNING,
-        "data.validation %lld: %lld of these images are training images of the model, whose data.validation was %lld",
-        (long long)config->data.validation, (long long)(config->data.validation - own->data.validation),
-        (long long)own->data.validation);
+    d9_log(&cli->context, D9_LOG_WARNING,
+           "data.validation %lld: %lld of these %ss are training %ss of the model, whose data.validation was %lld",
+           (long long)config->data.validation, (long long)(config->data.validation - own->data.validation),
+           d9_model_sample(config->model), d9_model_sample(config->model), (long long)own->data.validation);
 }
 
 /* Compares the configuration with the model's own. Without a CONFIG argument, rejects another data.normalize. */

@@ -33,7 +33,8 @@ static const term terms[] = {
      "stochastic weight averaging; nearest: `ema` and `lookahead`"},
     {"stochastic depth,drop path", true, "stochastic depth; nearest: `model.dropout`"},
     {"loss function,cross entropy,criterion", false,
-     "the loss is the cross-entropy of the softmax; `label_smoothing`, `mixup` and `train.class_weights` change it"},
+     "`train.loss`: the cross-entropy of the softmax or the sigmoid; `label_smoothing`, `mixup` and "
+     "`train.class_weights` change it"},
     {"focal loss", true, "focal loss; nearest: `train.class_weights`"},
     {"oversampling,weighted sampler,weighted random sampler", true, "such sampler; nearest: `train.class_weights`"},
     {"overfit,overfitting,regularization,regularizer,l2", false,
@@ -65,14 +66,15 @@ static const term terms[] = {
      "each evaluation has one, eval_loss in events.jsonl; `report` and `train --html` draw its curve"},
     {"confusion matrix", false,
      "`eval --confusion FILE` writes that of a model; the page of `report` has that of the runs"},
+    {"auc,auroc,roc,roc auc,area under the curve", false,
+     "`train.loss` sigmoid makes the area under the curve the measure of a run; `eval` shows it for two classes"},
     {"f1,f1 score,recall,precision recall,classification report", false,
      "`eval` and the page of `report`: precision, recall and F1 of each class, and their macro means"},
-    {"metric,auc,roc,top 5,top5", true,
-     "such measure: a run's is accuracy, AUC or perplexity; nearest: precision, recall and F1 of `eval`, and the "
-     "logits "
-     "of `eval --logits FILE`"},
+    {"metric,top 5,top5", true,
+     "such measure: a run's is accuracy, area under the curve or perplexity; nearest: precision, recall and F1 of "
+     "`eval`, and the logits of `eval --logits FILE`"},
     {"inference,infer,deploy,deployment,serving", false,
-     "`predict` classifies images, `export` writes ONNX for other runtimes"},
+     "`predict` classifies images and texts, `export` writes ONNX for other runtimes"},
     {"load model,load weights,load checkpoint", false,
      "`train.from` starts from weights, `predict` and `eval` use a model, `train --resume` continues a run"},
     {"quantization,int8,pruning,prune,distillation,knowledge distillation", true,

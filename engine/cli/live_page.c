@@ -114,9 +114,10 @@ static void put_state(const filling *self) {
 static void put_figures(const filling *self) {
     const d9_live_page *page = self->page;
     const d9_extent *extent = &page->extent;
-    d9_text_add(self->text, "%lld training images, batches of %lld", (long long)extent->train_images,
+    const char *sample = d9_model_sample(page->config->model);
+    d9_text_add(self->text, "%lld training %ss, batches of %lld", (long long)extent->train_images, sample,
                 (long long)extent->batch);
-    if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f images/s", page->rate);
+    if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f %ss/s", page->rate, sample);
     if (isfinite(page->loss)) d9_text_add(self->text, ", loss of this epoch %.4f", page->loss);
 }
 
@@ -144,8 +145,8 @@ static void put_rows(const filling *self) {
     const bool views = self->page->views > 1;
     const d9_measure *measure = self->page->config->measure;
     d9_text_add(self->text,
-                "<table>\n<tr><th>epoch</th><th>train loss</th><th>eval loss</th><th>%s</th>%s<th>images/s</th></tr>\n",
-                measure->word, views ? "<th>with TTA</th>" : "");
+                "<table>\n<tr><th>epoch</th><th>train loss</th><th>eval loss</th><th>%s</th>%s<th>%ss/s</th></tr>\n",
+                measure->word, views ? "<th>with TTA</th>" : "", d9_model_sample(self->page->config->model));
     for (int i = self->page->count; i-- > 0;) {
         const d9_epoch_row *row = &self->page->rows[i];
         d9_text_add(self->text, "<tr><td>%lld</td>", (long long)row->epoch);

@@ -120,8 +120,8 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
     if (isfinite(progress->score))
         snprintf(line.parts[PART_SCORE], sizeof line.parts[0], "  %s %s", measure->word,
                  d9_measure_format(measure, progress->score).text);
-    snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f images/s",
-             (double)program->extent.batch / seconds_per_step);
+    snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f %ss/s",
+             (double)program->extent.batch / seconds_per_step, d9_model_sample(progress->config->model));
     if (evaluated >= 0)
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  evaluating %d%%", evaluated);
     else
@@ -156,12 +156,20 @@ static int score_columns(const d9_program *program) {
     return width > 8 ? width : 8;
 }
 
+static int rate_columns(const d9_progress *progress) {
+    const int width = (int)strlen(d9_model_sample(progress->config->model)) + 3;
+    return width > 8 ? width : 8;
+}
+
 static void print_header(d9_progress *progress, const d9_program *program) {
+    char rate[24];
     if (progress->header) return;
     progress->header = true;
-    d9_cli_print(progress->cli, "epoch  train loss  %*s%s%s%s\n", score_columns(program), program->measure->word,
-                 has_views(program) ? "  with TTA" : "", shows_rate(progress) ? "  images/s  seconds" : "",
-                 shows_peak_ratio(progress) ? "  x peak" : "");
+    snprintf(rate, sizeof rate, "%ss/s", d9_model_sample(progress->config->model));
+    d9_cli_print(progress->cli, "epoch  train loss  %*s%s", score_columns(program), program->measure->word,
+                 has_views(program) ? "  with TTA" : "");
+    if (shows_rate(progress)) d9_cli_print(progress->cli, "  %*s  seconds", rate_columns(progress), rate);
+    d9_cli_print(progress->cli, "%s\n", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
 /* Prints "about 27 minutes (25 to 31)", or "about 3.5 hours (3.2 to 4.0)" from three hours on. */
@@ -201,9 +209,9 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
-    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld %s, %lld parameters, %s", progress->config->title,
+    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld %ss, %lld parameters, %s", progress->config->title,
                  precision, (long long)program->steps, (long long)program->extent.batch,
-                 d9_model_samples(progress->config->model),
+                 d9_model_sample(progress->config->model),
                  (long long)(program->trainable_count + program->frozen_count), device->name);
     if (device->threads > 0)
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
@@ -284,7 +292,8 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_score(progress, program, row->score);
     if (has_views(program)) print_score(progress, program, row->score_tta);
-    if (shows_rate(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
+    if (shows_rate(progress))
+        d9_cli_print(progress->cli, "  %*.0f  %7.2f", rate_columns(progress), row->images_per_second, row->seconds);
     if (shows_peak_ratio(progress)) d9_cli_print(progress->cli, "  %5.2fx", peak_ratio(progress, program, row));
     d9_cli_print(progress->cli, "\n");
 }

@@ -43,7 +43,7 @@ static const d9_flag flags[] = {
     {"find-lr", D9_FLAG_SWITCH, offsetof(train_options, find_lr),
      .doc = "learning rate range test instead of training: rates that grow step by step, and the loss at each"},
     {"html", D9_FLAG_SWITCH, offsetof(train_options, html),
-     .doc = "during training, write OUT/live.html for a browser: curves, images/s and time left; it reloads itself"},
+     .doc = "during training, write OUT/live.html for a browser: curves, speed and time left; it reloads itself"},
     {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the final lines"},
     {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose),
      .doc = "print all four clocks at the end, and for each epoch its rate divided by that of a large matrix product; "
@@ -66,8 +66,8 @@ static void print_outcome(d9_cli *cli, const d9_result *result) {
     const d9_measure *measure = result->config->measure;
     d9_cli_print(cli, "%-10s ", measure->word);
     print_scores(cli, measure, result->score, result->score_tta, result->views > 1);
-    d9_cli_print(cli, ", on %lld %s %s", (long long)result->eval_images,
-                 result->config->data.validation > 0 ? "validation" : "test", d9_model_samples(result->config->model));
+    d9_cli_print(cli, ", on %lld %s %ss", (long long)result->eval_images,
+                 result->config->data.validation > 0 ? "validation" : "test", d9_model_sample(result->config->model));
     if (result->epoch_to_target > 0)
         d9_cli_print(cli, "; target %g%s met in epoch %lld\n", result->config->target, measure->unit,
                      (long long)result->epoch_to_target);

@@ -33,7 +33,7 @@ D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
-const char *d9_sample_noun(const d9_dataset *dataset); /* "image" or "text" */
+const char *d9_sample_noun(const d9_dataset *dataset); /* the word in messages (core/text.h) */
 
 /* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
 D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);

@@ -331,7 +331,7 @@ static void note_step(const drawing *drawing, d9_text *text) {
 
 static void note_confusion(const drawing *drawing, d9_text *text) {
     (void)drawing;
-    d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row's images.");
+    d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row.");
 }
 
 /* ---- the plots and their data files ---- */

@@ -116,7 +116,7 @@ static double percent_at(const d9_report_predictions *predictions, int at) {
 static const d9_column confusion_columns[] = {
     {"shown", "True class", NULL, D9_COLUMN_TEXT, false},
     {"answer", "Predicted", NULL, D9_COLUMN_TEXT, false},
-    {"images", "Images per run", "mean over the runs", 1, false},
+    {"images", "Number", "per run, mean over the runs", 1, false},
     {"percent", "% of the class", NULL, 2, false},
 };
 
@@ -157,7 +157,7 @@ done:
 
 static const d9_column class_columns[] = {
     {"class", "Class", NULL, D9_COLUMN_TEXT, false},
-    {"images", "Images", "of the class in the test set", 0, false},
+    {"images", "Number", "of the class in the evaluated part", 0, false},
     {"accuracy", "Accuracy %", "with the configuration's views, mean over the runs", 2, false},
     {"precision", "Precision %", "of the images predicted as the class, over all runs", 2, false},
     {"f1", "F1 %", "harmonic mean of accuracy (recall) and precision, over all runs", 2, false},

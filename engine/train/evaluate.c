@@ -159,8 +159,8 @@ static d9_status find_score(d9_session *session, const double *logits, double *s
                               .classes = extent->classes};
     for (int64_t i = 0; i < extent->eval_images * extent->classes; i++)
         if (!isfinite(logits[i]))
-            return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
-                           (long long)(i / extent->classes));
+            return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation %s %lld are not finite",
+                           d9_model_sample(session->config->model), (long long)(i / extent->classes));
     D9_TRY(measure->compute(session->context, &all, score, by_label));
     if (isnan(*score)) D9_TRY(d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", measure->word));
     warn_undefined(session, by_label);

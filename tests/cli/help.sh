@@ -60,6 +60,8 @@ train Learning-Rate finders
 precision amp
 experiment multi GPU
 train.lr nan
+train.loss AUC
+eval roc
 WORDS
 while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
