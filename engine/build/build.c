@@ -409,6 +409,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     }
     D9_TRY(d9_graph_copy(context, &network, &program->train));
     D9_TRY(d9_build_gradients(&b, 0, d9_extent_own_batch(extent), &program->train));
+    program->loss = forward.nodes[d9_edit_next(&forward, D9_OP_LOSS, 0)];
+    /* Every list that computes losses has the same class weights. */
+    program->loss.as.loss.weights = program->train.nodes[d9_edit_next(&program->train, D9_OP_LOSS, 0)].as.loss.weights;
     D9_TRY(d9_layout_state(context, program));
     if (!options->eval_only) D9_TRY(d9_build_find_phases(&b));
     const d9_node_id updates = program->train.node_count;

@@ -32,6 +32,8 @@ const d9_flag d9_cli_edit_flags[] = {
      .doc = "folder of the dataset; default $DAWN9_DATA, then the user's cache folder"},
     {"skip-damaged", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_damaged),
      .doc = "skip unreadable images of a folder, with a warning for each (data.skip_damaged)"},
+    {"skip-empty", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_empty),
+     .doc = "skip class folders without images, with a warning for each (data.skip_empty)"},
     {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),
      .doc = "do not verify the checksums of a published dataset"},
     {.type = D9_FLAG_END},
@@ -115,6 +117,7 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                  {"--precision", "precision", edits->precision},
                  {"--data", "data.path", edits->data ? d9_text_get(&folder) : NULL},
                  {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
+                 {"--skip-empty", "data.skip_empty", edits->skip_empty ? "on" : NULL},
                  {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
     *all = (d9_config_edits){0};
     D9_TRY(d9_text_status(&folder));

@@ -4,7 +4,8 @@
  *     about 27 minutes (25 to 31) with evaluations, by the first steps        (if a minute or more)
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
- *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
+ *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left  (terminal
+ * only)
  *
  * On a narrow terminal the live line drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
@@ -53,8 +54,17 @@ void d9_live_line_clear(d9_live_line *line) {
 }
 
 /* Parts of a live line from left to right; `expendable` lists the order in which they are dropped if space is short. */
-typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_SCORE, PART_RATE, PART_LEFT, PART_COUNT } part;
-static const part expendable[] = {PART_RATE, PART_SCORE, PART_BAR, PART_LOSS, PART_LEFT};
+typedef enum part {
+    PART_EPOCH,
+    PART_BAR,
+    PART_LOSS,
+    PART_EVAL_LOSS,
+    PART_SCORE,
+    PART_RATE,
+    PART_LEFT,
+    PART_COUNT
+} part;
+static const part expendable[] = {PART_RATE, PART_EVAL_LOSS, PART_SCORE, PART_BAR, PART_LOSS, PART_LEFT};
 
 typedef struct line_parts {
     char parts[PART_COUNT][72];
@@ -85,9 +95,10 @@ static void fit_line(line_parts *line, int columns, int64_t done, int64_t all) {
 
 static void show_line(d9_progress *progress, const line_parts *line) {
     const int width = line_width(line);
-    d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
-                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_SCORE],
-                 line->parts[PART_RATE], line->parts[PART_LEFT], d9_live_line_padding(&progress->live, width), "");
+    d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%s%*s",
+                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_EVAL_LOSS],
+                 line->parts[PART_SCORE], line->parts[PART_RATE], line->parts[PART_LEFT],
+                 d9_live_line_padding(&progress->live, width), "");
     progress->live.width = width;
 }
 
@@ -104,6 +115,8 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
              (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
     set_bar(&line, BAR_COLUMNS, steps, program->steps);
     if (isfinite(loss)) snprintf(line.parts[PART_LOSS], sizeof line.parts[0], "  loss %.4f", loss);
+    if (isfinite(progress->eval_loss))
+        snprintf(line.parts[PART_EVAL_LOSS], sizeof line.parts[0], "  eval loss %.4f", progress->eval_loss);
     if (isfinite(progress->score))
         snprintf(line.parts[PART_SCORE], sizeof line.parts[0], "  %s %s", measure->word,
                  d9_measure_format(measure, progress->score).text);
@@ -273,7 +286,7 @@ static void print_score(const d9_progress *progress, const d9_program *program, 
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
-    if (isfinite(row->score_tta)) progress->score = row->score_tta;
+    if (isfinite(row->score_tta)) progress->score = row->score_tta, progress->eval_loss = row->eval_loss;
     d9_live_page_epoch(&progress->page, row);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
@@ -290,7 +303,8 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 /* On a terminal, shows a line from the start, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
-    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .score = NAN, .quiet = quiet};
+    *progress = (d9_progress){
+        .cli = cli, .config = config, .live = {.cli = cli}, .score = NAN, .eval_loss = NAN, .quiet = quiet};
     d9_live_page_begin(&progress->page, &cli->context, config, page);
     if (quiet && !page) return (d9_observer){0};
     if (cli->terminal && !quiet) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});

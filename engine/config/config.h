@@ -50,7 +50,7 @@ typedef struct d9_config {
         const char *path;
         int64_t validation, image_size, largest_picture, length, vocabulary;
         int64_t input_size; /* 0: none */
-        bool check, skip_damaged, grey;
+        bool check, skip_damaged, skip_empty, grey;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
         /* of labelled (data/labels.h); NULL: no such column or label */

@@ -88,9 +88,9 @@ static const d9_option data_options[] = {
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
-     "training images or texts set aside and evaluated instead of the test set; 0: none. A corpus, and labelled with "
-     "groups or "
-     "a split column, have a validation part of their own, which any other number selects"},
+     "training images or texts set aside and evaluated instead of the test set; 0: none. A corpus, labelled with "
+     "groups "
+     "or a split column, and a folder with val/ have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
     {"input_size", D9_OPTION_INT, FIELD(data.input_size), "0", 0, 1024, NULL,
@@ -125,6 +125,8 @@ static const d9_option data_options[] = {
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
      "leave out files of a folder that cannot be read, with a warning for each"},
+    {"skip_empty", D9_OPTION_BOOL, FIELD(data.skip_empty), "off", 0, 0, NULL,
+     "folder, text: leave out class folders without images or texts, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,

@@ -200,6 +200,7 @@ typedef struct d9_program {
     d9_tail tail;
     d9_views views;
     d9_graph train, eval;          /* finished node lists */
+    d9_node loss;                  /* the node of the training loss, for its label smoothing and class weights */
     d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_has_room), else `train` */
     int phase_count;
     d9_table *table; /* (D9_MAX_TABLES) */

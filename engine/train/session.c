@@ -39,6 +39,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .vocabulary_size = config->data.vocabulary,
                                 .largest_picture = config->data.largest_picture,
                                 .skip_damaged = config->data.skip_damaged,
+                                .skip_empty = config->data.skip_empty,
                                 .synthetic_train = config->data.synthetic_train,
                                 .synthetic_test = config->data.synthetic_test,
                                 .check = config->data.check,

@@ -347,7 +347,8 @@ static d9_status add_row(run *self, int64_t epoch) {
                         .train_loss = metrics[0] / metrics[1],
                         .train_accuracy = d9_session_several(session) ? NAN : 100 * metrics[2] / metrics[1],
                         .score = NAN,
-                        .score_tta = NAN};
+                        .score_tta = NAN,
+                        .eval_loss = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
@@ -425,6 +426,7 @@ static d9_status report_epoch(run *self) {
         D9_TRY(evaluate(self, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
         row->score = self->latest.score;
         row->score_tta = self->latest.score_tta;
+        row->eval_loss = self->latest.loss;
     }
     self->unreported = false;
     D9_TRY(lower_rates(self, self->result->epoch_count));

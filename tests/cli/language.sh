@@ -47,7 +47,7 @@ got, want = json.load(open(run + "/result.json"))["perplexity"], math.exp(total 
 assert abs(got / want - 1) <= 1e-5, (got, want)
 PYTHON
 train run
-json run/result.json '1 < d["perplexity"] <= 4'
+json run/result.json '1 < d["perplexity"] <= 4' 'all(abs(__import__("math").exp(e["eval_loss"]) / e["perplexity"] - 1) < 1e-9 for e in d["epochs"])'
 accepts python3 perplexity.py run lstm 2 off
 train tied --set 'model={name: language, cell: gru, layers: 1, embedding: 8, hidden: 8, tied: on}' --set train.epochs=1
 json tied/result.json '1 < d["perplexity"] <= 20'

@@ -186,10 +186,10 @@ grep -q 'http-equiv=refresh' paged/live.html && fail "the page of a run that has
 grep -Eq 'text-anchor=end>(-|10[0-9]\.[1-9])' paged/live.html && fail "an axis of the page leaves what there can be"
 [ "$(grep -c '<polyline class=first' paged/live.html)" = 2 ] || fail "the page has not two curves"
 [ "$(grep -c '<circle class=first' paged/live.html)" = 4 ] || fail "the page's curves have not a point for each epoch"
-[ "$(grep -c '<circle class=second' paged/live.html)" = 2 ] || fail "the page's dashed curve has not a point for each epoch"
+[ "$(grep -c '<circle class=second' paged/live.html)" = 4 ] || fail "the page's dashed curves have not a point for each epoch"
 grep -q TTA paged/live.html || fail "the page of a run with views has no column for them"
 accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
-[ "$(grep -c '<circle' paged-plain/live.html)" = 2 ] || fail "one epoch is not to be seen in the page's curves"
+[ "$(grep -c '<circle' paged-plain/live.html)" = 3 ] || fail "one epoch is not to be seen in the page's curves"
 grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
 refuses 2 '--html --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
 
