@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RESULTS = os.path.join("experiments", "results")
 sys.path[:0] = [os.path.join(ROOT, "experiments"), os.path.join(ROOT, "experiments", "gpu")]
-from student import quantile  # pylint: disable=wrong-import-position
+from student import quantile, welch  # pylint: disable=wrong-import-position
 
 # ---- records ----
 
@@ -203,6 +203,16 @@ def best(runs):
     return [run["accuracy_tta"] for run in results(runs)]
 
 
+def plain(runs):
+    """Accuracy without TTA of each run."""
+    return [run["accuracy"] for run in results(runs)]
+
+
+def gains(runs):
+    """Points that TTA adds to each run."""
+    return [run["accuracy_tta"] - run["accuracy"] for run in results(runs)]
+
+
 def deviation(values):
     return statistics.stdev(values)
 
@@ -216,9 +226,33 @@ def at_least(values):
     return mean(values) - quantile(0.95, len(values) - 1) * standard_error(values)
 
 
-def quantile_of_mean(runs):
-    """Half the width of the two-sided 95% interval of the mean accuracy."""
-    return quantile(0.975, len(best(runs)) - 1) * standard_error(best(runs))
+def interval(values):
+    """The 95% interval of the mean (Student's t)."""
+    half = quantile(0.975, len(values) - 1) * standard_error(values)
+    return mean(values) - half, mean(values) + half
+
+
+def between(a, b):
+    """Difference of the means of a and b, with the ends of its 95% interval (Welch)."""
+    difference, half = welch(a, b)
+    return difference, difference - half, difference + half
+
+
+def from_published(folder):
+    """Measured minus published accuracy of each arm of an experiment."""
+    return [float(arm["accuracy"]) - float(arm["published_accuracy"]) for arm in table(folder + "/report/arms.tsv") if arm["published_accuracy"]]
+
+
+def step_seconds(folder, name):
+    """Training seconds of an arm: measured, published."""
+    arm = next(arm for arm in table(folder + "/report/arms.tsv") if arm["arm"] == name)
+    return float(arm["seconds"]), float(arm["published_seconds"])
+
+
+def seconds_per_epoch(folder):
+    """Seconds of all processes of an experiment over their epochs."""
+    runs = results(folder + "/runs/*/seed*")
+    return sum(run["process_seconds"] for run in runs) / sum(len(run["epochs"]) for run in runs)
 
 
 def effect(folder, arm):
@@ -509,6 +543,39 @@ def ladder(folder):
                  for arm in table(folder + "/report/arms.tsv")))
 
 
+def page_ladder(folder):
+    """The published steps beside ours; the last two columns give each step's seconds over those of the first step."""
+    arms = table(folder + "/report/arms.tsv")
+
+    def relative(arm, key):
+        return f"{float(arm[key]) / float(arms[0][key]):.2f}" if arm[key] else ""
+
+    return grid(["step", "epochs", "published, %", "measured, %", "runs", "published, s (V100)", "measured, s (H200)", "published, of step 1",
+                 "measured, of step 1"],
+                ([arm["arm"], arm["epochs"], arm["published_accuracy"], f"{float(arm['accuracy']):.2f}", arm["runs"], arm["published_seconds"],
+                  f"{float(arm['seconds']):.1f}", relative(arm, "published_seconds"), relative(arm, "seconds")] for arm in arms))
+
+
+def page_runs(*groups):
+    """Runs of dawn94: (records, the name of the machine)."""
+    lines = []
+    for path, machine in groups:
+        runs = results(path)
+        several = len(runs) > 1
+        low, high = interval(best(path)) if several else ("", "")
+        lines.append([machine, runs[0]["precision"], str(len(runs)), f"{mean(best(path)):.2f}", f"{deviation(best(path)):.2f}" if several else "",
+                      f"{low:.2f} to {high:.2f}" if several else "", f"{mean(plain(path)):.2f}"])
+    return grid(["machine", "precision", "runs", "with TTA, %", "standard deviation", "95% interval of the mean", "plain, %"], lines)
+
+
+def page_curve():
+    """The published accuracies and seconds of experiments/convergence.yaml."""
+    arms = re.split(r"^  final:", text("./experiments/convergence.yaml"), flags=re.M)
+    first, last = (re.findall(r"\{epochs: (\d+), accuracy: ([\d.]+), seconds: ([\d.]+)", arm) for arm in arms)
+    return grid(["epochs", "first recipe, published: with TTA, %", "s (V100)", "last recipe, published: with TTA, %", "s (V100)"],
+                ([epochs, accuracy, seconds, *final[1:]] for (epochs, accuracy, seconds), final in zip(first, last)))
+
+
 def differences(folder):
     """The comparisons of an experiment."""
     return grid(["arm", "compared with", *EFFECT],
@@ -539,7 +606,7 @@ def worth(trick, folder):
     return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
 
 
-BUILT_IN = {"float": float, "min": min, "max": max, "sum": sum, "len": len, "round": round}
+BUILT_IN = {"float": float, "abs": abs, "min": min, "max": max, "sum": sum, "len": len, "round": round}
 NAMES = {name: value for name, value in list(globals().items()) if callable(value) or name.isupper()}
 
 
