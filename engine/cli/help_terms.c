@@ -17,6 +17,8 @@ static const term terms[] = {
     {"rotation,rotate,random rotation,affine,shear,autoaugment,randaugment,trivialaugment", true,
      "rotation and no search for augmentations; nearest: `crop`, `random_resized_crop`, `flip`, `cutout`, "
      "`color_jitter`, `mixup` and `cutmix`"},
+    {"aspect ratio,proportions,center crop,centre crop,padding,pad to square,resize", false,
+     "`data.fit` stretches, crops or letterboxes images that are no square"},
     {"random erasing", false, "`cutout` erases a random square of each image"},
     {"cosine,cosine annealing,cosine decay,cosine schedule,cosine lr", false,
      "`train.lr` takes {shape: cosine, peak: 0.4, warmup: 5}"},

@@ -93,6 +93,11 @@ static const d9_option data_options[] = {
      "or a split column, and a folder with val/ have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
+    {"fit", D9_OPTION_CHOICE, FIELD(data.fit), "stretch", 0, 0, "stretch|crop|letterbox",
+     "images of files that are not square, in training and prediction\n"
+     "stretch: the whole image, in other proportions\n"
+     "crop: the largest square in the middle\n"
+     "letterbox: the whole image, between black bars"},
     {"input_size", D9_OPTION_INT, FIELD(data.input_size), "0", 0, 1024, NULL,
      "side of the images that the network sees, pixels: in training random crops of the stored images; evaluated "
      "images "

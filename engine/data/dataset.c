@@ -353,6 +353,8 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
 static d9_status check_labels(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     if (options->grey && !dataset->grey)
         return d9_fail(context, D9_USAGE, "data.grey: is for images of files, data.dataset folder or labelled");
+    if (options->fit != dataset->fit)
+        return d9_fail(context, D9_USAGE, "data.fit: is for images of files, data.dataset folder or labelled");
     if (!options->several || dataset->several) return D9_OK;
     return d9_fail(context, D9_USAGE,
                    "train.loss: several labels a sample need data.dataset labelled; those of %s have one",

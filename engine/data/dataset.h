@@ -9,6 +9,7 @@
 
 #include "core/arena.h"
 #include "core/context.h"
+#include "data/image.h"
 #include "data/vocabulary.h"
 
 typedef struct d9_split {
@@ -43,8 +44,9 @@ typedef struct d9_dataset {
     const char *name;                         /* one of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts */
-    bool several; /* a sample may have several classes: bit c of its label is set if it has class c */
-    bool grey;    /* images are stored as one channel, which the batch repeats `channels` times */
+    bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
+    bool grey;        /* images are stored as one channel, which the batch repeats `channels` times */
+    d9_image_fit fit; /* of images of files */
     /* Size of the stored training images, if the network sees random crops of height x width of them; 0: that size. */
     int64_t train_height, train_width;
     bool stream; /* each part is one text, whose tokens are the samples, labels 0; a class is a word; width: tokens of a
@@ -80,6 +82,7 @@ typedef struct d9_dataset_options {
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none */
     bool grey;          /* folder, labelled: store images as one channel */
+    d9_image_fit fit;   /* folder, labelled */
     int64_t input_size; /* side of the network's images: random crops of the training images; evaluated images are
                           resized to it. 0: the size of the images */
     int64_t image_size; /* folder, arrays, synthetic: side in pixels; 0: 32. A folder's images are resized to it, arrays

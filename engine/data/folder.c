@@ -13,7 +13,7 @@ static d9_status decode(d9_context *context, const d9_dataset_options *options, 
     const int width = (int)dataset->width, height = (int)dataset->height;
     D9_TRY(d9_image_read(context, file->path, options->largest_picture, &image));
     if (dataset->grey) D9_TRY(D9_ALLOCATE(context, width * height * 3, "an image", &rgb));
-    D9_TRY(d9_image_resize(context, file->path, &image, width, height, rgb ? rgb : sample));
+    D9_TRY(d9_image_resize_as(context, file->path, &image, dataset->fit, width, height, rgb ? rgb : sample));
     if (rgb) d9_rgb_to_grey(rgb, (int64_t)width * height, sample);
 done:
     d9_release(context, rgb);
@@ -30,6 +30,7 @@ const d9_file_kind d9_image_files = {.sample = "image",
 
 d9_status d9_folder_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     dataset->grey = options->grey;
+    dataset->fit = options->fit;
     return d9_describe_square(context, options, SIDE_MAX, dataset);
 }
 

@@ -209,6 +209,7 @@ d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *op
     D9_TRY(settle(context, options, &settled));
     dataset->several = options->several;
     dataset->grey = options->grey;
+    dataset->fit = options->fit;
     D9_TRY(d9_describe_square(context, options, SIDE_MAX, dataset));
 done:
     return status;

@@ -89,20 +89,62 @@ done:
     return status;
 }
 
-d9_status d9_pixels_resize(d9_context *context, const char *name, const uint8_t *pixels, int width, int height,
-                           int channels, int to_width, int to_height, uint8_t *to) {
-    if (width == to_width && height == to_height) {
-        memcpy(to, pixels, (size_t)width * (size_t)height * (size_t)channels);
+typedef struct box { /* part of an image with rows of `row_bytes` */
+    int width, height, row_bytes;
+} box;
+
+static d9_status resize_box(d9_context *context, const char *name, const uint8_t *from, box part, int channels,
+                            uint8_t *to, box target) {
+    if (part.width == target.width && part.height == target.height) {
+        for (int y = 0; y < part.height; y++)
+            memcpy(to + (size_t)y * (size_t)target.row_bytes, from + (size_t)y * (size_t)part.row_bytes,
+                   (size_t)part.width * (size_t)channels);
         return D9_OK;
     }
-    if (!stbir_resize_uint8(pixels, width, height, 0, to, to_width, to_height, 0, channels))
-        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, to_width, to_height);
+    if (!stbir_resize_uint8(from, part.width, part.height, part.row_bytes, to, target.width, target.height,
+                            target.row_bytes, channels))
+        return d9_fail(context, D9_DEVICE, "%s: out of memory while resizing to %d x %d", name, target.width,
+                       target.height);
     return D9_OK;
+}
+
+d9_status d9_pixels_resize(d9_context *context, const char *name, const uint8_t *pixels, int width, int height,
+                           int channels, int to_width, int to_height, uint8_t *to) {
+    return resize_box(context, name, pixels, (box){width, height, width * channels}, channels, to,
+                      (box){to_width, to_height, to_width * channels});
 }
 
 d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width, int height,
                           uint8_t *pixels) {
     return d9_pixels_resize(context, name, image->pixels, image->width, image->height, 3, width, height, pixels);
+}
+
+/* size * to / from, rounded, at least 1 and at most `most` */
+static int scaled(int size, int to, int from, int most) {
+    const int64_t rounded = (2 * (int64_t)size * to + from) / (2 * (int64_t)from);
+    return rounded < 1 ? 1 : rounded > most ? most : (int)rounded;
+}
+
+/* Narrows `whole` to its largest centred box with the proportions of width x height. Returns the byte at which the box
+ * begins. */
+static size_t narrow(box *whole, int width, int height) {
+    const box part = {scaled(whole->height, width, height, whole->width),
+                      scaled(whole->width, height, width, whole->height), whole->row_bytes};
+    const size_t top = (size_t)(whole->height - part.height) / 2, left = (size_t)(whole->width - part.width) / 2;
+    *whole = part;
+    return top * (size_t)part.row_bytes + 3 * left;
+}
+
+d9_status d9_image_resize_as(d9_context *context, const char *name, const d9_image *image, d9_image_fit fit, int width,
+                             int height, uint8_t *pixels) {
+    box part = {image->width, image->height, 3 * image->width}, target = {width, height, 3 * width};
+    size_t from = 0, to = 0;
+    if (fit == D9_FIT_CROP) from = narrow(&part, width, height);
+    if (fit == D9_FIT_LETTERBOX) {
+        to = narrow(&target, image->width, image->height);
+        memset(pixels, 0, (size_t)width * (size_t)height * 3);
+    }
+    return resize_box(context, name, image->pixels + from, part, 3, pixels + to, target);
 }
 
 typedef struct png {

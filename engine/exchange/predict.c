@@ -147,10 +147,12 @@ d9_status d9_predictor_resize(const d9_predictor *predictor, d9_context *context
                               const d9_image *image, uint8_t *pixels) {
     d9_status status;
     const d9_description *about = predictor->description;
+    const d9_image_fit fit = (d9_image_fit)predictor->config->data.fit;
     d9_image stored = {(int)predictor->stored_width, (int)predictor->stored_height, NULL};
-    if (!stored.width) return d9_image_resize(context, name, image, (int)about->width, (int)about->height, pixels);
+    if (!stored.width)
+        return d9_image_resize_as(context, name, image, fit, (int)about->width, (int)about->height, pixels);
     D9_TRY(D9_ALLOCATE(context, stored.width * stored.height * 3, "an image", &stored.pixels));
-    D9_TRY(d9_image_resize(context, name, image, stored.width, stored.height, stored.pixels));
+    D9_TRY(d9_image_resize_as(context, name, image, fit, stored.width, stored.height, stored.pixels));
     if (predictor->config->data.grey)
         d9_rgb_to_grey(stored.pixels, (int64_t)stored.width * stored.height, stored.pixels);
     D9_TRY(d9_image_resize(context, name, &stored, (int)about->width, (int)about->height, pixels));

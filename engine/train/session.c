@@ -35,6 +35,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .image_size = config->data.image_size,
                                 .input_size = config->data.input_size,
                                 .grey = config->data.grey,
+                                .fit = (d9_image_fit)config->data.fit,
                                 .length = config->data.length,
                                 .vocabulary_size = config->data.vocabulary,
                                 .largest_picture = config->data.largest_picture,

@@ -73,6 +73,7 @@ both 'train.epochs 0.1 4' --set train.epochs=0.1
 both 'train.batch_size 1000 128' --set train.batch_size=1000
 both 'data.validation 128 0 127' --set data.validation=128
 both 'data.image_size 4 8' --set data.image_size=4
+both 'data.fit folder' --set data.fit=crop
 both 'ghost' --with ghost_batchnorm:group_size=7
 both 'patch_whitening.size 2' --with patch_whitening:size=2
 both '15' --set tricks.crop.pad=16

@@ -8,7 +8,7 @@ for file in drawn/*/*.png; do
 done >rows
 { echo file,names,kind,group && cat rows; } >drawn/labels.csv
 cat >several.yaml <<'YAML'
-data: {dataset: labelled, image_size: 20, input_size: 16, grey: on, label_column: names, group_column: group, no_label: none}
+data: {dataset: labelled, image_size: 20, fit: letterbox, input_size: 16, grey: on, label_column: names, group_column: group, no_label: none}
 model: {name: resnet9, channels: [8, 8, 8, 8]}
 train: {loss: sigmoid, epochs: 6, batch_size: 8, lr: {knots: [0, 1, end], values: [0, 0.2, 0.01]}}
 tricks: {flip: {}}

@@ -5,7 +5,7 @@ drawn_file 8 16 'ghost_batchnorm: {group_size: 8}, patch_whitening: {}, ema: {},
 mkdir -p drawn/train drawn/test
 $pictures drawn/train bars=24 disc=24 stripes=24
 $pictures drawn/test bars=7 disc=7 stripes=7
-runs "$dawn9" train small.yaml --data "$PWD/drawn" --out run
+runs "$dawn9" train small.yaml --data "$PWD/drawn" --set data.fit=crop --out run
 grep -rqF "$PWD" run && fail "an absolute path is in the record"
 
 # predict gives the record's predictions of all test images, in the order in which the folder is listed.

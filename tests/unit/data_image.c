@@ -344,3 +344,45 @@ TEST(resizing_averages) {
     OK(d9_image_resize(&context, "checks", &image, 4, 4, small));
     for (int i = 0; i < 4 * 4 * 3; i++) assert_in_range(small[i], 120, 135); /* no aliasing: grey, not 0 or 255 */
 }
+
+/* Writes pixel (y, x) as 10 y + x, 10 y + x + 1, 10 y + x + 2. */
+static void number_pixels(d9_image *image) {
+    for (int i = 0; i < image->width * image->height; i++)
+        for (int c = 0; c < 3; c++)
+            image->pixels[3 * i + c] = (uint8_t)(10 * (i / image->width) + i % image->width + c + 1);
+}
+
+/* True if the target's pixel (y, x) is black or, inside the box, that of the image moved by `down` and `right`. */
+static void check_fit(d9_image image, d9_image_fit fit, int width, int height, int down, int right) {
+    uint8_t pixels[3 * 64];
+    memset(pixels, 7, sizeof pixels);
+    number_pixels(&image);
+    OK(d9_image_resize_as(&context, "numbers", &image, fit, width, height, pixels));
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            const int row = y - down, column = x - right;
+            const bool inside = row >= 0 && row < image.height && column >= 0 && column < image.width;
+            for (int c = 0; c < 3; c++)
+                assert_int_equal(pixels[3 * (y * width + x) + c], inside ? 10 * row + column + c + 1 : 0);
+        }
+}
+
+TEST(images_fit_by_boxes_in_the_middle) {
+    uint8_t bytes[3 * 300], small[3 * 64], same[3 * 64];
+    check_fit((d9_image){6, 3, bytes}, D9_FIT_LETTERBOX, 6, 6, 1, 0);
+    check_fit((d9_image){3, 6, bytes}, D9_FIT_LETTERBOX, 6, 6, 0, 1);
+    check_fit((d9_image){4, 2, bytes}, D9_FIT_LETTERBOX, 4, 8, 3, 0);
+    check_fit((d9_image){7, 4, bytes}, D9_FIT_CROP, 4, 4, 0, -1);
+    check_fit((d9_image){4, 8, bytes}, D9_FIT_CROP, 4, 4, -2, 0);
+    for (int fit = D9_FIT_STRETCH; fit <= D9_FIT_LETTERBOX; fit++) check_fit((d9_image){5, 5, bytes}, fit, 5, 5, 0, 0);
+    d9_image thin = {300, 1, bytes};
+    memset(bytes, 200, sizeof bytes);
+    OK(d9_image_resize_as(&context, "thin", &thin, D9_FIT_LETTERBOX, 8, 8, small)); /* one row, the fourth */
+    for (int i = 0; i < 3 * 64; i++) assert_int_equal(small[i], i / 24 == 3 ? 200 : 0);
+    bytes[3 * 149] = 30; /* the pixel in the middle alone */
+    OK(d9_image_resize_as(&context, "thin", &thin, D9_FIT_CROP, 8, 8, small));
+    for (int i = 0; i < 3 * 64; i++) assert_int_equal(small[i], i % 3 ? 200 : 30);
+    OK(d9_image_resize_as(&context, "thin", &thin, D9_FIT_STRETCH, 8, 8, small));
+    OK(d9_image_resize(&context, "thin", &thin, 8, 8, same));
+    assert_memory_equal(small, same, sizeof same);
+}
