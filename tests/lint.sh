@@ -62,6 +62,7 @@ celu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
 gelu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
 silu         ^(kernels/|engine/graph/ops/act[.]c)       an activation
 crop         ^(kernels/|engine/(backends|build|train|verify)/)  a kind of augmentation
+crop         ^engine/(config/sections[.]c|data/(image[.]h|stb[.]c))  a value of data.fit
 cutout       ^(kernels/|engine/(backends|build|train|verify)/)  a kind of augmentation
 flip         ^engine/verify/case_run[.]c                the mirror draws in a case file
 ema          ^engine/verify/                            the moving average in a case file
