@@ -14,9 +14,9 @@ typedef struct term {
 
 static const term terms[] = {
     {"finetune,fine tune", false, "`train.from` starts from the weights of a trained model"},
-    {"rotation,rotate,random rotation,affine,shear,autoaugment,randaugment,trivialaugment", true,
-     "rotation and no search for augmentations; nearest: `crop`, `random_resized_crop`, `flip`, `cutout`, "
-     "`color_jitter`, `mixup` and `cutmix`"},
+    {"rotation,rotate,random rotation,affine,shear,translation,posterize,solarize,saturation,trivialaugment", false,
+     "`trivial_augment` makes one random change of each image: rotation, shear, translation or colour"},
+    {"autoaugment,randaugment,augmix", true, "search for augmentations; nearest: `trivial_augment`, which needs none"},
     {"aspect ratio,proportions,center crop,centre crop,padding,pad to square,resize", false,
      "`data.fit` stretches, crops or letterboxes images that are no square"},
     {"random erasing", false, "`cutout` erases a random square of each image"},

@@ -1,7 +1,7 @@
 /* The augmentation of a run, and its random draws.
  *
- * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop or resize, mirror, normalise by
- * table, change the colours, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and
+ * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop or resize, mirror, change, normalise
+ * by table, jitter, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and
  * counter = (sample, epoch, stream, draw), of mixtures and boxes (step, 0, stream, 0). The kinds, their settings and
  * the formulas are in kernels/formulas/augment.h, which all backends share. */
 #ifndef D9_STEP_AUGMENT_H

@@ -8,16 +8,16 @@ D9_DEVICE int64_t step_of(const d9_cuda_slice &slice) { return slice.step ? *sli
 D9_DEVICE int32_t sample_at(const d9_cuda_slice &slice, int64_t n) {
     return slice.order[step_of(slice) % slice.steps_per_epoch * slice.batch + n];
 }
-template <bool RESIZE>
+template <bool GENERAL>
 D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment_rule &rule, int64_t n) {
     const uint32_t epoch = static_cast<uint32_t>(step_of(slice) / slice.steps_per_epoch);
-    return d9_augment_draw_as(RESIZE, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
+    return d9_augment_draw_as(GENERAL, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
-template <bool RESIZE>
+template <bool GENERAL>
 __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) {
-        const d9_augment_draws drawn = draw_for<RESIZE>(slice, rule, n);
+        const d9_augment_draws drawn = draw_for<GENERAL>(slice, rule, n);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[n * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
 }
@@ -64,19 +64,16 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* The same of an image whose box is resized. */
-D9_DEVICE void fill_resized_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
+/* The same of a general rule. */
+D9_DEVICE void fill_general_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
                                   float *pixel) {
     const d9_augment_rule &rule = b.rule;
-    const int across = draws[D9_DRAW_MIRROR] ? rule.out_width - 1 - x : x, row_size = rule.width * b.stored;
-    const d9_augment_between row = d9_augment_resize(y, rule.out_height, draws[D9_DRAW_CROP_Y]),
-                             column = d9_augment_resize(across, rule.out_width, draws[D9_DRAW_CROP_X]);
-    const bool cut = d9_augment_cuts(&rule, draws, y, x) != 0;
-    for (int c = 0; c < b.channels; c++) {
-        const int byte = d9_augment_resized(image, row_size, b.stored, row, column, c < b.stored ? c : 0);
-        pixel[c] = cut ? 0.0f : b.table[c * 256 + byte];
-    }
-    if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
+    int bytes[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
+    const bool empty = d9_augment_cuts(&rule, draws, y, x) ||
+                       !d9_augment_bytes(&rule, image, b.stored, b.channels, draws, y, x, bytes);
+    for (int c = 0; c < D9_AUGMENT_CHANNELS; c++)
+        if (c < b.channels) pixel[c] = empty ? 0.0f : b.table[c * 256 + bytes[c]];
+    if (!empty) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
 /* Least number of blocks per multiprocessor; compute capability 7.5 has threads for only four. */
@@ -87,14 +84,14 @@ enum { AUGMENT_BLOCKS = 6 };
 #endif
 
 /* A block per image. */
-template <int V, bool RESIZE>
+template <int V, bool GENERAL>
 D9_DEVICE void augment_image(const d9_cuda_slice &slice, const d9_cuda_batch &b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, D9_DRAW_SLOTS);
     const int64_t n = blockIdx.x;
     const int row_size = b.rule.out_width * b.channels, size = b.rule.out_height * row_size;
     if (threadIdx.x == 0) {
         d9_augment_draws drawn;
-        if (!b.draws) drawn = draw_for<RESIZE>(slice, b.rule, n);
+        if (!b.draws) drawn = draw_for<GENERAL>(slice, b.rule, n);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[s] = b.draws ? b.draws[n * D9_DRAW_SLOTS + s] : drawn.slot[s];
     }
     D9_BARRIER();
@@ -106,7 +103,7 @@ D9_DEVICE void augment_image(const d9_cuda_slice &slice, const d9_cuda_batch &b,
         float pixel[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
         for (int i = 0; i < V; i++) {
             if ((i == 0 || c == 0) && y < b.rule.out_height)
-                RESIZE ? fill_resized_pixel(b, image, draws, y, x, pixel) : fill_pixel(b, image, draws, y, x, pixel);
+                GENERAL ? fill_general_pixel(b, image, draws, y, x, pixel) : fill_pixel(b, image, draws, y, x, pixel);
             t.v[i] = y < b.rule.out_height ? pixel[c] : 0.0f;
             if (++c == b.channels) c = 0, x++;
             if (x == b.rule.out_width) x = 0, y++;
@@ -123,7 +120,8 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
 
 /* More than three blocks per multiprocessor would spill. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, 3) resized_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
+__global__ void __launch_bounds__(D9_BLOCK, 3)
+    augment_general_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
     augment_image<V, true>(slice, b, out);
 }
 
@@ -169,7 +167,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
     if (slice->count <= 0) return 0;
-    if (d9_augment_on(rule, D9_AUGMENT_RESIZE))
+    if (d9_augment_general(rule))
         return D9_LAUNCH(draw_kernel<true>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
     return D9_LAUNCH(draw_kernel<false>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
 }
@@ -202,9 +200,9 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
     const unsigned images = static_cast<unsigned>(slice->count);
     if (slice->count <= 0 || size <= 0) return 0;
     const bool wide = size % D9_WIDE == 0 && d9_aligned(y.data);
-    if (d9_augment_on(&batch->rule, D9_AUGMENT_RESIZE))
-        return wide ? D9_LAUNCH(resized_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y)
-                    : D9_LAUNCH(resized_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
+    if (d9_augment_general(&batch->rule))
+        return wide ? D9_LAUNCH(augment_general_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y)
+                    : D9_LAUNCH(augment_general_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
     if (wide) return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);
     return D9_LAUNCH(augment_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
 }

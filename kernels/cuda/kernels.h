@@ -61,7 +61,7 @@ typedef struct d9_cuda_batch {
 
 /* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
-/* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, normalise, change colours, zero the
+/* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, change, normalise, jitter, zero the
  * cutout square: the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 /* gathered (N): labels of the slice's samples. ranked (N): its samples by decreasing loss (formulas/rank.h). */

@@ -7,13 +7,15 @@
  * crop has 8 more positions in each direction: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
  * RESIZE cuts a box of any size out of the image and resizes it to the output, bilinearly, in integers: each byte is
- * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor.
+ * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor. CHANGE then
+ * changes the cropped or resized, mirrored bytes: change.h.
  *
  * Colours are f32 arithmetic in every precision, without a product that a following sum could be fused with: every
  * backend computes the same bits. */
 #ifndef D9_FORMULAS_AUGMENT_H
 #define D9_FORMULAS_AUGMENT_H
 
+#include "kernels/formulas/change.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "kernels/formulas/real.h"
@@ -30,14 +32,15 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_MIX,    /* alpha: weights from Beta(alpha, alpha), one per batch; the kinds above are drawn per image */
     D9_AUGMENT_PASTE,  /* alpha of the share outside the box, one box per batch; the probability that there is one */
     D9_AUGMENT_RESIZE, /* instead of CROP: least share of the area, greatest aspect ratio; draws in the slots of CROP */
+    D9_AUGMENT_CHANGE, /* between MIRROR and JITTER: share of the greatest magnitudes */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
 /* Alternating: mirrors a random half of the images in the first epoch, the other half in the second, and so on. */
 enum { D9_MIRROR_NONE, D9_MIRROR_RANDOM, D9_MIRROR_ALTERNATING };
 
-/* The random draws for one image, a row of the `draw` node's output: two slots for each kind before MIX, 0 if it is
- * off. The slots of jitter hold the bits of f32 numbers. */
+/* The random draws for one image, a row of the `draw` node's output: two slots for each kind before MIX and three for
+ * CHANGE, 0 if it is off. The slots of jitter hold the bits of f32 numbers. */
 enum {
     D9_DRAW_CROP_Y = 2 * D9_AUGMENT_CROP,
     D9_DRAW_CROP_X,
@@ -46,7 +49,8 @@ enum {
     D9_DRAW_CONTRAST,
     D9_DRAW_CUTOUT_Y = 2 * D9_AUGMENT_CUTOUT,
     D9_DRAW_CUTOUT_X,
-    D9_DRAW_SLOTS = 2 * D9_AUGMENT_MIX
+    D9_DRAW_CHANGE = 2 * D9_AUGMENT_MIX, /* the fields of d9_change */
+    D9_DRAW_SLOTS = D9_DRAW_CHANGE + 3
 };
 typedef struct d9_augment_draws {
     int32_t slot[D9_DRAW_SLOTS];
@@ -148,13 +152,32 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-/* The draws of a rule with RESIZE, and of one without. */
-D9_FN d9_augment_draws d9_augment_draw_as(bool resize, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
+/* Draws a change, all equally likely, and its magnitude in equal steps from 0 to the share of the greatest one. */
+D9_FN void d9_augment_draw_change(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch,
+                                  d9_augment_draws *draws) {
+    const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_CHANGE, 0);
+    const float level = (float)d9_philox_below(word.v[1], D9_CHANGE_LEVELS);
+    const d9_change change =
+        d9_change_of((int)d9_philox_below(word.v[0], D9_CHANGES),
+                     rule->number[D9_AUGMENT_CHANGE][0] * level / (D9_CHANGE_LEVELS - 1), (int)(word.v[2] >> 31));
+    draws->slot[D9_DRAW_CHANGE] = change.row;
+    draws->slot[D9_DRAW_CHANGE + 1] = change.number[0];
+    draws->slot[D9_DRAW_CHANGE + 2] = change.number[1];
+}
+
+/* True if a pixel needs more than a crop, a mirror and its own byte: d9_augment_bytes. */
+D9_FN int d9_augment_general(const d9_augment_rule *rule) {
+    return d9_augment_on(rule, D9_AUGMENT_RESIZE) || d9_augment_on(rule, D9_AUGMENT_CHANGE);
+}
+
+/* The draws of a general rule, and of another. */
+D9_FN d9_augment_draws d9_augment_draw_as(bool general, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
-    if (resize)
+    if (general && d9_augment_on(rule, D9_AUGMENT_RESIZE))
         d9_augment_draw_box(rule, sample, epoch, &draws);
     else
         d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
+    if (general && d9_augment_on(rule, D9_AUGMENT_CHANGE)) d9_augment_draw_change(rule, sample, epoch, &draws);
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
@@ -167,7 +190,7 @@ D9_FN d9_augment_draws d9_augment_draw_as(bool resize, const d9_augment_rule *ru
 }
 
 D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
-    return d9_augment_draw_as(d9_augment_on(rule, D9_AUGMENT_RESIZE), rule, sample, epoch);
+    return d9_augment_draw_as(d9_augment_general(rule) != 0, rule, sample, epoch);
 }
 
 /* Reflection without repeating the edge: -1 -> 1, size -> size - 2. Holds for -size < i < 2 * size - 1. */
@@ -206,6 +229,31 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
               e = bottom[x.second * stored], other = D9_RESIZE_UNIT - x.weight;
     const int sum = (D9_RESIZE_UNIT - y.weight) * (other * a + x.weight * b) + y.weight * (other * d + x.weight * e);
     return (sum + D9_RESIZE_UNIT * D9_RESIZE_UNIT / 2) / (D9_RESIZE_UNIT * D9_RESIZE_UNIT);
+}
+
+/* Sets the bytes (channels) of output row y, column x of a general rule, from an image (height, width, stored), where a
+ * single stored channel is all of them. False: the change leaves nothing there, and the pixel is 0, the mean colour.
+ * Loops have a constant number of trips, so that a GPU unrolls them and loads all channels at once. */
+D9_FN int d9_augment_bytes(const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
+                           const int32_t *draws, int y, int x, int *bytes) {
+    const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};
+    const int row_size = rule->width * stored, apart = stored > 1;
+    if (!d9_change_place(change, rule->out_height, rule->out_width, &y, &x)) return 0;
+    if (d9_augment_on(rule, D9_AUGMENT_RESIZE)) {
+        const int across = draws[D9_DRAW_MIRROR] ? rule->out_width - 1 - x : x;
+        const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]),
+                                 column = d9_augment_resize(across, rule->out_width, draws[D9_DRAW_CROP_X]);
+        for (int c = 0; c < D9_AUGMENT_CHANNELS; c++)
+            if (c < channels) bytes[c] = d9_augment_resized(image, row_size, stored, row, column, c * apart);
+    } else {
+        const int pad = d9_augment_pad(rule), row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule->height),
+                  column = d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule->out_width,
+                                             rule->width);
+        for (int c = 0; c < D9_AUGMENT_CHANNELS; c++)
+            if (c < channels) bytes[c] = image[row * row_size + column * stored + c * apart];
+    }
+    d9_change_bytes(change, channels, bytes);
+    return 1;
 }
 
 /* True if row (or column) i of the output lies in a cutout of this size that begins at row (or column) `start`. */

@@ -63,12 +63,14 @@ train.lr nan
 train.lr cosine annealing
 train.accumulate gradient accumulation
 train.loss AUC
+trivial_augment rotation
+data.fit center crop
 eval roc
 WORDS
 while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
-crop rotation
+trivial_augment AutoAugment
 data.validation k-fold
 WORDS
 refuses 2 'train extra' "$dawn9" help train extra

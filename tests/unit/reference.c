@@ -1,8 +1,7 @@
 /* The reference backend: compared with loops written here, types with each other, several threads with one. gradients.c
  * tests its gradients. */
 #include "core/system.h"
-#include "kernels/formulas/augment.h"
-#include "kernels/formulas/philox.h"
+#include "tests/support/augment_by_hand.h"
 #include "tests/support/rival.h"
 #include "tests/support/test.h"
 
@@ -257,27 +256,6 @@ static double draw_by_hand(const op_case *c, int64_t i) {
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
-/* The byte of a resized box, with weights rounded to 1 / 2048. */
-static double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
-                              int64_t row, int64_t column, int64_t k) {
-    const int64_t place[2] = {row, draws[D9_DRAW_MIRROR] != 0 ? out[2] - 1 - column : column};
-    const int64_t span[2] = {(int64_t)draws[D9_DRAW_CROP_Y], (int64_t)draws[D9_DRAW_CROP_X]};
-    int64_t low[2], high[2];
-    double weight[2], sum = 0;
-    for (int axis = 0; axis < 2; axis++) {
-        const int64_t start = span[axis] % 65536, count = span[axis] / 65536;
-        const double at = fmax(((double)place[axis] + 0.5) * (double)count / (double)out[1 + axis] - 0.5, 0);
-        low[axis] = start + (int64_t)floor(at + 1e-9);
-        high[axis] = low[axis] + 1 < start + count ? low[axis] + 1 : low[axis];
-        weight[axis] = floor((at + (double)start - (double)low[axis]) * 2048 + 0.5 + 1e-9) / 2048;
-    }
-    for (int corner = 0; corner < 4; corner++)
-        sum +=
-            (corner & 1 ? weight[1] : 1 - weight[1]) * (corner & 2 ? weight[0] : 1 - weight[0]) *
-            image[((corner & 2 ? high[0] : low[0]) * all[2] + (corner & 1 ? high[1] : low[1])) * all[3] + k % all[3]];
-    return floor(sum + 0.5);
-}
-
 /* Computes the source pixel from padded lists of row and column numbers. */
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
@@ -293,15 +271,19 @@ static double augment_by_hand(const op_case *c, int64_t i) {
     const double dy = (double)row - draws[D9_DRAW_CUTOUT_Y], dx = (double)column - draws[D9_DRAW_CUTOUT_X];
     if (dy >= 0 && dy < square && dx >= 0 && dx < square) return 0;
     const double *image = content(c, 0) + sample_of(c, 1, augment->batch, n) * all[1] * all[2] * all[3];
-    double byte;
-    if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0) {
-        byte = resized_by_hand(image, draws, all, y, row, column, k);
-    } else {
-        int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
-        int64_t source_row = rows[row + (int64_t)draws[D9_DRAW_CROP_Y]],
-                source_column = columns[from + (int64_t)draws[D9_DRAW_CROP_X]];
-        byte = image[(source_row * all[2] + source_column) * all[3] + k];
+    double bytes[3] = {0};
+    if (!unchanged_place_by_hand(draws + D9_DRAW_CHANGE, y, &row, &column)) return 0;
+    for (int64_t at = 0; at < y[3]; at++) {
+        const int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
+        if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0)
+            bytes[at] = resized_by_hand(image, draws, all, y, row, column, at);
+        else
+            bytes[at] = image[(rows[row + (int64_t)draws[D9_DRAW_CROP_Y]] * all[2] +
+                               columns[from + (int64_t)draws[D9_DRAW_CROP_X]]) *
+                                  all[3] +
+                              at];
     }
+    const double byte = changed_by_hand(draws + D9_DRAW_CHANGE, bytes, y[3], k);
     const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
     if (augment->rule.number[D9_AUGMENT_JITTER][0] == 0) return pixel;
     const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_BRIGHTNESS]),

@@ -35,6 +35,7 @@ static const struct edits {
     {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
     {"random_resized_crop", "{scale: 0.2}", {[PROGRAM_AUGMENTATION] = true}},
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
+    {"trivial_augment", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
     {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
@@ -131,6 +132,10 @@ TEST(test_augmentations) {
     build(TINY, "random_resized_crop: {ratio: 2}", &b);
     assert_true(augmented_by(&b, D9_AUGMENT_RESIZE, 0) == (double)0.08f && augmented_by(&b, D9_AUGMENT_RESIZE, 1) == 2);
     assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, D9_AUGMENT_RESIZE));
+    program_drop(&b);
+    build(TINY, "trivial_augment: {strength: 0.5}", &b);
+    assert_true(augmented_by(&b, D9_AUGMENT_CHANGE, 0) == 0.5);
+    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, D9_AUGMENT_CHANGE));
     program_drop(&b);
     build(TINY, "flip: {}", &b);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)

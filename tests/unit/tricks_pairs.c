@@ -16,6 +16,7 @@ typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* a cell of the t
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
                                       "{}",
+                                      "{}",
                                       "{size: 5}",
                                       "{}",
                                       "{}",

@@ -9,36 +9,20 @@ d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op-
 
 d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather(op->context, op->site, op->step); }
 
-/* The byte of channel c at row y, column x of an image whose box is resized. */
-static int resized_byte(const uint8_t *image, const d9_augment_rule *rule, int stored, const int32_t *draws, int y,
-                        int x, int c) {
-    const int across = draws[D9_DRAW_MIRROR] ? rule->out_width - 1 - x : x;
-    return d9_augment_resized(image, rule->width * stored, stored,
-                              d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]),
-                              d9_augment_resize(across, rule->out_width, draws[D9_DRAW_CROP_X]), c);
-}
-
 /* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). A sample stored
  * in one channel has it in all C. */
 static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int stored, int channels,
                            const int32_t *draws, const double *table, double *out) {
-    const bool colours = d9_augment_colours(rule) != 0, resizes = d9_augment_on(rule, D9_AUGMENT_RESIZE) != 0;
-    const int pad = d9_augment_pad(rule);
+    const bool colours = d9_augment_colours(rule) != 0;
     for (int y = 0; y < rule->out_height; y++)
         for (int x = 0; x < rule->out_width; x++, out += channels) {
-            const int row = d9_augment_row(y, draws[D9_DRAW_CROP_Y], pad, rule->height),
-                      column = d9_augment_column(x, draws[D9_DRAW_CROP_X], draws[D9_DRAW_MIRROR], pad, rule->out_width,
-                                                 rule->width);
-            const bool cut = d9_augment_cuts(rule, draws, y, x) != 0;
+            int bytes[D9_AUGMENT_CHANNELS] = {0};
             float pixel[D9_AUGMENT_CHANNELS];
-            for (int c = 0; c < channels; c++) {
-                const int byte = resizes ? resized_byte(image, rule, stored, draws, y, x, c % stored)
-                                         : image[(row * rule->width + column) * stored + c % stored];
-                out[c] = table[c * 256 + byte];
-                pixel[c] = (float)out[c];
-            }
+            const bool empty = !d9_augment_bytes(rule, image, stored, channels, draws, y, x, bytes) ||
+                               d9_augment_cuts(rule, draws, y, x);
+            for (int c = 0; c < channels; c++) pixel[c] = (float)(out[c] = table[c * 256 + bytes[c]]);
             d9_augment_colour(rule, draws, channels, pixel);
-            for (int c = 0; c < channels; c++) out[c] = cut ? 0 : colours ? (double)pixel[c] : out[c];
+            for (int c = 0; c < channels; c++) out[c] = empty ? 0 : colours ? (double)pixel[c] : out[c];
         }
 }
 

@@ -1,4 +1,4 @@
-/* Augments one image of a batch: gather, reflect-pad, crop or resize, mirror, normalise by table, change colours, zero
+/* Augments one image of a batch: gather, reflect-pad, crop or resize, mirror, change, normalise by table, jitter, zero
  * the cutout square; and mixes two images. Augmented f32 images have the same bits at every level, mixed ones may
  * differ. */
 #include "kernels/cpu/loops/tile.h"
@@ -20,21 +20,16 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
-/* The same for an image whose box is resized. */
-static void fill_resized_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x, int count,
+/* The same for a general rule. */
+static void fill_general_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x, int count,
                              float *run) {
-    const d9_augment_rule *rule = b->rule;
-    const int colours = d9_augment_colours(rule), apart = b->stored > 1, out = rule->out_width;
-    const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]);
+    const int colours = d9_augment_colours(b->rule);
     for (int i = 0; i < count; i++, run += b->channels) {
-        const int across = draws[D9_DRAW_MIRROR] ? out - 1 - x - i : x + i,
-                  cut = d9_augment_cuts(rule, draws, y, x + i);
-        const d9_augment_between column = d9_augment_resize(across, out, draws[D9_DRAW_CROP_X]);
-        for (int c = 0; c < b->channels; c++)
-            run[c] = cut ? 0.0f
-                         : b->table[c * 256 + d9_augment_resized(image, rule->width * b->stored, b->stored, row, column,
-                                                                 c * apart)];
-        if (colours && !cut) d9_augment_colour(rule, draws, b->channels, run);
+        int bytes[D9_AUGMENT_CHANNELS];
+        const bool empty = d9_augment_cuts(b->rule, draws, y, x + i) ||
+                           !d9_augment_bytes(b->rule, image, b->stored, b->channels, draws, y, x + i, bytes);
+        for (int c = 0; c < b->channels; c++) run[c] = empty ? 0.0f : b->table[c * 256 + bytes[c]];
+        if (colours && !empty) d9_augment_colour(b->rule, draws, b->channels, run);
     }
 }
 
@@ -45,15 +40,15 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     const int64_t row_size = (int64_t)rule->width * b->stored, out_row_size = (int64_t)rule->out_width * b->channels;
     const uint8_t *image = b->images + (int64_t)b->order[n] * rule->height * row_size;
     const int32_t *draws = b->draws + n * D9_DRAW_SLOTS;
-    const bool resizes = d9_augment_on(rule, D9_AUGMENT_RESIZE) != 0;
+    const bool general = d9_augment_general(rule) != 0;
     for (int oy = 0; oy < rule->out_height; oy++) {
         const int row = d9_augment_row(oy, draws[D9_DRAW_CROP_Y], d9_augment_pad(rule), rule->height);
         for (int x = 0; x < rule->out_width; x += fit) {
             const int count = rule->out_width - x < fit ? rule->out_width - x : fit;
             const int64_t at = (n * rule->out_height + oy) * out_row_size + (int64_t)x * b->channels;
             float *run = d9_tile_target(y, at, tile);
-            if (resizes)
-                fill_resized_run(b, image, draws, oy, x, count, run);
+            if (general)
+                fill_general_run(b, image, draws, oy, x, count, run);
             else
                 fill_run(b, image + row * row_size, draws, oy, x, count, run);
             d9_tile_store(y, at, (int64_t)count * b->channels, run);
