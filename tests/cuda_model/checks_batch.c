@@ -20,9 +20,9 @@ static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM,
                                    {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, false, 0},
                                    {9, 4, 2, 9, 11, 6, 5, 3, 0, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, true, 0},
                                    {6, 3, 2, 8, 16, 8, 16, 3, 0, D9_MIRROR_RANDOM, 0, 0, 0.25f, false, true, 0},
-                                   {90, 60, 2, 9, 11, 9, 11, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, false, false, 0.5f},
+                                   {120, 60, 2, 9, 11, 9, 11, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, false, false, 0.5f},
                                    {90, 45, 2, 8, 16, 6, 12, 3, 0, D9_MIRROR_RANDOM, 0, 0, 0, true, true, 0.25f},
-                                   {40, 33, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 0, 0, 0, false, false, 0.2f}};
+                                   {66, 33, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 0, 0, 0, false, false, 0.2f}};
 static int stored_of(const batch_case *c) { return c->grey ? 1 : c->channels; }
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
