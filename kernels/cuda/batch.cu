@@ -69,8 +69,9 @@ D9_DEVICE void fill_general_pixel(const d9_cuda_batch &b, const uint8_t *image, 
                                   float *pixel) {
     const d9_augment_rule &rule = b.rule;
     int bytes[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
-    const bool empty = d9_augment_cuts(&rule, draws, y, x) ||
-                       !d9_augment_bytes(&rule, image, b.stored, b.channels, draws, y, x, bytes);
+    const bool empty =
+        d9_augment_cuts(&rule, draws, y, x) || !d9_augment_bytes(d9_augment_on(&rule, D9_AUGMENT_CHANGE), &rule, image,
+                                                                 b.stored, b.channels, draws, y, x, bytes);
     for (int c = 0; c < D9_AUGMENT_CHANNELS; c++)
         if (c < b.channels) pixel[c] = empty ? 0.0f : b.table[c * 256 + bytes[c]];
     if (!empty) d9_augment_colour(&rule, draws, b.channels, pixel);

@@ -233,12 +233,13 @@ D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_
 
 /* Sets the bytes (channels) of output row y, column x of a general rule, from an image (height, width, stored), where a
  * single stored channel is all of them. False: the change leaves nothing there, and the pixel is 0, the mean colour.
- * Loops have a constant number of trips, so that a GPU unrolls them and loads all channels at once. */
-D9_FN int d9_augment_bytes(const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
+ * Loops have a constant number of trips, so that a GPU unrolls them and loads all channels at once. changes: CHANGE is
+ * on; a compiler drops it where that is constant. */
+D9_FN int d9_augment_bytes(bool changes, const d9_augment_rule *rule, const uint8_t *image, int stored, int channels,
                            const int32_t *draws, int y, int x, int *bytes) {
     const d9_change change = {draws[D9_DRAW_CHANGE], {draws[D9_DRAW_CHANGE + 1], draws[D9_DRAW_CHANGE + 2]}};
     const int row_size = rule->width * stored, apart = stored > 1;
-    if (!d9_change_place(change, rule->out_height, rule->out_width, &y, &x)) return 0;
+    if (changes && !d9_change_place(change, rule->out_height, rule->out_width, &y, &x)) return 0;
     if (d9_augment_on(rule, D9_AUGMENT_RESIZE)) {
         const int across = draws[D9_DRAW_MIRROR] ? rule->out_width - 1 - x : x;
         const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]),
@@ -252,7 +253,7 @@ D9_FN int d9_augment_bytes(const d9_augment_rule *rule, const uint8_t *image, in
         for (int c = 0; c < D9_AUGMENT_CHANNELS; c++)
             if (c < channels) bytes[c] = image[row * row_size + column * stored + c * apart];
     }
-    d9_change_bytes(change, channels, bytes);
+    if (changes) d9_change_bytes(change, channels, bytes);
     return 1;
 }
 

@@ -374,7 +374,8 @@ TEST(images_fit_by_boxes_in_the_middle) {
     check_fit((d9_image){4, 2, bytes}, D9_FIT_LETTERBOX, 4, 8, 3, 0);
     check_fit((d9_image){7, 4, bytes}, D9_FIT_CROP, 4, 4, 0, -1);
     check_fit((d9_image){4, 8, bytes}, D9_FIT_CROP, 4, 4, -2, 0);
-    for (int fit = D9_FIT_STRETCH; fit <= D9_FIT_LETTERBOX; fit++) check_fit((d9_image){5, 5, bytes}, fit, 5, 5, 0, 0);
+    for (int fit = D9_FIT_STRETCH; fit <= D9_FIT_LETTERBOX; fit++)
+        check_fit((d9_image){5, 5, bytes}, (d9_image_fit)fit, 5, 5, 0, 0);
     d9_image thin = {300, 1, bytes};
     memset(bytes, 200, sizeof bytes);
     OK(d9_image_resize_as(&context, "thin", &thin, D9_FIT_LETTERBOX, 8, 8, small)); /* one row, the fourth */

@@ -18,7 +18,7 @@ static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, in
         for (int x = 0; x < rule->out_width; x++, out += channels) {
             int bytes[D9_AUGMENT_CHANNELS] = {0};
             float pixel[D9_AUGMENT_CHANNELS];
-            const bool empty = !d9_augment_bytes(rule, image, stored, channels, draws, y, x, bytes) ||
+            const bool empty = !d9_augment_bytes(true, rule, image, stored, channels, draws, y, x, bytes) ||
                                d9_augment_cuts(rule, draws, y, x);
             for (int c = 0; c < channels; c++) pixel[c] = (float)(out[c] = table[c * 256 + bytes[c]]);
             d9_augment_colour(rule, draws, channels, pixel);

@@ -20,17 +20,26 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
-/* The same for a general rule. */
-static void fill_general_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x, int count,
-                             float *run) {
+/* The same for a general rule, with a change or without. */
+static inline __attribute__((always_inline)) void fill_general_as(bool changes, const d9_cpu_batch *b,
+                                                                  const uint8_t *image, const int32_t *draws, int y,
+                                                                  int x, int count, float *run) {
     const int colours = d9_augment_colours(b->rule);
     for (int i = 0; i < count; i++, run += b->channels) {
         int bytes[D9_AUGMENT_CHANNELS];
         const bool empty = d9_augment_cuts(b->rule, draws, y, x + i) ||
-                           !d9_augment_bytes(b->rule, image, b->stored, b->channels, draws, y, x + i, bytes);
+                           !d9_augment_bytes(changes, b->rule, image, b->stored, b->channels, draws, y, x + i, bytes);
         for (int c = 0; c < b->channels; c++) run[c] = empty ? 0.0f : b->table[c * 256 + bytes[c]];
         if (colours && !empty) d9_augment_colour(b->rule, draws, b->channels, run);
     }
+}
+
+static void fill_general_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x, int count,
+                             float *run) {
+    if (d9_augment_on(b->rule, D9_AUGMENT_CHANGE))
+        fill_general_as(true, b, image, draws, y, x, count, run);
+    else
+        fill_general_as(false, b, image, draws, y, x, count, run);
 }
 
 void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
