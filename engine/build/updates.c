@@ -35,14 +35,21 @@ done:
     return status;
 }
 
-/* Builds the table of a ratio that changes by a power of the progress of the run (d9_tail_node.power). */
-static d9_status growing_ratio(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
+/* The step in which an average that moves only in the last steps starts from the state; -1: from the initial state. */
+static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
+    return tail->last < program->steps ? program->steps - tail->last - 1 : -1;
+}
+
+/* Builds the table of a ratio that changes by a power of the progress of the run, or is 0 in the step in which its
+ * average starts (d9_tail_node.power, last). */
+static d9_status ratio_table(d9_context *context, d9_program *program, const d9_tail_node *tail, int *id) {
     d9_status status;
     double *values;
     D9_TRY(d9_build_table(context, program, d9_program_buffer_name(program, tail->to), program->steps, id, &values));
     for (int64_t s = 0, next; s < program->steps; s = next) {
         next = s + d9_program_batches(program, s);
         values[s] = tail->ratio.constant * pow((double)next / (double)program->steps, tail->power);
+        if (tail->last > 0 && s <= average_start(program, tail) && average_start(program, tail) < next) values[s] = 0;
     }
 done:
     return status;
@@ -251,7 +258,9 @@ static d9_status add_tail_node(d9_context *context, d9_program *program, const d
                        d9_program_buffer_name(program, tail->to));
     D9_TRY(range_value(context, program, tail->to, NULL, 0, all, &to));
     D9_TRY(range_value(context, program, tail->from, NULL, 0, all, &from));
-    if (tail->power != 0) D9_TRY(growing_ratio(context, program, tail, &node.as.lerp.ratio.table));
+    if (tail->last > 0) node.when.offset = average_start(program, tail);
+    if (tail->power != 0 || (tail->op == D9_OP_LERP && tail->last > 0))
+        D9_TRY(ratio_table(context, program, tail, &node.as.lerp.ratio.table));
     if (tail->op == D9_OP_LERP) node.inputs[node.input_count++] = to;
     node.inputs[node.input_count++] = from;
     node.outputs[0] = to;

@@ -83,6 +83,7 @@ typedef struct d9_tail_node {
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio;
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
+    int64_t last; /* unless 0, only in this many steps at the end of the run and, with ratio 0, in the step before */
     d9_when when;
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };
@@ -152,11 +153,14 @@ typedef struct d9_table {
 
 /* ---- phases, whose changes on_phases adds, and the program ---- */
 
-/* From a share of the run's steps on, images have another size or a step draws another number of batches. */
+/* From a share of the run's steps on, or an epoch, images have another size or a step draws another number of
+ * batches. */
 typedef struct d9_phase_change {
     const char *trick; /* the trick's name, for messages */
     double from;       /* share of the steps before the change, 0 to 1 */
-    double scale;      /* image side as a fraction of the full side; below 1 images are random crops; 0: unchanged */
+    double from_epoch; /* epochs before the change, in addition to those steps */
+    double scale;      /* image side as a fraction of the full side; below 1 images are random crops, or resized
+                          (D9_AUGMENT_SHRINK); 0: unchanged */
     int64_t batches;   /* batches per step; 0: unchanged */
 } d9_phase_change;
 enum { D9_MAX_PHASE_CHANGES = 24, D9_MAX_BATCHES = 64 /* of a step */ };
