@@ -75,6 +75,30 @@ TEST(test_a_share_below_half_a_step) {
     d9_program_free(&context, &program), d9_config_free(&context, config);
 }
 
+/* Sizes by epoch; crops of the whole size are resized, boxes of random_resized_crop as in any other step. */
+TEST(test_sizes_by_epoch) {
+    static const struct {
+        const char *tricks;
+        int shrunk;
+    } cases[] = {{"crop: {pad: 2}, progressive: {form: resize, scales: [0.5, 0.8], until: [0.75, 2]}", 16},
+                 {"crop: {pad: 2}, progressive: {scales: [0.5, 0.8], until: [0.75, 2]}", 0},
+                 {"random_resized_crop: {}, progressive: {form: resize, scales: [0.5, 0.8], until: [0.75, 2]}", 0}};
+    for (int i = 0; i < 3; i++) {
+        d9_program program;
+        d9_config *config = configure(resnet9, "auto", cases[i].tricks);
+        build_program(config, &program);
+        for (int64_t s = 0; s < program.steps; s++) { /* four in an epoch */
+            const d9_graph *list = d9_program_list(&program, s);
+            const d9_augment_rule *rule = &list->nodes[program_find(list, D9_OP_DRAW, "draws")].as.augment.rule;
+            const int side = s < 3 ? 8 : s < 8 ? 13 : 16, shrunk = side < 16 ? cases[i].shrunk : 0;
+            assert_ints(rule->out_height, side, rule->out_width, side);
+            assert_int_equal((int)rule->number[D9_AUGMENT_SHRINK][0], shrunk);
+            assert_int_equal((int)rule->number[D9_AUGMENT_SHRINK][1], shrunk);
+        }
+        d9_program_free(&context, &program), d9_config_free(&context, config);
+    }
+}
+
 static void refuse(const char *model, const char *tricks, const char *words) { /* opening a session must fail */
     d9_session session;
     d9_config *config = configure(model, "reference", tricks);
@@ -86,6 +110,9 @@ TEST(test_networks_that_smaller_images_do_not_fit) {
     refuse("name: vgg, channels: [3, 4], hidden: 6", "progressive: {}", "progressive fc1.weight 12x12 16x16");
     refuse("name: airbench, widths: [4, 6, 6]", "progressive: {scale: 0.5}", "8x8 airbench 9");
     refuse(resnet9, "cutout: {size: 13}, progressive: {}", "12x12 cutout 12 13");
+    refuse(resnet9, "progressive: {scales: [0.5]}", "tricks.progressive scales 1 until 0");
+    refuse(resnet9, "progressive: {scales: [0.5, 0.6], until: [2, 2]}", "tricks.progressive.until 2");
+    refuse(resnet9, "progressive: {scales: [0.5], until: [0]}", "tricks.progressive.until 0");
 }
 
 /* A box, and the share of the label, are for the size of the step's images. */
@@ -133,15 +160,49 @@ static double *train(const char *backend, const char *tricks, int64_t steps, int
 
 /* Images are smaller in steps 0 and 1; the state must agree across backends and differ from a run on whole images. */
 TEST(test_backends_agree) {
-    static const char tricks[] = "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
-                      plain[] = "crop: {pad: 2}, flip: {}";
-    for (int64_t steps = 1; steps <= 3; steps++) {
-        int64_t count;
-        double *reference = train("reference", tricks, steps, &count), *cpu = train("cpu", tricks, steps, &count),
-               *whole = train("reference", plain, steps, &count);
-        assert_true(run_distance(reference, cpu, count) < 1e-4 && run_distance(reference, whole, count) > 1e-2);
-        free(reference), free(cpu), free(whole);
+    static const char plain[] = "crop: {pad: 2}, flip: {}";
+    static const char *const tricks[] = {
+        "crop: {pad: 2}, flip: {}, progressive: {share: 0.2}",
+        "crop: {pad: 2}, flip: {}, progressive: {form: resize, scales: [0.75], until: [0.5]}"};
+    for (int form = 0; form < 2; form++)
+        for (int64_t steps = 1; steps <= 3; steps++) {
+            int64_t count;
+            double *reference = train("reference", tricks[form], steps, &count),
+                   *cpu = train("cpu", tricks[form], steps, &count), *whole = train("reference", plain, steps, &count);
+            assert_true(run_distance(reference, cpu, count) < 1e-4 && run_distance(reference, whole, count) > 1e-2);
+            free(reference), free(cpu), free(whole);
+        }
+}
+
+/* The network airbench on 20, 24, 28 and 32 pixels, a step of each: its last max pool covers the whole map. */
+TEST(test_a_network_ends_in_one_pixel_at_every_size) {
+    static const char yaml[] =
+        "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12}\nbackend: %s\nprecision: f32\nthreads: 1\n"
+        "model: {name: airbench, widths: [4, 6, 6]}\ntrain: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [1]}}\n"
+        "tricks: {crop: {pad: 2}, flip: {}, frozen_bn_scale: {}, progressive: {form: resize, "
+        "scales: [0.625, 0.75, 0.875], until: [0.25, 0.5, 0.75]}}\n";
+    static const char *const backends[] = {"reference", "cpu"};
+    static const int maps[] = {2, 2, 3, 3};
+    double *after[2];
+    int64_t count;
+    for (int i = 0; i < 2; i++) {
+        char text[sizeof yaml + 16];
+        d9_session session;
+        snprintf(text, sizeof text, yaml, backends[i]);
+        d9_config *config = program_config(&context, text);
+        OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
+        for (int64_t s = 0; s < 4; s++) {
+            const d9_graph *list = d9_program_list(&session.program, s);
+            const d9_node *pool = &list->nodes[program_find(list, D9_OP_POOL, "head.pool")];
+            const d9_shape *from = &list->values[pool->inputs[0]].shape, *to = &list->values[pool->outputs[0]].shape;
+            assert_ints(from->d[1], maps[s], from->d[2], maps[s]);
+            assert_ints(to->d[1], 1, to->d[2], 1);
+        }
+        after[i] = train_session(&session, 4, &count);
+        d9_session_close(&session), d9_config_free(&context, config);
     }
+    assert_true(run_distance(after[0], after[1], count) < 1e-4);
+    free(after[0]), free(after[1]);
 }
 
 /* A saved plan holds the plans of the evaluation, phase and training graphs in one text: with it, the phase and
