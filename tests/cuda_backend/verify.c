@@ -34,6 +34,8 @@ TEST(rule_by_rule) {
     set_tensor_cores(false);
 }
 
+TEST(smaller_images_first) { run_check_smaller_images("cuda"); }
+
 /* Rows compared in tf32. Limits may be wide only where tensor cores round: convolutions. */
 typedef struct limits {
     int convolutions, others; /* number of rows */

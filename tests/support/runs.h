@@ -88,6 +88,11 @@ void run_steps(d9_session *session, int64_t from, int64_t until);
 /* The largest absolute difference of two elements with the same index. */
 double run_distance(const double *a, const double *b, int64_t count);
 
+/* Trains a narrow network by configs/fewest94.yaml for eight steps, on synthetic images of 20, 24, 28 and 32 pixels in
+ * turn. The last max pool must cover its whole map, and the state must agree with that on the reference backend, also
+ * after the average of the last steps replaced the weights. */
+void run_check_smaller_images(const char *backend);
+
 /* Opens a session without evaluation, initialised and ready for step 0, that keeps all values. */
 void run_open_ready(d9_context *context, const d9_config *config, d9_session *session);
 

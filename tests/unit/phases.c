@@ -174,36 +174,7 @@ TEST(test_backends_agree) {
         }
 }
 
-/* The network airbench on 20, 24, 28 and 32 pixels, a step of each: its last max pool covers the whole map. */
-TEST(test_a_network_ends_in_one_pixel_at_every_size) {
-    static const char yaml[] =
-        "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12}\nbackend: %s\nprecision: f32\nthreads: 1\n"
-        "model: {name: airbench, widths: [4, 6, 6]}\ntrain: {epochs: 1, batch_size: 8, lr: {knots: [0], values: [1]}}\n"
-        "tricks: {crop: {pad: 2}, flip: {}, frozen_bn_scale: {}, progressive: {form: resize, "
-        "scales: [0.625, 0.75, 0.875], until: [0.25, 0.5, 0.75]}}\n";
-    static const char *const backends[] = {"reference", "cpu"};
-    static const int maps[] = {2, 2, 3, 3};
-    double *after[2];
-    int64_t count;
-    for (int i = 0; i < 2; i++) {
-        char text[sizeof yaml + 16];
-        d9_session session;
-        snprintf(text, sizeof text, yaml, backends[i]);
-        d9_config *config = program_config(&context, text);
-        OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 5}, &session));
-        for (int64_t s = 0; s < 4; s++) {
-            const d9_graph *list = d9_program_list(&session.program, s);
-            const d9_node *pool = &list->nodes[program_find(list, D9_OP_POOL, "head.pool")];
-            const d9_shape *from = &list->values[pool->inputs[0]].shape, *to = &list->values[pool->outputs[0]].shape;
-            assert_ints(from->d[1], maps[s], from->d[2], maps[s]);
-            assert_ints(to->d[1], 1, to->d[2], 1);
-        }
-        after[i] = train_session(&session, 4, &count);
-        d9_session_close(&session), d9_config_free(&context, config);
-    }
-    assert_true(run_distance(after[0], after[1], count) < 1e-4);
-    free(after[0]), free(after[1]);
-}
+TEST(test_a_network_ends_in_one_pixel_at_every_size) { run_check_smaller_images("cpu"); }
 
 /* A saved plan holds the plans of the evaluation, phase and training graphs in one text: with it, the phase and
  * training plans come out the same. An unknown node in it is rejected. */
