@@ -609,46 +609,6 @@ TEST(a_resized_box_is_interpolated) {
             }
 }
 
-/* SHRINK is the crop and mirror of every other step, and then the resizing of that image. */
-TEST(a_shrunk_image_is_the_cropped_one_resized) {
-    enum { ROWS = 9, COLUMNS = 11, PAD = 2, HEIGHT = 8, WIDTH = 10, CHANNELS = 2 };
-    uint8_t image[ROWS * COLUMNS * CHANNELS], cropped[HEIGHT * WIDTH * CHANNELS];
-    int moved = 0, mirrored = 0;
-    for (uint32_t i = 0; i < sizeof image; i++) image[i] = (uint8_t)(d9_philox4x32_10(6, i, 0, 0, 0).v[0] >> 24);
-    for (uint32_t sample = 0; sample < 60; sample++)
-        for (int out = 4; out <= HEIGHT; out++) {
-            d9_augment_rule rule = {8,      ROWS,  COLUMNS,
-                                    HEIGHT, WIDTH, {{PAD}, [D9_AUGMENT_MIRROR] = {D9_MIRROR_ALTERNATING}}};
-            const d9_augment_draws crop = d9_augment_draw(&rule, sample, 1);
-            const int mirror = crop.slot[D9_DRAW_MIRROR], out_width = out + 2;
-            for (int y = 0; y < HEIGHT; y++)
-                for (int x = 0; x < WIDTH; x++) {
-                    const int row = d9_augment_row(y, crop.slot[D9_DRAW_CROP_Y], PAD, ROWS),
-                              column = d9_augment_column(x, crop.slot[D9_DRAW_CROP_X], mirror, PAD, WIDTH, COLUMNS);
-                    memcpy(cropped + (y * WIDTH + x) * CHANNELS, image + (row * COLUMNS + column) * CHANNELS, CHANNELS);
-                }
-            rule.out_height = out, rule.out_width = out_width;
-            rule.number[D9_AUGMENT_SHRINK][0] = HEIGHT, rule.number[D9_AUGMENT_SHRINK][1] = WIDTH;
-            const d9_augment_draws draws = d9_augment_draw(&rule, sample, 1);
-            const int32_t down = draws.slot[D9_DRAW_CROP_Y], across = draws.slot[D9_DRAW_CROP_X];
-            assert_int_equal(draws.slot[D9_DRAW_MIRROR], mirror);
-            moved += d9_augment_span_start(down) < 0, mirrored += mirror;
-            for (int i = 0; i < out * out_width * CHANNELS; i++) {
-                const int y = i / CHANNELS / out_width, x = i / CHANNELS % out_width, c = i % CHANNELS;
-                const d9_augment_between row = d9_augment_resize(y, out, down, ROWS),
-                                         column = d9_augment_resize(mirror ? out_width - 1 - x : x, out_width, across,
-                                                                    COLUMNS),
-                                         whole_row = d9_augment_resize(y, out, d9_augment_span(0, HEIGHT), HEIGHT),
-                                         whole_column =
-                                             d9_augment_resize(x, out_width, d9_augment_span(0, WIDTH), WIDTH);
-                const int byte = d9_augment_resized(image, COLUMNS * CHANNELS, CHANNELS, row, column, c),
-                          want = d9_augment_resized(cropped, WIDTH * CHANNELS, CHANNELS, whole_row, whole_column, c);
-                assert_true(abs(byte - want) <= (mirror ? 1 : 0)); /* a weight of one half is rounded up */
-            }
-        }
-    assert_true(moved > 50 && mirrored > 50);
-}
-
 /* Beta(a, a) has mean 1/2, variance 1 / (4 (2a + 1)), and fourth central moment 3 / (16 (2a + 1) (2a + 3)). */
 TEST(mixup_weights_are_beta) {
     static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};

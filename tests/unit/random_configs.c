@@ -106,6 +106,8 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"train", "norm_groups", "0"},        /* must divide the batch */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
+        {"progressive", "scales", "[0.875]"}, /* as many as in `until`, and not too small for the networks */
+        {"progressive", "until", "[0.5]"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;

@@ -154,6 +154,14 @@ TEST(test_speed94_rates) {
     program_drop(&b);
 }
 
+/* Multiplications of airbench94's network for an image, and those of its first layer. */
+static double first_of(double side) { return 24 * 12 * (side - 1) * (side - 1); }
+static double forward_of(double side) {
+    const double s1 = floor((side - 1) / 2), s2 = floor(s1 / 2), s3 = floor(s2 / 2);
+    return first_of(side) + 24 * 64 * 9 * (side - 1) * (side - 1) + (64 + 256) * 64 * 9 * s1 * s1 +
+           2 * 256 * 256 * 9 * s2 * s2 + 256 * 256 * 9 * s3 * s3 + 2560;
+}
+
 /* The record of July 2026: rates fall for 272 steps of 284 but never below a twentieth; images have 24, 28 and 32
  * pixels for 96, 96 and 92 steps; from step 264 on an average, of which four steps keep 0.7, replaces the weights. */
 TEST(test_fewest94_steps) {
@@ -184,6 +192,17 @@ TEST(test_fewest94_steps) {
     }
     assert_ints(starts, 1, averaged, 5);
     assert_int_equal(p->tail.evaluate, D9_BUFFER_STATE);
+    const double iterated = 3166765056; /* multiplications of the Newton-Schulz iterations of a step */
+    double steps = 0;
+    for (int64_t s = 0; s < 284; s++) { /* the first seven steps need the gradient of the first layer's output */
+        const double side = s < 96 ? 24 : s < 192 ? 28 : 32;
+        steps += 3 * forward_of(side) - 2 * first_of(side) - (s < 7 ? 0 : 24 * 64 * 9 * (side - 1) * (side - 1));
+    }
+    NEAR(forward_of(32), 118147360, 0);
+    NEAR(d9_train_operations(p, 0) / (2 * (1536 * steps + 284 * iterated)), 1, 1e-12);
+    NEAR(1e-12 * d9_train_operations(p, 0), 226, 0.5);
+    NEAR(1e-12 * (d9_train_operations(p, 0) + d9_evaluation_operations(p)), 232, 0.5);
+    NEAR(1e-12 * (d9_train_operations(p, 0) + 6 * 2 * 10000 * forward_of(32)), 241, 0.5); /* with six views */
     program_drop(&b);
 }
 
