@@ -40,6 +40,15 @@ if(NOT DAWN9_NVCC)
   return()
 endif()
 
+# All kernels include this header, which packages install apart from nvcc.
+get_filename_component(nvcc_folder ${DAWN9_NVCC} REALPATH)
+get_filename_component(nvcc_folder ${nvcc_folder} DIRECTORY)
+find_path(CURAND_INCLUDE curand_philox4x32_x.h HINTS ${nvcc_folder}/.. ${nvcc_folder}/../targets/x86_64-linux PATH_SUFFIXES include)
+if(NOT CURAND_INCLUDE)
+  message(STATUS "curand_philox4x32_x.h of cuRAND not found beside nvcc: no CUDA objects are built")
+  return()
+endif()
+
 set(nvcc_flags -std=c++17 -O3 -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden)
 if(DAWN9_CUDA_LINES)
   list(APPEND nvcc_flags -lineinfo)

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RESULTS = os.path.join("experiments", "results")
 sys.path[:0] = [os.path.join(ROOT, "experiments"), os.path.join(ROOT, "experiments", "gpu")]
-from student import quantile  # pylint: disable=wrong-import-position
+from student import quantile, welch  # pylint: disable=wrong-import-position
 
 # ---- records ----
 
@@ -203,6 +203,16 @@ def best(runs):
     return [run["accuracy_tta"] for run in results(runs)]
 
 
+def plain(runs):
+    """Accuracy without TTA of each run."""
+    return [run["accuracy"] for run in results(runs)]
+
+
+def gains(runs):
+    """Points that TTA adds to each run."""
+    return [run["accuracy_tta"] - run["accuracy"] for run in results(runs)]
+
+
 def deviation(values):
     return statistics.stdev(values)
 
@@ -216,9 +226,33 @@ def at_least(values):
     return mean(values) - quantile(0.95, len(values) - 1) * standard_error(values)
 
 
-def quantile_of_mean(runs):
-    """Half the width of the two-sided 95% interval of the mean accuracy."""
-    return quantile(0.975, len(best(runs)) - 1) * standard_error(best(runs))
+def interval(values):
+    """The 95% interval of the mean (Student's t)."""
+    half = quantile(0.975, len(values) - 1) * standard_error(values)
+    return mean(values) - half, mean(values) + half
+
+
+def between(a, b):
+    """Difference of the means of a and b, with the ends of its 95% interval (Welch)."""
+    difference, half = welch(a, b)
+    return difference, difference - half, difference + half
+
+
+def from_published(folder):
+    """Measured minus published accuracy of each arm that ran and has a published one."""
+    return [float(arm["accuracy"]) - float(arm["published_accuracy"]) for arm in table(folder + "/report/arms.tsv") if arm["accuracy"] and arm["published_accuracy"]]
+
+
+def step_seconds(folder, name):
+    """Training seconds of an arm: measured, published."""
+    arm = next(arm for arm in table(folder + "/report/arms.tsv") if arm["arm"] == name)
+    return float(arm["seconds"]), float(arm["published_seconds"])
+
+
+def seconds_per_epoch(folder):
+    """Seconds of all processes of an experiment over their epochs."""
+    runs = results(folder + "/runs/*/seed*")
+    return sum(run["process_seconds"] for run in runs) / sum(len(run["epochs"]) for run in runs)
 
 
 def effect(folder, arm):
@@ -264,8 +298,8 @@ def grid(heads, lines):
 # Where the records of the H200 are that the predictions' expressions name as first-hour.sh does.
 H200_RECORDS = {
     '"bench-step-fp16.json"': '"gpu/h200/third/step-fp16.json"',
-    '"cold/[1-9]*/': '"gpu/h200-dawn94/seed?/',
-    '"seeds/seed*/': '"gpu/h200-dawn94/seed?/',
+    '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
+    '"seeds/seed*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"speed/': '"gpu/h200-recipes/',
 }
 
@@ -274,12 +308,17 @@ def on_the_h200(expression):
     """The measurement of a prediction, or None."""
     import compare  # pylint: disable=import-outside-toplevel,import-error  # it imports this module
 
+    def no_stage(name):
+        raise NoRecord(f"stage {name} of first-hour.sh did not run")
+
+    names = compare.OF_A_RULE | {"stage": no_stage, "two_passes_over_one": compare.two_passes_over_one,
+                                 "clocks": lambda column: compare.clocks(column, "gpu/h200/third/clocks.csv")}
     for name, here in H200_RECORDS.items():
         expression = expression.replace(name, here)
     try:
-        return value_of(expression, compare.OF_A_RULE | {"clocks": lambda column: compare.clocks(column, "gpu/h200/third/clocks.csv")})
-    except (NoRecord, NameError):
-        return None  # it has no record, or needs a stage of first-hour.sh that did not run
+        return value_of(expression, names)
+    except NoRecord:
+        return None
 
 
 def predicted_table():
@@ -509,6 +548,44 @@ def ladder(folder):
                  for arm in table(folder + "/report/arms.tsv")))
 
 
+def page_ladder(folder):
+    """The published steps beside ours; the last two columns give each step's seconds over those of the first step."""
+    arms = table(folder + "/report/arms.tsv")
+
+    def relative(arm, key):
+        return f"{float(arm[key]) / float(arms[0][key]):.2f}" if arm[key] else ""
+
+    return grid(["step", "epochs", "published, %", "measured, %", "runs", "published, s (V100)", "measured, s (H200)", "published, of step 1",
+                 "measured, of step 1"],
+                ([arm["arm"], arm["epochs"], arm["published_accuracy"], f"{float(arm['accuracy']):.2f}", arm["runs"], arm["published_seconds"],
+                  f"{float(arm['seconds']):.1f}", relative(arm, "published_seconds"), relative(arm, "seconds")] for arm in arms))
+
+
+def page_runs(*groups):
+    """Runs of dawn94: (records, the name of the machine)."""
+    lines = []
+    for path, machine in groups:
+        runs = results(path)
+        several = len(runs) > 1
+        low, high = interval(best(path)) if several else ("", "")
+        lines.append([machine, runs[0]["precision"], str(len(runs)), f"{mean(best(path)):.2f}", f"{deviation(best(path)):.2f}" if several else "",
+                      f"{low:.2f} to {high:.2f}" if several else "", f"{mean(plain(path)):.2f}"])
+    return grid(["machine", "precision", "runs", "with TTA, %", "standard deviation", "95% interval of the mean", "plain, %"], lines)
+
+
+def page_curve(folder):
+    """The published curve beside ours, by epochs: the first recipe, which did not run, and the last one."""
+    arms = {arm["arm"]: arm for arm in table(folder + "/report/arms.tsv")}
+    lines = []
+    for name, last in arms.items():
+        if name.startswith("final"):
+            first = arms[name.replace("final", "baseline")]
+            lines.append([last["epochs"], first["published_accuracy"], first["published_seconds"], last["published_accuracy"],
+                          f"{float(last['accuracy']):.2f}", last["runs"], last["published_seconds"], f"{float(last['seconds']):.1f}"])
+    return grid(["epochs", "first recipe, published, %", "first recipe, published, s (V100)", "last recipe, published, %",
+                 "last recipe, measured, %", "runs", "published, s (V100)", "measured, s (H200)"], lines)
+
+
 def differences(folder):
     """The comparisons of an experiment."""
     return grid(["arm", "compared with", *EFFECT],
@@ -539,7 +616,7 @@ def worth(trick, folder):
     return textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
 
 
-BUILT_IN = {"float": float, "min": min, "max": max, "sum": sum, "len": len, "round": round}
+BUILT_IN = {"float": float, "abs": abs, "min": min, "max": max, "sum": sum, "len": len, "round": round}
 NAMES = {name: value for name, value in list(globals().items()) if callable(value) or name.isupper()}
 
 

@@ -5,10 +5,10 @@ Seeds ran at the same time, so their seconds are only in rosetta.tsv.
 
 usage: rosetta.py FOLDER
 """
-import csv, glob, json, math, os, statistics, sys
+import csv, glob, json, os, statistics, sys
 
 sys.dont_write_bytecode = True
-from student import quantile  # pylint: disable=wrong-import-position
+from student import welch  # pylint: disable=wrong-import-position
 
 folder = sys.argv[1]
 HEADS = ("program", "seed", "epochs", "accuracy", "threads", "train_seconds")
@@ -35,13 +35,6 @@ def theirs():
             last = list(csv.DictReader(file, delimiter="\t"))[-1]
         yield dict(zip(HEADS, (last["peer"], int(last["seed"]), int(last["epoch"]), float(last["accuracy"]),
                               int(last["threads"]), float(last["seconds"]))))
-
-
-def welch(a, b):
-    """Difference of the means, and half the width of its 95% interval."""
-    parts = [statistics.variance(x) / len(x) for x in (a, b)]
-    degrees = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b)))
-    return statistics.mean(a) - statistics.mean(b), quantile(0.975, degrees) * math.sqrt(sum(parts))
 
 
 rows = [*ours(), *theirs()]

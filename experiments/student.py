@@ -1,5 +1,6 @@
 """Student's t distribution, which Python's standard library lacks."""
 import math
+import statistics
 
 
 def quantile(p, degrees):
@@ -15,3 +16,10 @@ def quantile(p, degrees):
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) < p else (low, middle)
     return low
+
+
+def welch(a, b):
+    """Difference of the means, and half the width of its 95% interval."""
+    parts = [statistics.variance(x) / len(x) for x in (a, b)]
+    degrees = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b)))
+    return statistics.mean(a) - statistics.mean(b), quantile(0.975, degrees) * math.sqrt(sum(parts))

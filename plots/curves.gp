@@ -1,4 +1,5 @@
-# curves.tsv: training loss and, if runs were evaluated during training, the score after each epoch; one line per run.
+# curves.tsv: training loss, loss of the evaluations (dotted) if the records have it and, if runs were
+# evaluated during training, the score after each epoch; one line per run.
 # The two plots are side by side, on a narrow screen one below the other, with the legend below them.
 legend = 8 + 22 * (narrow ? legend_entries : legend_rows) # its height
 beside = scores && !narrow
@@ -16,11 +17,14 @@ set xrange [curves_first:curves_last]
 if (curves_last < 13) { set xtics 1 }
 set key off
 
-set title 'training loss' textcolor rgb ink
+set title eval_losses ? 'loss; dotted: of the evaluation' : 'training loss' textcolor rgb ink
 plot for [s=0:0] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'train_loss' \
          with linespoints linecolor rgb pale linewidth 1 pointtype 7 pointsize 0.8 * dot, \
      for [s=1:series] 'curves.tsv' using (column('rank') == s ? column('epoch') : NaN):'train_loss' \
-         with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot
+         with linespoints linecolor rgb hue[s] dashtype dash[s] linewidth 1.2 pointtype mark[s] pointsize dot, \
+     for [s=0:(eval_losses ? series : -1)] 'curves.tsv' \
+         using (column('rank') == s ? column('epoch') : NaN):(column('eval_loss')) \
+         with linespoints linecolor rgb (s ? hue[s] : pale) dashtype '.' linewidth 1.6 pointtype 6 pointsize 1.6 * dot
 
 if (scores) {
     if (beside) { set lmargin at screen 0.5625 }

@@ -222,6 +222,7 @@ NETWORKS = {  # one configuration of each other network, made small
     "rosetta.yaml": keys("model.channels=[6,8]", "model.hidden=24", "train.lr.values=[0,0.01,0]"),
     "resnet18.yaml": keys("model.width=8", "tricks.ghost_batchnorm.group_size=8"),
     "densenet121.yaml": keys("model.blocks=[2,2,2]", "model.growth=4", "model.features=8", "data.image_size=32"),
+    "wide-resnet.yaml": keys("model.depth=10", "model.width=1", "model.dropout=0.3", "train.lr.values=[0,0.1,0]"),
     "airbench94.yaml": keys("model.widths=[8,16,16]", "tricks.whitening_bias.images=80"),
     "airbench96-faster.yaml": keys("model.widths=[8,16,16]", "tricks.whitening_bias.images=80"),
 }

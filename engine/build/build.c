@@ -299,6 +299,19 @@ static d9_status check_ranks(d9_context *context, const d9_config *config, const
     return D9_OK;
 }
 
+/* Rejects gradient accumulation where a step may have several batches, updates of its own, or fewer losses. */
+static d9_status check_accumulation(d9_context *context, const d9_program *program) {
+    const char *trick = program->selection.trick;
+    for (int i = 0; i < program->changes.count; i++)
+        if (program->changes.change[i].batches > 1) trick = program->changes.change[i].trick;
+    if (program->accumulate == 1 || (!trick && !program->extent.train_tokens)) return D9_OK;
+    if (!trick)
+        return d9_fail(context, D9_USAGE, "train.accumulate %lld: must be 1 on a stream of words",
+                       (long long)program->accumulate);
+    return d9_fail(context, D9_USAGE, "train.accumulate %lld: must be 1 with tricks.%s", (long long)program->accumulate,
+                   trick);
+}
+
 static d9_status mark_features(d9_context *context, d9_graph *graph) {
     const d9_node_id classifier = d9_graph_classifier(graph);
     if (classifier == D9_NONE)
@@ -327,14 +340,14 @@ done:
     return status;
 }
 
-/* Adds to the message of a failed build how many images each of several processes has. */
-static d9_status add_share(d9_context *context, const d9_extent *extent) {
+/* Adds to the message of a failed build how many samples of a batch each of several processes has. */
+static d9_status add_share(d9_context *context, const d9_config *config, const d9_extent *extent) {
     char why[sizeof context->message];
     if (d9_extent_ranks(extent) == 1) return D9_USAGE;
     snprintf(why, sizeof why, "%s", context->message);
     d9_context_clear(context);
-    return d9_fail(context, D9_USAGE, "%s (each of %d processes has %lld images of a batch)", why, extent->ranks,
-                   (long long)d9_extent_own_batch(extent));
+    return d9_fail(context, D9_USAGE, "%s (each of %d processes has %lld %ss of a batch)", why, extent->ranks,
+                   (long long)d9_extent_own_batch(extent), d9_model_sample(config->model));
 }
 
 d9_status d9_program_build(d9_context *context, const d9_config *config, const d9_extent *extent,
@@ -368,18 +381,26 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
             (long long)extent->train_tokens, (long long)extent->eval_tokens, (long long)extent->batch,
             (long long)extent->eval_batch));
     if (extent->batch > extent->train_images && !options->eval_only)
-        D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training images",
-                       (long long)extent->batch, (long long)extent->train_images));
+        D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training %ss",
+                       (long long)extent->batch, (long long)extent->train_images, d9_model_sample(config->model)));
     D9_TRY(check_ranks(context, config, extent, options));
+    const int64_t per_update = extent->batch * config->train.accumulate; /* images */
+    if (per_update > extent->train_images && !options->eval_only)
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "train.accumulate %lld: an update needs %lld images, but there are only %lld to train on",
+                       (long long)config->train.accumulate, (long long)per_update, (long long)extent->train_images));
+    program->accumulate = config->train.accumulate;
     program->steps_per_epoch =
-        options->steps_per_epoch ? options->steps_per_epoch : extent->train_images / extent->batch;
+        options->steps_per_epoch ? options->steps_per_epoch : program->accumulate * (extent->train_images / per_update);
     if (options->eval_only && program->steps_per_epoch == 0) program->steps_per_epoch = 1;
-    program->steps = options->rates ? options->rate_count : llround(extent->epochs * (double)program->steps_per_epoch);
+    program->steps = options->rates ? options->rate_count
+                                    : d9_program_round(program, extent->epochs * (double)program->steps_per_epoch);
     D9_TRY(D9_ARENA_ALLOCATE(context, &program->arena, D9_MAX_TABLES, &program->table));
     status = build_forward(context, config, extent, options, false, program, &forward);
-    if (status == D9_USAGE) status = add_share(context, extent);
+    if (status == D9_USAGE) status = add_share(context, config, extent);
     D9_TRY(status);
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
+    D9_TRY(check_accumulation(context, program));
     if (program->selection.trick) {
         D9_TRY(add_proxy_groups(context, program));
         D9_TRY(d9_build_network(&b, d9_program_selected(program, d9_extent_own_batch(extent)), 1, &network));
@@ -388,6 +409,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     }
     D9_TRY(d9_graph_copy(context, &network, &program->train));
     D9_TRY(d9_build_gradients(&b, 0, d9_extent_own_batch(extent), &program->train));
+    program->loss = forward.nodes[d9_edit_next(&forward, D9_OP_LOSS, 0)];
+    /* Every list that computes losses has the same class weights. */
+    program->loss.as.loss.weights = program->train.nodes[d9_edit_next(&program->train, D9_OP_LOSS, 0)].as.loss.weights;
     D9_TRY(d9_layout_state(context, program));
     if (!options->eval_only) D9_TRY(d9_build_find_phases(&b));
     const d9_node_id updates = program->train.node_count;

@@ -6,7 +6,8 @@
 
 /* The first step to which a change applies. */
 static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
-    return llround(change->from * (double)program->steps + change->from_epoch * (double)program->steps_per_epoch);
+    return d9_program_round(program, change->from * (double)program->steps +
+                                         change->from_epoch * (double)program->steps_per_epoch);
 }
 
 typedef struct setting {

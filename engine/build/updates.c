@@ -37,7 +37,8 @@ done:
 
 /* The step in which an average that moves only in the last steps starts from the state; -1: from the initial state. */
 static int64_t average_start(const d9_program *program, const d9_tail_node *tail) {
-    return tail->last < program->steps ? program->steps - tail->last - 1 : -1;
+    const int64_t begin = program->steps - tail->last * program->accumulate;
+    return begin > 0 ? begin - 1 : -1;
 }
 
 /* Builds the table of a ratio that changes by a power of the progress of the run, or is 0 in the step in which its
@@ -85,12 +86,21 @@ done:
     return status;
 }
 
+/* Intervals and offsets in updates become those of the last batches of updates. */
+static d9_when in_updates(const d9_program *program, d9_when when) {
+    const int64_t n = program->accumulate;
+    if (n == 1) return when;
+    when.every = n * (when.every > 0 ? when.every : 1);
+    when.offset = n * when.offset + n - 1;
+    return when;
+}
+
 /* Builds the table of Adam's bias correction: 1 - (1 - weight)^t in the t-th update; 1 before the first update. */
 static d9_status correction_table(d9_context *context, d9_program *program, const d9_group *group, double weight,
                                   int64_t from, int *id) {
     d9_status status;
     double *values;
-    const d9_when when = {.every = group->every, .from = from};
+    const d9_when when = in_updates(program, (d9_when){.every = group->every, .from = from});
     int64_t updates = 0;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, id, &values));
     for (int64_t s = 0; s < program->steps; s += d9_program_batches(program, s)) {
@@ -107,14 +117,15 @@ static d9_status renormalise_table(d9_context *context, d9_program *program, con
                                    int *id) {
     d9_status status;
     double *values;
-    const int64_t every = group->renormalise_every, until = when.until > 0 ? when.until : program->steps,
+    const int64_t n = program->accumulate, every = group->renormalise_every,
+                  until = when.until > 0 ? when.until : program->steps,
                   growth = group->renormalise_last > 0 ? group->renormalise_last - every : 0;
     D9_TRY(d9_build_table(context, program, "renormalise", program->steps, id, &values));
     for (int64_t s = when.from, last = s - 1, end; s < until; s = end + 1) {
         end = s + d9_program_batches(program, s) - 1; /* last batch of the step */
         if (!d9_when_active(&when, s, end - s + 1, program->steps_per_epoch)) continue;
         const int64_t interval = every + growth * (end - when.from + 1) / (until - when.from);
-        values[s] = end - last >= interval;
+        values[s] = end - last >= n * interval;
         if (values[s] > 0) last = end;
     }
 done:
@@ -212,9 +223,9 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     if (!info->update)
         return d9_fail(context, D9_USAGE, "the group %s cannot be updated by %s", group->name, d9_op_name(group->op));
     const int64_t until = d9_group_until(program, group);
-    node.when = (d9_when){.every = group->every,
-                          .from = llround(group->from_epoch * per_epoch),
-                          .until = until < program->steps ? until : 0};
+    node.when = in_updates(program, (d9_when){.every = group->every,
+                                              .from = d9_program_round(program, group->from_epoch * per_epoch),
+                                              .until = until < program->steps ? until : 0});
     if (until <= node.when.from && program->steps > 0)
         D9_TRY(d9_fail(context, D9_USAGE, "the group %s is never updated: from step %lld until step %lld", group->name,
                        (long long)node.when.from, (long long)until));
@@ -248,7 +259,8 @@ static bool is_state(const d9_program *program, d9_buffer buffer) {
 
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
-    d9_node node = {.op = tail->op, .output_count = 1, .when = tail->when, .as.lerp = {tail->ratio}};
+    d9_node node = {
+        .op = tail->op, .output_count = 1, .when = in_updates(program, tail->when), .as.lerp = {tail->ratio}};
     const d9_shape all = {1, {program->state_elements}};
     d9_value_id to, from;
     if ((tail->op != D9_OP_LERP && tail->op != D9_OP_COPY) || !is_state(program, tail->to) ||
@@ -270,6 +282,38 @@ done:
     return status;
 }
 
+/* Adds the mean of the gradients of an update's batches: after the k-th batch, mean = (1 - 1/k) mean + 1/k gradient.
+ * The first gradient is copied, because the last mean may not be finite in fp16; the last mean is copied to the
+ * gradient. */
+static d9_status add_accumulation(d9_context *context, d9_program *program) {
+    d9_status status;
+    d9_buffer buffer;
+    d9_value_id gradient, mean;
+    double *shares;
+    const int64_t n = program->accumulate;
+    const d9_shape all = {1, {program->group_elements}};
+    d9_node first = {.op = D9_OP_COPY,
+                     .role = "accumulate.first",
+                     .input_count = 1,
+                     .output_count = 1,
+                     .when.every = n},
+            each = {.op = D9_OP_LERP, .role = "accumulate", .input_count = 2, .output_count = 1},
+            last = {.op = D9_OP_COPY, .role = "accumulate.last", .input_count = 1, .output_count = 1};
+    D9_TRY(d9_accumulator_add(context, &program->accumulators, "gradient_mean", D9_ACCUMULATOR_OF_UPDATE, &buffer));
+    D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &gradient));
+    D9_TRY(range_value(context, program, buffer, NULL, 0, all, &mean));
+    D9_TRY(d9_build_table(context, program, "accumulate", program->steps, &each.as.lerp.ratio.table, &shares));
+    for (int64_t s = 0; s < program->steps; s++) shares[s] = 1 - 1 / (double)(s % n + 1);
+    first.inputs[0] = each.inputs[1] = last.outputs[0] = gradient;
+    first.outputs[0] = each.inputs[0] = each.outputs[0] = last.inputs[0] = mean;
+    last.when = in_updates(program, last.when);
+    D9_TRY(d9_graph_add_node(context, &program->train, &first, NULL));
+    D9_TRY(d9_graph_add_node(context, &program->train, &each, NULL));
+    D9_TRY(d9_graph_add_node(context, &program->train, &last, NULL));
+done:
+    return status;
+}
+
 /* Adds a sum over the processes for each run of groups that are updated until the same step. The gradient of a frozen
  * group is left alone: it was summed in its last step. */
 static d9_status add_all_reduces(d9_context *context, d9_program *program) {
@@ -282,7 +326,7 @@ static d9_status add_all_reduces(d9_context *context, d9_program *program) {
         d9_node node = {.op = D9_OP_ALL_REDUCE,
                         .input_count = 1,
                         .output_count = 1,
-                        .when.until = until < program->steps ? until : 0};
+                        .when = in_updates(program, (d9_when){.until = until < program->steps ? until : 0})};
         const d9_shape all = {1, {group[end - 1].end - group[first].begin}};
         if (all.d[0] == 0) continue;
         snprintf(node.role, sizeof node.role, "sum.%.*s", (int)sizeof node.role - 5, group[first].name);
@@ -296,8 +340,12 @@ done:
 
 static d9_status add_clip(d9_context *context, d9_program *program) {
     d9_status status;
-    d9_node node = {
-        .op = D9_OP_CLIP, .role = "clip", .input_count = 1, .output_count = 1, .as.clip.most = program->groups.clip};
+    d9_node node = {.op = D9_OP_CLIP,
+                    .role = "clip",
+                    .input_count = 1,
+                    .output_count = 1,
+                    .when = in_updates(program, (d9_when){0}),
+                    .as.clip.most = program->groups.clip};
     const d9_shape all = {1, {program->group_elements}};
     D9_TRY(share_of(context, program, "clip", &node.as.clip.share));
     D9_TRY(range_value(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
@@ -310,6 +358,7 @@ done:
 d9_status d9_build_updates(const d9_building *b) {
     d9_program *program = b->program;
     d9_status status = D9_OK;
+    if (program->accumulate > 1 && program->group_elements > 0) D9_TRY(add_accumulation(b->context, program));
     if (d9_extent_ranks(&program->extent) > 1) D9_TRY(add_all_reduces(b->context, program));
     if (program->groups.clip > 0) D9_TRY(add_clip(b->context, program));
     for (int g = 0; g < program->groups.count; g++)

@@ -44,9 +44,10 @@ static const d9_flag flags[] = {
 
 void d9_bench_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
-    d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld images\n", session->backend->name,
+    d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld %ss\n", session->backend->name,
                  session->program.precision->name, session->info.name, session->info.threads,
-                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)d9_measured_images(m));
+                 session->info.threads == 1 ? "" : "s", (long long)m->steps, (long long)d9_measured_images(m),
+                 d9_model_sample(session->config->model));
 }
 
 static void print_rate(d9_cli *cli, const d9_rate *rate) {
@@ -96,8 +97,9 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  "x peak");
     for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
     print_peak_rates(cli, m);
-    d9_cli_print(cli, "step %.3f ms, %.1f images/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
-                 (double)d9_measured_images(m) / d9_measured_step_seconds(m), (double)m->peak_bytes / 1048576);
+    d9_cli_print(cli, "step %.3f ms, %.1f %ss/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
+                 (double)d9_measured_images(m) / d9_measured_step_seconds(m),
+                 d9_model_sample(m->session->config->model), (double)m->peak_bytes / 1048576);
 }
 
 /* Predicted seconds of the whole run with its evaluations, at the rate in operations/s of the timed steps; false: the

@@ -47,11 +47,13 @@ done:
 static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *backend, const d9_device_info *info,
                        int64_t bytes, const d9_fit *fit) {
     const bool small = bytes < 1 << 30;
+    char sample[24];
     d9_cli_print(cli, "%s on %s (%s), %lld parameters: the largest batch in %.4g %s\n", config->title, backend->name,
                  info->name, (long long)fit->parameters, mib * (double)bytes / (small ? 1 : 1024),
                  small ? "MiB" : "GiB");
-    d9_cli_print(cli, "%-10s %8s %13s %10s %8s %10s %12s %9s %7s\n", "precision", "batch", "MiB/image", "MiB total",
-                 "state", "gradients", "activations", "data", "other");
+    snprintf(sample, sizeof sample, "MiB/%s", d9_model_sample(config->model));
+    d9_cli_print(cli, "%-10s %8s %13s %10s %8s %10s %12s %9s %7s\n", "precision", "batch", sample, "MiB total", "state",
+                 "gradients", "activations", "data", "other");
 }
 
 /* Fails because no precision's smallest batch fits; `fit` is the result of the last precision. */
@@ -62,23 +64,27 @@ static d9_status too_small(d9_cli *cli, const d9_precision *precision, const d9_
                    mib * (double)fit->use.activations);
 }
 
-static void print_row(d9_cli *cli, const d9_precision *precision, const d9_fit *fit) {
+static void print_row(d9_cli *cli, const d9_config *config, const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
-    char refused[64] = "";
-    if (fit->refused) snprintf(refused, sizeof refused, "   training rejects %lld", (long long)fit->refused);
+    char note[64] = "";
+    if (fit->all && fit->data_known)
+        snprintf(note, sizeof note, "   all training %ss", d9_model_sample(config->model));
+    else if (fit->all)
+        snprintf(note, sizeof note, "   the largest train.batch_size");
+    else if (fit->refused)
+        snprintf(note, sizeof note, "   training rejects %lld", (long long)fit->refused);
     d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
                  (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
                  mib * (double)d9_memory_total(use), mib * (double)use->state, mib * (double)use->gradients,
-                 mib * (double)use->activations, mib * (double)use->data, mib * (double)use->other,
-                 !fit->all         ? refused
-                 : fit->data_known ? "   all training images"
-                                   : "   the largest train.batch_size");
+                 mib * (double)use->activations, mib * (double)use->data, mib * (double)use->other, note);
 }
 
-static void print_foot(d9_cli *cli, const d9_fit *fit) {
+static void print_foot(d9_cli *cli, const d9_config *config, const d9_fit *fit) {
     if (fit->unit > 1)
         d9_cli_print(cli, "this configuration needs batches that are a multiple of %lld\n", (long long)fit->unit);
-    if (!fit->data_known) d9_cli_print(cli, "images of a folder are not included: their number is not known yet\n");
+    if (!fit->data_known)
+        d9_cli_print(cli, "%ss of a folder are not included: their number is not known yet\n",
+                     d9_model_sample(config->model));
     d9_cli_print(cli, "included: buffers of the run. Not included: the backend's workspace and the process itself.\n");
 }
 
@@ -114,7 +120,7 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
         json_array_append_new(list, row_json(precision, &fit));
         if (json) continue;
         if (rows++ == 0) print_head(cli, config, backend, &info, bytes, &fit);
-        print_row(cli, precision, &fit);
+        print_row(cli, config, precision, &fit);
     }
     if (json_array_size(list) == 0 && last) D9_TRY(too_small(cli, last, &fit, bytes));
     if (json)
@@ -123,7 +129,7 @@ d9_status d9_bench_fit(d9_cli *cli, const d9_config *config, const char *memory,
                                          (json_int_t)bytes, "parameters", (json_int_t)fit.parameters, "data_counted",
                                          (int)fit.data_known, "rows", list));
     else
-        print_foot(cli, &fit);
+        print_foot(cli, config, &fit);
 done:
     json_decref(list);
     return status;

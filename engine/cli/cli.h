@@ -111,7 +111,7 @@ typedef struct d9_cli_edits {
     d9_flag_list set, with, without;
     d9_flag_integer seed, threads;
     const char *epochs, *lr, *batch_size, *backend, *precision, *data;
-    bool no_check, skip_damaged;
+    bool no_check, skip_damaged, skip_empty;
 } d9_cli_edits;
 extern const d9_flag d9_cli_edit_flags[];
 /* Converts the options to one list of edits: --with, --without, --set, then the options that stand for a --set. `seed`

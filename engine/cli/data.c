@@ -24,10 +24,10 @@ static json_t *report_json(const d9_data_report *report) {
     json_t *files = json_array();
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
-        json_array_append_new(files,
-                              json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "state",
-                                        d9_file_state_name(row->state), "size_bytes", (json_int_t)row->size_bytes,
-                                        "published_bytes", (json_int_t)row->file->size, "sha1", row->sha1));
+        json_array_append_new(files, json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", row->file->name, "read",
+                                               row->name, "state", d9_file_state_name(row->state), "size_bytes",
+                                               (json_int_t)row->size_bytes, "published_bytes",
+                                               (json_int_t)row->file->size, "sha1", row->sha1));
     }
     return json_pack("{s:s, s:o}", "path", report->folder, "files", files);
 }
@@ -38,9 +38,12 @@ static void print_report(d9_cli *cli, const d9_data_report *report, bool json) {
         return;
     }
     d9_cli_print(cli, "path  %s\n", report->folder);
+    int width = 18;
+    for (int i = 0; i < report->count; i++)
+        if ((int)strlen(report->row[i].name) > width) width = (int)strlen(report->row[i].name);
     for (int i = 0; i < report->count; i++) {
         const d9_data_row *row = &report->row[i];
-        d9_cli_print(cli, "%-18s %-12s %10lld bytes  %s\n", row->file->name, d9_file_state_name(row->state),
+        d9_cli_print(cli, "%-*s %-12s %10lld bytes  %s\n", width, row->name, d9_file_state_name(row->state),
                      (long long)row->size_bytes, row->sha1);
     }
 }

@@ -17,11 +17,12 @@ const d9_flag d9_cli_edit_flags[] = {
     {"seed", D9_FLAG_INTEGER, offsetof(d9_cli_edits, seed), "N", .minimum = 0, .maximum = INT64_MAX,
      .doc = "seed of initial weights, image order and augmentation"},
     {"epochs", D9_FLAG_TEXT, offsetof(d9_cli_edits, epochs), "N",
-     .doc = "passes over the training images (train.epochs)"},
+     .doc = "passes over the training part (train.epochs)"},
     {"lr", D9_FLAG_TEXT, offsetof(d9_cli_edits, lr), "R",
      .doc = "largest learning rate; the schedule keeps its shape (train.lr.peak). The trick muon has its own learning "
             "rate"},
-    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N", .doc = "images per batch (train.batch_size)"},
+    {"batch-size", D9_FLAG_TEXT, offsetof(d9_cli_edits, batch_size), "N",
+     .doc = "images, texts or windows per batch (train.batch_size)"},
     {"backend", D9_FLAG_TEXT, offsetof(d9_cli_edits, backend), "B", .doc = "auto, or one that `dawn9 devices` lists"},
     {"precision", D9_FLAG_TEXT, offsetof(d9_cli_edits, precision), "P",
      .doc = "auto, f64, f32, tf32 (cuda), bf16 or fp16"},
@@ -31,6 +32,8 @@ const d9_flag d9_cli_edit_flags[] = {
      .doc = "folder of the dataset; default $DAWN9_DATA, then the user's cache folder"},
     {"skip-damaged", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_damaged),
      .doc = "skip unreadable images of a folder, with a warning for each (data.skip_damaged)"},
+    {"skip-empty", D9_FLAG_SWITCH, offsetof(d9_cli_edits, skip_empty),
+     .doc = "skip class folders without images, with a warning for each (data.skip_empty)"},
     {"no-check", D9_FLAG_SWITCH, offsetof(d9_cli_edits, no_check),
      .doc = "do not verify the checksums of a published dataset"},
     {.type = D9_FLAG_END},
@@ -114,6 +117,7 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                  {"--precision", "precision", edits->precision},
                  {"--data", "data.path", edits->data ? d9_text_get(&folder) : NULL},
                  {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
+                 {"--skip-empty", "data.skip_empty", edits->skip_empty ? "on" : NULL},
                  {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
     *all = (d9_config_edits){0};
     D9_TRY(d9_text_status(&folder));

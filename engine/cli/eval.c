@@ -1,10 +1,12 @@
-/* dawn9 eval: the score of a saved model in its measure, the accuracy of each class, and of two classes the area under
- * the curve. */
+/* dawn9 eval: the score of a saved model in its measure, accuracy, precision and F1 of each class, and of two classes
+ * the area under the curve. */
 #include "cli/commands.h"
 #include "cli/model.h"
+#include "core/confusion.h"
 #include "core/system.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
+#include "report/figures.h"
 #include "train/evaluation.h"
 
 #include <math.h>
@@ -12,7 +14,7 @@
 #include <string.h>
 
 typedef struct eval_options {
-    const char *config, *model, *logits;
+    const char *config, *model, *logits, *confusion;
     d9_cli_edits edits;
     bool json;
 } eval_options;
@@ -25,6 +27,8 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_TABLE, .offset = offsetof(eval_options, edits), .table = d9_cli_edit_flags},
     {"logits", D9_FLAG_TEXT, offsetof(eval_options, logits), "FILE",
      .doc = "write logits, images and labels as safetensors (tools/load_in_pytorch.py compares)"},
+    {"confusion", D9_FLAG_TEXT, offsetof(eval_options, confusion), "FILE",
+     .doc = "write the confusion matrix as TSV: a row for each true class, a column for each predicted one"},
     {"json", D9_FLAG_SWITCH, offsetof(eval_options, json), .doc = "print JSON"},
     {.type = D9_FLAG_END},
 };
@@ -36,8 +40,31 @@ enum { SHOWN_MOST = 10 };
 typedef struct class_row {
     int32_t class;
     int64_t images;
-    double score; /* with TTA views */
+    double score;           /* with TTA views */
+    d9_class_scores scores; /* if each image has one class */
 } class_row;
+
+/* The score of the classes or labels that have one, lowest first. */
+typedef struct ranking {
+    class_row *rows;
+    int64_t count;
+    d9_class_scores macro;
+} ranking;
+
+/* Counts the predictions of an evaluation in which each image has one class. */
+static d9_status count_predictions(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
+                                   d9_confusion *matrix) {
+    d9_status status;
+    const d9_dataset *dataset = session->dataset;
+    int64_t *counts;
+    *matrix = (d9_confusion){.classes = dataset->classes, .stride = dataset->classes};
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes * dataset->classes, &counts));
+    for (int64_t i = 0; i < dataset->test.count; i++)
+        counts[dataset->test.labels[i] * dataset->classes + evaluation->top1[i]]++;
+    matrix->counts = counts;
+done:
+    return status;
+}
 
 /* For qsort: by score, lowest first; ties by class. */
 static int by_score(const void *a, const void *b) {
@@ -46,44 +73,50 @@ static int by_score(const void *a, const void *b) {
                                 : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Finds the images and the score of each class or label, lowest score first, without those that have none. */
-static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, class_row **rows,
-                              int64_t *count) {
+/* Finds the images and the score of each class or label, lowest score first, without those that have none. `matrix`:
+ * without counts if images have labels. */
+static d9_status rank_classes(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
+                              const d9_confusion *matrix, ranking *ranked) {
     d9_status status;
     const d9_dataset *dataset = session->dataset;
     int64_t *images;
-    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, rows));
+    D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &ranked->rows));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, dataset->classes, &images));
     d9_dataset_class_counts(dataset, &dataset->test, images);
-    for (int32_t class = 0; class < dataset->classes; class ++)
-        (*rows)[class] = (class_row){.class = class, .images = images[class]};
-    for (int64_t i = 0; i < dataset->test.count && !evaluation->by_label; i++)
-        (*rows)[dataset->test.labels[i]].score += evaluation->top1[i] == dataset->test.labels[i];
-    *count = 0;
     for (int32_t class = 0; class < dataset->classes; class ++) {
-        class_row row = (*rows)[class];
-        row.score = evaluation->by_label ? evaluation->by_label[class] : 100 * row.score / (double)row.images;
-        if (!isnan(row.score)) (*rows)[(*count)++] = row; /* NAN also without images */
+        class_row row = {.class = class, .images = images[class]};
+        if (matrix->counts) row.scores = d9_confusion_class(matrix, class);
+        row.score = evaluation->by_label ? evaluation->by_label[class] : row.scores.recall;
+        if (!isnan(row.score) && row.images > 0) ranked->rows[ranked->count++] = row;
     }
-    qsort(*rows, (size_t)*count, sizeof **rows, by_score);
+    if (matrix->counts) ranked->macro = d9_confusion_macro(matrix);
+    qsort(ranked->rows, (size_t)ranked->count, sizeof *ranked->rows, by_score);
 done:
     return status;
 }
 
-static json_t *classes_json(const d9_session *session, const class_row *rows, int64_t count) {
+static json_t *scores_json(const d9_class_scores *scores) {
+    return json_pack("{s:f, s:f, s:f}", "precision", scores->precision, "recall", scores->recall, "f1", scores->f1);
+}
+
+static json_t *classes_json(const d9_session *session, const ranking *ranked) {
     const d9_measure *measure = session->program.measure;
     json_t *list = json_array();
-    for (int64_t i = 0; i < count; i++)
-        json_array_append_new(
-            list, json_pack("{s:s, s:I, s:f}", measure->by_label ? "label" : "class",
-                            session->dataset->class_names[rows[i].class], "images", (json_int_t)rows[i].images,
-                            measure->both_keys || session->program.views.count > 1 ? measure->name_tta : measure->name,
-                            rows[i].score));
+    for (int64_t i = 0; i < ranked->count; i++) {
+        const class_row *row = &ranked->rows[i];
+        json_t *object = json_pack(
+            "{s:s, s:I, s:f}", measure->by_label ? "label" : "class", session->dataset->class_names[row->class],
+            "images", (json_int_t)row->images,
+            measure->both_keys || session->program.views.count > 1 ? measure->name_tta : measure->name, row->score);
+        if (measure->by_class) json_object_update_new(object, scores_json(&row->scores));
+        json_array_append_new(list, object);
+    }
     return list;
 }
 
-static void print_classes(d9_cli *cli, const d9_session *session, const class_row *rows, int64_t count) {
+static void print_classes(d9_cli *cli, const d9_session *session, const ranking *ranked) {
     const d9_measure *measure = session->program.measure;
+    const int64_t count = ranked->count;
     const int64_t shown = measure->by_label || count <= SHOWN_MOST ? count : SHOWN_MOST;
     d9_cli_print(cli, "%s%s:\n",
                  shown < count       ? "the worst classes"
@@ -91,15 +124,19 @@ static void print_classes(d9_cli *cli, const d9_session *session, const class_ro
                                      : "by class, lowest first",
                  session->program.views.count > 1 ? ", with TTA" : "");
     for (int64_t i = 0; i < shown; i++) {
-        const class_row *row = &rows[i];
+        const class_row *row = &ranked->rows[i];
         const char *name = session->dataset->class_names[row->class];
         if (measure->by_label)
             d9_cli_print(cli, "  %7s  %s (%lld images)\n", d9_measure_format(measure, row->score).text, name,
                          (long long)row->images);
         else
-            d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld)\n", row->score, name,
-                         llround(row->score * (double)row->images / 100), (long long)row->images);
+            d9_cli_print(cli, "  %6.2f%%  %s (%lld of %lld), precision %.2f%%, F1 %.2f%%\n", row->score, name,
+                         llround(row->score * (double)row->images / 100), (long long)row->images, row->scores.precision,
+                         row->scores.f1);
     }
+    if (measure->by_class)
+        d9_cli_print(cli, "macro mean: precision %.2f%%, recall %.2f%%, F1 %.2f%%\n", ranked->macro.precision,
+                     ranked->macro.recall, ranked->macro.f1);
 }
 
 /* The area under the curve of the second of two classes, by its probability (with TTA views); NAN if there are not two
@@ -120,46 +157,85 @@ done:
     return status;
 }
 
-static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, bool json) {
-    d9_status status = D9_OK;
+static json_t *evaluation_json(const d9_session *session, const d9_evaluation *evaluation, const ranking *ranked,
+                               double area) {
     const d9_program *program = &session->program;
     const d9_measure *measure = program->measure;
-    class_row *rows = NULL;
-    int64_t count = 0;
-    double area;
-    const bool views = program->views.count > 1;
-    const bool ranked = measure->by_class || measure->by_label;
-    if (ranked) D9_TRY(rank_classes(cli, session, evaluation, &rows, &count));
-    D9_TRY(find_area(cli, session, evaluation, &area));
-    if (json) {
-        json_t *object = json_object();
-        d9_scores_set(object, measure, program->views.count, evaluation->score, evaluation->score_tta);
-        json_object_update_new(object,
-                               json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_images,
-                                         "views", program->views.count, "backend", session->backend->name, "precision",
-                                         program->precision->name));
-        if (ranked)
-            json_object_set_new(object, measure->by_label ? "labels" : "classes", classes_json(session, rows, count));
-        if (!isnan(area)) json_object_set_new(object, "auc", json_real(area));
-        d9_cli_print_json(cli, object);
-        goto done;
-    }
+    json_t *object = json_object();
+    d9_scores_set(object, measure, program->views.count, evaluation->score, evaluation->score_tta);
+    json_object_update_new(object, json_pack("{s:I, s:i, s:s, s:s}", "images", (json_int_t)program->extent.eval_images,
+                                             "views", program->views.count, "backend", session->backend->name,
+                                             "precision", program->precision->name));
+    if (measure->by_class) json_object_set_new(object, "macro", scores_json(&ranked->macro));
+    if (ranked->rows)
+        json_object_set_new(object, measure->by_label ? "labels" : "classes", classes_json(session, ranked));
+    if (!isnan(area)) json_object_set_new(object, "auc", json_real(area));
+    return object;
+}
+
+static void print_text(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation, const ranking *ranked,
+                       double area) {
+    const d9_program *program = &session->program;
+    const d9_measure *measure = program->measure;
     d9_cli_print(cli, "%s %s", measure->word, d9_measure_format(measure, evaluation->score).text);
-    if (views)
+    if (program->views.count > 1)
         d9_cli_print(cli, " plain, %s with TTA (%d views)", d9_measure_format(measure, evaluation->score_tta).text,
                      program->views.count);
     const bool unseen = session->dataset->unseen;
-    const char *samples = d9_model_samples(session->config->model);
+    const char *sample = d9_model_sample(session->config->model);
     if (unseen && session->dataset->drawn)
-        d9_cli_print(cli, ", on all %lld %s: none is among the training %s that the model records\n",
-                     (long long)program->extent.eval_images, samples, samples);
+        d9_cli_print(cli, ", on all %lld %ss: none is among the training %ss that the model records\n",
+                     (long long)program->extent.eval_images, sample, sample);
     else
-        d9_cli_print(cli, ", on %lld %s %s\n", (long long)program->extent.eval_images,
-                     session->config->data.validation > 0 && !unseen ? "validation" : "test", samples);
+        d9_cli_print(cli, ", on %lld %s %ss\n", (long long)program->extent.eval_images,
+                     session->config->data.validation > 0 && !unseen ? "validation" : "test", sample);
     if (!isnan(area))
         d9_cli_print(cli, "AUC %s, of %s against %s\n", d9_measure_format(d9_measure_find("auc"), area).text,
                      session->dataset->class_names[1], session->dataset->class_names[0]);
-    if (ranked) print_classes(cli, session, rows, count);
+    if (ranked->rows) print_classes(cli, session, ranked);
+}
+
+/* Writes the matrix with a heading of the predicted classes; the first cell of a row is the true class. */
+static d9_status write_confusion(d9_cli *cli, const d9_session *session, const d9_confusion *matrix, const char *path) {
+    d9_status status;
+    const char *const *names = session->dataset->class_names;
+    d9_text text;
+    d9_text_init(&cli->context, &text);
+    d9_text_add(&text, "class");
+    for (int64_t c = 0; c < matrix->classes; c++) {
+        d9_text_add(&text, "\t");
+        d9_tsv_field(&text, names[c]);
+    }
+    for (int64_t row = 0; row < matrix->classes; row++) {
+        d9_text_add(&text, "\n");
+        d9_tsv_field(&text, names[row]);
+        for (int64_t c = 0; c < matrix->classes; c++)
+            d9_text_add(&text, "\t%lld", (long long)matrix->counts[row * matrix->stride + c]);
+    }
+    d9_text_add(&text, "\n");
+    D9_TRY(d9_text_status(&text));
+    D9_TRY(d9_file_write(&cli->context, path, d9_text_get(&text), text.size));
+done:
+    d9_text_free(&text);
+    return status;
+}
+
+/* Prints the evaluation, and writes its confusion matrix if that is wanted. */
+static d9_status print_evaluation(d9_cli *cli, const d9_session *session, const d9_evaluation *evaluation,
+                                  const eval_options *chosen) {
+    d9_status status = D9_OK;
+    const d9_measure *measure = session->program.measure;
+    ranking ranked = {0};
+    d9_confusion matrix = {0};
+    double area;
+    if (measure->by_class) D9_TRY(count_predictions(cli, session, evaluation, &matrix));
+    if (measure->by_class || measure->by_label) D9_TRY(rank_classes(cli, session, evaluation, &matrix, &ranked));
+    D9_TRY(find_area(cli, session, evaluation, &area));
+    if (chosen->confusion) D9_TRY(write_confusion(cli, session, &matrix, chosen->confusion));
+    if (chosen->json)
+        d9_cli_print_json(cli, evaluation_json(session, evaluation, &ranked, area));
+    else
+        print_text(cli, session, evaluation, &ranked, area);
 done:
     return status;
 }
@@ -180,11 +256,10 @@ static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char 
 static void warn_validation(d9_cli *cli, const d9_config *own, const d9_config *config, const d9_dataset *dataset) {
     const bool own_part = dataset->stream || dataset->valid.count > 0;
     if (dataset->unseen || own_part || config->data.validation <= own->data.validation) return;
-    d9_log(
-        &cli->context, D9_LOG_WARNING,
-        "data.validation %lld: %lld of these images are training images of the model, whose data.validation was %lld",
-        (long long)config->data.validation, (long long)(config->data.validation - own->data.validation),
-        (long long)own->data.validation);
+    d9_log(&cli->context, D9_LOG_WARNING,
+           "data.validation %lld: %lld of these %ss are training %ss of the model, whose data.validation was %lld",
+           (long long)config->data.validation, (long long)(config->data.validation - own->data.validation),
+           d9_model_sample(config->model), d9_model_sample(config->model), (long long)own->data.validation);
 }
 
 /* Compares the configuration with the model's own. Without a CONFIG argument, rejects another data.normalize. */
@@ -237,7 +312,14 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", path));
     D9_TRY(d9_cli_check_output(cli, chosen->logits, "--logits", model));
     D9_TRY(d9_file_check_writable(&cli->context, chosen->logits));
+    D9_TRY(d9_cli_check_output(cli, chosen->confusion, "--confusion", path));
+    D9_TRY(d9_cli_check_output(cli, chosen->confusion, "--confusion", model));
+    D9_TRY(d9_file_check_writable(&cli->context, chosen->confusion));
     D9_TRY(load(cli, chosen, path, model, &config, &dataset));
+    if (chosen->confusion && !config->measure->by_class)
+        D9_TRY(d9_fail(&cli->context, D9_USAGE,
+                       "--confusion: needs one class for each sample; the measure of this model is %s",
+                       config->measure->word));
     const d9_session_options open = {.config = config,
                                      .seed = (uint64_t)config->seed,
                                      .process_start = cli->process_start,
@@ -250,7 +332,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     D9_TRY(d9_model_read(&session, model));
     D9_TRY(d9_session_evaluate(&session, &evaluation));
     if (chosen->logits) D9_TRY(d9_logits_write(&session, chosen->logits));
-    D9_TRY(print_evaluation(cli, &session, &evaluation, chosen->json));
+    D9_TRY(print_evaluation(cli, &session, &evaluation, chosen));
 done:
     d9_evaluation_free(&cli->context, &evaluation);
     if (session.context) d9_session_close(&session);
@@ -262,6 +344,7 @@ done:
 static const d9_example examples[] = {
     {"the model of a run", "dawn9 eval runs/first"},
     {"also with mirrored images", "dawn9 eval runs/first --with flip_tta"},
+    {"with the confusion matrix", "dawn9 eval runs/first --confusion confusion.tsv"},
     {0},
 };
 

@@ -255,8 +255,9 @@ d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet
     D9_TRY(d9_directory_make(&cli->context, out)); /* fails before the steps, not after */
     d9_live_line_clear(&self.live);
     if (!quiet)
-        d9_cli_print(cli, "%s: %d steps of %lld images, learning rates from %.3g to %.3g\n", config->title, STEPS,
-                     (long long)self.session.program.extent.batch, self.peak * range_low, self.peak * range_high);
+        d9_cli_print(cli, "%s: %d steps of %lld %ss, learning rates from %.3g to %.3g\n", config->title, STEPS,
+                     (long long)self.session.program.extent.batch, d9_model_sample(config->model),
+                     self.peak * range_low, self.peak * range_high);
     measured = run_steps(&self);
     d9_live_line_clear(&self.live);
     if (measured == D9_OK && self.count < 2)

@@ -168,9 +168,10 @@ done:
     return status;
 }
 
+/* Stops early if standard output cannot be written, as when its reader has ended. */
 static d9_status print_words(generator *self, int64_t count) {
     d9_status status = D9_OK;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && self->cli->output_error == 0; i++) {
         D9_TRY(d9_session_check_interrupt(&self->session, "the generation"));
         const double drawn = d9_word_draw(self->seed, i);
         const int32_t token =

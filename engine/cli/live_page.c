@@ -25,6 +25,7 @@ enum {
 
 typedef double (*figure)(const d9_epoch_row *row);
 static double loss_of(const d9_epoch_row *row) { return row->train_loss; }
+static double eval_loss_of(const d9_epoch_row *row) { return row->eval_loss; }
 static double score_of(const d9_epoch_row *row) { return row->score; }
 static double score_tta_of(const d9_epoch_row *row) { return row->score_tta; }
 
@@ -113,9 +114,10 @@ static void put_state(const filling *self) {
 static void put_figures(const filling *self) {
     const d9_live_page *page = self->page;
     const d9_extent *extent = &page->extent;
-    d9_text_add(self->text, "%lld training images, batches of %lld", (long long)extent->train_images,
+    const char *sample = d9_model_sample(page->config->model);
+    d9_text_add(self->text, "%lld training %ss, batches of %lld", (long long)extent->train_images, sample,
                 (long long)extent->batch);
-    if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f images/s", page->rate);
+    if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f %ss/s", page->rate, sample);
     if (isfinite(page->loss)) d9_text_add(self->text, ", loss of this epoch %.4f", page->loss);
 }
 
@@ -125,7 +127,8 @@ static void put_curves(const filling *self) {
     d9_text title;
     d9_text_init(self->text->context, &title);
     d9_measure_words(measure, views ? "{title}{, |unit|}; dashed: with TTA" : "{title}{, |unit|}", &title);
-    put_curve(self->page, "Training loss", loss_of, NULL, INFINITY, 2, self->text);
+    put_curve(self->page, "Training loss; dashed: loss of the evaluation", loss_of, eval_loss_of, INFINITY, 2,
+              self->text);
     put_curve(self->page, d9_text_get(&title), score_of, views ? score_tta_of : NULL, measure->maximum,
               measure->digits - 1, self->text);
     d9_text_free_part(&title, self->text);
@@ -141,12 +144,14 @@ static void put_cell(double value, int digits, d9_text *text) {
 static void put_rows(const filling *self) {
     const bool views = self->page->views > 1;
     const d9_measure *measure = self->page->config->measure;
-    d9_text_add(self->text, "<table>\n<tr><th>epoch</th><th>train loss</th><th>%s</th>%s<th>images/s</th></tr>\n",
-                measure->word, views ? "<th>with TTA</th>" : "");
+    d9_text_add(self->text,
+                "<table>\n<tr><th>epoch</th><th>train loss</th><th>eval loss</th><th>%s</th>%s<th>%ss/s</th></tr>\n",
+                measure->word, views ? "<th>with TTA</th>" : "", d9_model_sample(self->page->config->model));
     for (int i = self->page->count; i-- > 0;) {
         const d9_epoch_row *row = &self->page->rows[i];
         d9_text_add(self->text, "<tr><td>%lld</td>", (long long)row->epoch);
         put_cell(row->train_loss, 4, self->text);
+        put_cell(row->eval_loss, 4, self->text);
         put_cell(row->score, measure->digits, self->text);
         if (views) put_cell(row->score_tta, measure->digits, self->text);
         put_cell(row->images_per_second, 0, self->text);

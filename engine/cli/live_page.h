@@ -1,4 +1,4 @@
-/* OUT/live.html: curves, images/s and time left of a run, in a page that reloads itself every few seconds. It is
+/* OUT/live.html: curves, speed and time left of a run, in a page that reloads itself every few seconds. It is
  * replaced by renaming, so a browser never loads a partial page, and no server is needed. */
 #ifndef D9_CLI_LIVE_PAGE_H
 #define D9_CLI_LIVE_PAGE_H

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const char description[] =
-    "dawn9 trains image classifiers to a target accuracy, keeps a record of every run, and compares "
+    "dawn9 trains classifiers of images and texts and language models to a target accuracy, keeps a record of every "
+    "run, and compares "
     "runs over seeds. It runs on NVIDIA GPUs, and on any processor with its own and oneDNN's kernels "
     "(`dawn9 devices`).\n"
     "A run is described by a configuration, a YAML file. `--set` changes a key, `--with` and `--without` switch "
@@ -20,7 +21,7 @@ static const d9_fact files[] = {
     {"epochs.tsv", "DAWNBench's table: epoch, hours, top-1 accuracy; with submission.json"},
     {"result.json", "written last, so it exists only for a finished run: accuracies, clocks and the timeline behind "
                     "them, seed, device, versions, the rule used for every node"},
-    {"predictions.safetensors", "top class, confidence and label of every test image"},
+    {"predictions.safetensors", "top class, confidence and label of every test image or text"},
     {"model.safetensors", "the weights; `dawn9 eval` reads it"},
     {"checkpoint.safetensors", "of an unfinished run; `--resume` continues to bit-identical results"},
     {0},
@@ -158,7 +159,7 @@ void d9_manual(d9_text *text) {
     d9_key key;
     d9_text_add(text, ".\\\" Made by `dawn9 help --man`.\n.TH DAWN9 1 \"\" \"dawn9 %s\" \"User Commands\"\n",
                 d9_build_version());
-    d9_text_add(text, ".SH NAME\ndawn9 \\- train small image networks to a target accuracy\n"
+    d9_text_add(text, ".SH NAME\ndawn9 \\- train small networks on images and texts to a target accuracy\n"
                       ".SH SYNOPSIS\n\\fBdawn9\\fR \\fICOMMAND\\fR [arguments]\n.br\n"
                       "\\fBdawn9\\fR \\fICOMMAND\\fR \\fB\\-\\-help\\fR\n.br\n\\fBdawn9 \\-\\-version\\fR\n"
                       ".SH DESCRIPTION\n");

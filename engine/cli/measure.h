@@ -19,8 +19,8 @@ typedef struct d9_measurement {
 } d9_measurement;
 
 /* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. On an asynchronous device the
- * rules are timed in steps of their own, before. A run that has fewer steps is
- * repeated. For the session's eval_plan, a step is the first batch of evaluation. */
+ * rules are timed in steps of their own, before. A run that has fewer steps is repeated. For the session's eval_plan, a
+ * step is the first batch of evaluation. */
 D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
                                       d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);

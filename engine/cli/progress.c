@@ -4,7 +4,8 @@
  *     about 27 minutes (25 to 31) with evaluations, by the first steps        (if a minute or more)
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
- *      2/10 [##..................]  loss 1.2345  accuracy 16.05%  310 images/s  22:10 left     (terminal only)
+ *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left  (terminal
+ * only)
  *
  * On a narrow terminal the live line drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
@@ -53,8 +54,17 @@ void d9_live_line_clear(d9_live_line *line) {
 }
 
 /* Parts of a live line from left to right; `expendable` lists the order in which they are dropped if space is short. */
-typedef enum part { PART_EPOCH, PART_BAR, PART_LOSS, PART_SCORE, PART_RATE, PART_LEFT, PART_COUNT } part;
-static const part expendable[] = {PART_RATE, PART_SCORE, PART_BAR, PART_LOSS, PART_LEFT};
+typedef enum part {
+    PART_EPOCH,
+    PART_BAR,
+    PART_LOSS,
+    PART_EVAL_LOSS,
+    PART_SCORE,
+    PART_RATE,
+    PART_LEFT,
+    PART_COUNT
+} part;
+static const part expendable[] = {PART_RATE, PART_EVAL_LOSS, PART_SCORE, PART_BAR, PART_LOSS, PART_LEFT};
 
 typedef struct line_parts {
     char parts[PART_COUNT][72];
@@ -85,9 +95,10 @@ static void fit_line(line_parts *line, int columns, int64_t done, int64_t all) {
 
 static void show_line(d9_progress *progress, const line_parts *line) {
     const int width = line_width(line);
-    d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%*s",
-                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_SCORE],
-                 line->parts[PART_RATE], line->parts[PART_LEFT], d9_live_line_padding(&progress->live, width), "");
+    d9_cli_print(progress->cli, progress->cli->colour ? "\r\033[36m%s%s%s%s%s%s%s\033[0m%*s" : "\r%s%s%s%s%s%s%s%*s",
+                 line->parts[PART_EPOCH], line->parts[PART_BAR], line->parts[PART_LOSS], line->parts[PART_EVAL_LOSS],
+                 line->parts[PART_SCORE], line->parts[PART_RATE], line->parts[PART_LEFT],
+                 d9_live_line_padding(&progress->live, width), "");
     progress->live.width = width;
 }
 
@@ -104,11 +115,13 @@ static void draw_step(d9_progress *progress, const d9_program *program, int eval
              (long long)((steps + per_epoch - 1) / per_epoch), (long long)epochs);
     set_bar(&line, BAR_COLUMNS, steps, program->steps);
     if (isfinite(loss)) snprintf(line.parts[PART_LOSS], sizeof line.parts[0], "  loss %.4f", loss);
+    if (isfinite(progress->eval_loss))
+        snprintf(line.parts[PART_EVAL_LOSS], sizeof line.parts[0], "  eval loss %.4f", progress->eval_loss);
     if (isfinite(progress->score))
         snprintf(line.parts[PART_SCORE], sizeof line.parts[0], "  %s %s", measure->word,
                  d9_measure_format(measure, progress->score).text);
-    snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f images/s",
-             (double)program->extent.batch / seconds_per_step);
+    snprintf(line.parts[PART_RATE], sizeof line.parts[0], "  %.0f %ss/s",
+             (double)program->extent.batch / seconds_per_step, d9_model_sample(progress->config->model));
     if (evaluated >= 0)
         snprintf(line.parts[PART_LEFT], sizeof line.parts[0], "  evaluating %d%%", evaluated);
     else
@@ -143,12 +156,20 @@ static int score_columns(const d9_program *program) {
     return width > 8 ? width : 8;
 }
 
+static int rate_columns(const d9_progress *progress) {
+    const int width = (int)strlen(d9_model_sample(progress->config->model)) + 3;
+    return width > 8 ? width : 8;
+}
+
 static void print_header(d9_progress *progress, const d9_program *program) {
+    char rate[24];
     if (progress->header) return;
     progress->header = true;
-    d9_cli_print(progress->cli, "epoch  train loss  %*s%s%s%s\n", score_columns(program), program->measure->word,
-                 has_views(program) ? "  with TTA" : "", shows_rate(progress) ? "  images/s  seconds" : "",
-                 shows_peak_ratio(progress) ? "  x peak" : "");
+    snprintf(rate, sizeof rate, "%ss/s", d9_model_sample(progress->config->model));
+    d9_cli_print(progress->cli, "epoch  train loss  %*s%s", score_columns(program), program->measure->word,
+                 has_views(program) ? "  with TTA" : "");
+    if (shows_rate(progress)) d9_cli_print(progress->cli, "  %*s  seconds", rate_columns(progress), rate);
+    d9_cli_print(progress->cli, "%s\n", shows_peak_ratio(progress) ? "  x peak" : "");
 }
 
 /* Prints "about 27 minutes (25 to 31)", or "about 3.5 hours (3.2 to 4.0)" from three hours on. */
@@ -188,10 +209,12 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
-    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld %s, %lld parameters, %s", progress->config->title,
+    d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld %ss, %lld parameters, %s", progress->config->title,
                  precision, (long long)program->steps, (long long)program->extent.batch,
-                 d9_model_samples(progress->config->model),
+                 d9_model_sample(progress->config->model),
                  (long long)(program->trainable_count + program->frozen_count), device->name);
+    if (program->accumulate > 1)
+        d9_cli_print(progress->cli, ", an update every %lld steps", (long long)program->accumulate);
     if (device->threads > 0)
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, device->threads == 1 ? "" : "s");
     d9_cli_print(progress->cli, "\n");
@@ -263,7 +286,7 @@ static void print_score(const d9_progress *progress, const d9_program *program, 
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
-    if (isfinite(row->score_tta)) progress->score = row->score_tta;
+    if (isfinite(row->score_tta)) progress->score = row->score_tta, progress->eval_loss = row->eval_loss;
     d9_live_page_epoch(&progress->page, row);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
@@ -271,7 +294,8 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
     d9_cli_print(progress->cli, "%5lld  %10.4f", (long long)row->epoch, row->train_loss);
     print_score(progress, program, row->score);
     if (has_views(program)) print_score(progress, program, row->score_tta);
-    if (shows_rate(progress)) d9_cli_print(progress->cli, "  %8.0f  %7.2f", row->images_per_second, row->seconds);
+    if (shows_rate(progress))
+        d9_cli_print(progress->cli, "  %*.0f  %7.2f", rate_columns(progress), row->images_per_second, row->seconds);
     if (shows_peak_ratio(progress)) d9_cli_print(progress->cli, "  %5.2fx", peak_ratio(progress, program, row));
     d9_cli_print(progress->cli, "\n");
 }
@@ -279,7 +303,8 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 /* On a terminal, shows a line from the start, because reading data and choosing kernels may take seconds. */
 d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_config *config, const char *page,
                                  bool quiet) {
-    *progress = (d9_progress){.cli = cli, .config = config, .live = {.cli = cli}, .score = NAN, .quiet = quiet};
+    *progress = (d9_progress){
+        .cli = cli, .config = config, .live = {.cli = cli}, .score = NAN, .eval_loss = NAN, .quiet = quiet};
     d9_live_page_begin(&progress->page, &cli->context, config, page);
     if (quiet && !page) return (d9_observer){0};
     if (cli->terminal && !quiet) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "reading data ..."}});

@@ -43,7 +43,7 @@ static const d9_flag flags[] = {
     {"find-lr", D9_FLAG_SWITCH, offsetof(train_options, find_lr),
      .doc = "learning rate range test instead of training: rates that grow step by step, and the loss at each"},
     {"html", D9_FLAG_SWITCH, offsetof(train_options, html),
-     .doc = "during training, write OUT/live.html for a browser: curves, images/s and time left; it reloads itself"},
+     .doc = "during training, write OUT/live.html for a browser: curves, speed and time left; it reloads itself"},
     {"quiet", D9_FLAG_SWITCH, offsetof(train_options, quiet), .doc = "print only the final lines"},
     {"verbose", D9_FLAG_SWITCH, offsetof(train_options, verbose),
      .doc = "print all four clocks at the end, and for each epoch its rate divided by that of a large matrix product; "
@@ -66,8 +66,8 @@ static void print_outcome(d9_cli *cli, const d9_result *result) {
     const d9_measure *measure = result->config->measure;
     d9_cli_print(cli, "%-10s ", measure->word);
     print_scores(cli, measure, result->score, result->score_tta, result->views > 1);
-    d9_cli_print(cli, ", on %lld %s %s", (long long)result->eval_images,
-                 result->config->data.validation > 0 ? "validation" : "test", d9_model_samples(result->config->model));
+    d9_cli_print(cli, ", on %lld %s %ss", (long long)result->eval_images,
+                 result->config->data.validation > 0 ? "validation" : "test", d9_model_sample(result->config->model));
     if (result->epoch_to_target > 0)
         d9_cli_print(cli, "; target %g%s met in epoch %lld\n", result->config->target, measure->unit,
                      (long long)result->epoch_to_target);
@@ -132,12 +132,13 @@ typedef struct ending {
 
 static void describe_ending(const d9_result *result, ending *text) {
     const d9_config *config = result->config;
-    const double per_epoch = (double)(result->train_images / result->batch);
-    const int64_t steps = llround(config->train.epochs * per_epoch), patience = config->eval.patience;
+    const int64_t batches = config->train.accumulate, patience = config->eval.patience;
+    const double per_epoch = (double)(result->train_images / (result->batch * batches)); /* updates */
+    const int64_t updates = llround(config->train.epochs * per_epoch);
     *text = (ending){0};
-    if (result->steps < steps)
+    if (result->steps < updates * batches)
         snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without improvement",
-                 (long long)result->epoch_count, ceil((double)steps / per_epoch), (long long)patience,
+                 (long long)result->epoch_count, ceil((double)updates / per_epoch), (long long)patience,
                  patience == 1 ? "" : "s");
     if (config->keep == D9_KEEP_BEST)
         snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s: %s",

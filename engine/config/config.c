@@ -196,6 +196,8 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
                                 "needs data.validation, because the test set must not be used for selection");
     if (stops && config->eval.every != 1)
         return d9_tree_fail_key(context, node, "counts epochs, so it needs eval.every: 1");
+    if (slows && config->eval.every == 0)
+        return d9_tree_fail_key(context, node, "compares evaluations during training, so it needs eval.every above 0");
     return D9_OK;
 }
 

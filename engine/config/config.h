@@ -50,7 +50,7 @@ typedef struct d9_config {
         const char *path;
         int64_t validation, image_size, largest_picture, length, vocabulary;
         int64_t input_size; /* 0: none */
-        bool check, skip_damaged, grey;
+        bool check, skip_damaged, skip_empty, grey;
         int64_t synthetic_train, synthetic_test;
         int normalize; /* d9_normalize (data/dataset.h) */
         /* of labelled (data/labels.h); NULL: no such column or label */
@@ -64,7 +64,7 @@ typedef struct d9_config {
     } eval;
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon, plateau;
-        int64_t batch_size, norm_groups;
+        int64_t batch_size, accumulate, norm_groups;
         int loss;          /* d9_loss, a row of kernels/formulas/losses.def */
         int optimizer;     /* d9_optimizer */
         int class_weights; /* d9_class_weights_kind */

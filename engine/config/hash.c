@@ -34,6 +34,7 @@ static bool is_hashed(const char *key) {
                                          "eval.every",
                                          "data.check",
                                          "data.skip_damaged",
+                                         "data.skip_empty",
                                          "data.largest_picture"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(key, others[i]) == 0) return false;

@@ -1,5 +1,6 @@
 /* Loads and merges configuration files and their bases, and rejects a file that inherits itself. */
 #include "config/layers.h"
+#include "config/values.h"
 #include "core/installed.h"
 #include "core/system.h"
 
@@ -49,7 +50,7 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
         else {
             old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
-            if (d9_tree_find(child, "values")) d9_tree_remove(old, "peak"); /* it belongs to the replaced values */
+            d9_schedule_drop_keys(child, old);
             d9_layers_merge(old, child);
         }
     }

@@ -123,6 +123,15 @@ static const char preface[] =
     "constant outside. A knot is a number of epochs, `P%` of the run, `end` or `end-N`. With `peak: N` the values are\n"
     "multiplied so that the largest is N: `--lr 0.2`, or `--set train.lr.peak=0.2`, keeps the rest of a file's "
     "schedule.\n"
+    "`{shape: cosine, peak: 0.4, warmup: 5, start: 0, end: 0}` instead rises linearly from `start` to `peak` at the "
+    "knot\n"
+    "`warmup`, then falls to `end` by half a cosine, `end + (peak - end) * (1 + cos(pi * p)) / 2` at the share p of "
+    "what\n"
+    "is left. Without `warmup` it begins at `peak`; `start` and `end` are 0 unless given. A file or `--set` with "
+    "another\n"
+    "shape, knots or values replaces an inherited schedule; `peak` and `--lr` change only the peak of a cosine. A list "
+    "has\n"
+    "at most 256 knots.\n"
     "A step uses the value at its end, as Page's recipe does, or with `at: start` at its start, as airbench's do.\n";
 
 /* Adds text to a table cell; a bar would end the cell, so it is escaped. */

@@ -88,8 +88,9 @@ static const d9_option data_options[] = {
     {"check", D9_OPTION_BOOL, FIELD(data.check), "on", 0, 0, NULL,
      "compare the files of the dataset with their published checksums while the run is planned"},
     {"validation", D9_OPTION_INT, FIELD(data.validation), "0", 0, 1e9, NULL,
-     "training images set aside and evaluated instead of the test set; 0: none. A corpus, and labelled with groups or "
-     "a split column, have a validation part of their own, which any other number selects"},
+     "training images or texts set aside and evaluated instead of the test set; 0: none. A corpus, labelled with "
+     "groups "
+     "or a split column, and a folder with val/ have a validation part of their own, which any other number selects"},
     {"image_size", D9_OPTION_INT, FIELD(data.image_size), "32", 4, 1024, NULL,
      "image side, pixels: images of files are resized to it, those of arrays must have it"},
     {"input_size", D9_OPTION_INT, FIELD(data.input_size), "0", 0, 1024, NULL,
@@ -101,7 +102,8 @@ static const d9_option data_options[] = {
     {"length", D9_OPTION_INT, FIELD(data.length), "150", 1, 65536, NULL,
      "tokens of a text: of a longer one the last are kept, a shorter one is padded at its end"},
     {"vocabulary", D9_OPTION_INT, FIELD(data.vocabulary), "30000", 5, 1e7, NULL,
-     "largest number of tokens: the four that are no words and the most frequent words of the training texts"},
+     "largest number of tokens: the four that are no words and the most frequent words of the training texts. A "
+     "corpus keeps all its words"},
     {"table", D9_OPTION_TEXT, FIELD(data.table), "labels.csv", 0, 0, NULL,
      "labelled: CSV file with a row for each image, in the folder of the dataset or with a path from there"},
     {"file_column", D9_OPTION_TEXT, FIELD(data.file_column), "file", 0, 0, NULL,
@@ -123,6 +125,8 @@ static const d9_option data_options[] = {
      "largest image of a folder, megapixels; a larger one is rejected before it is decoded"},
     {"skip_damaged", D9_OPTION_BOOL, FIELD(data.skip_damaged), "off", 0, 0, NULL,
      "leave out files of a folder that cannot be read, with a warning for each"},
+    {"skip_empty", D9_OPTION_BOOL, FIELD(data.skip_empty), "off", 0, 0, NULL,
+     "folder, text: leave out class folders without images or texts, with a warning for each"},
     {"synthetic_train", D9_OPTION_INT, FIELD(data.synthetic_train), "2048", 1, 1e7, NULL,
      "training images of the synthetic set"},
     {"synthetic_test", D9_OPTION_INT, FIELD(data.synthetic_test), "512", 1, 1e7, NULL,
@@ -149,9 +153,12 @@ static const d9_option eval_options[] = {
 
 static const d9_option train_options[] = {
     {"epochs", D9_OPTION_REAL, FIELD(train.epochs), "24", 1e-3, 1e6, NULL,
-     "passes over the training images; may be fractional"},
+     "passes over the training part; may be fractional"},
     {"batch_size", D9_OPTION_INT, FIELD(train.batch_size), "512", 1, 1e6, NULL,
-     "images per batch, of all processes together"},
+     "images, texts or windows of a stream per batch, of all processes together"},
+    {"accumulate", D9_OPTION_INT, FIELD(train.accumulate), "1", 1, 1000, NULL,
+     "gradient accumulation: batches per update, by the mean of their gradients. The effective batch has accumulate x "
+     "batch_size samples, and takes the memory of one batch; batch norm has the statistics of each batch"},
     {"norm_groups", D9_OPTION_INT, FIELD(train.norm_groups), "0", 0, 1e6, NULL,
      "groups of a batch over which batch norm computes statistics, unless a trick sets their size; 0: one, or with "
      "several processes one for each"},
@@ -189,12 +196,12 @@ static const d9_option train_options[] = {
      "balanced: inversely proportional to the size of its class"},
     {"plateau", D9_OPTION_REAL, FIELD(train.plateau), "1", 1e-6, 1, NULL,
      "factor of all further learning rates after an evaluation without a better score; 1: none. Needs data.validation, "
-     "because the test set must not be used for selection"},
+     "because the test set must not be used for selection, and eval.every above 0"},
     {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
      "also compute the gradient with respect to the input images, to measure its cost"},
     {"lr", D9_OPTION_SCHEDULE, FIELD(train.lr), "{knots: [0, 20%, end], values: [0, 0.4, 0]}", 0, 1e6, NULL,
      "learning rate schedule for a mean loss, with warm-up and decay linear between knots (a number of epochs, P% of "
-     "the run, end, end-N)"},
+     "the run, end, end-N), or a cosine: {shape: cosine, peak: N, warmup: KNOT}"},
     {"from", D9_OPTION_TEXT, FIELD(train.from), "", 0, 0, NULL,
      "initial weights of a pretrained model, for fine-tuning (transfer learning): a model.safetensors, the folder of a "
      "run, or a file with torchvision's names, relative to the "

@@ -158,13 +158,13 @@ static void write_text(const void *field, d9_text *text) {
 
 /* ---- lists ---- */
 
-/* Reads each element of a list by `read` into an array at `first` with elements of `size` bytes. */
+/* Reads each element of a list by `read` into an array at `first` with `most` elements of `size` bytes. */
 static d9_status read_list(const reading *reading, const d9_tree *node, const char *needed, reader *read, void *first,
-                           size_t size, int *count) {
+                           size_t size, int most, int *count) {
     d9_status status = D9_OK;
     if (node->kind != D9_TREE_LIST || node->count == 0) D9_TRY(d9_value_wrong_type(reading->context, node, needed));
-    if (node->count > D9_LIST_MAX)
-        D9_TRY(d9_tree_fail(reading->context, node, "has %d elements; at most %d", node->count, D9_LIST_MAX));
+    if (node->count > most)
+        D9_TRY(d9_tree_fail(reading->context, node, "has %d elements; at most %d", node->count, most));
     *count = 0;
     for (const d9_tree *child = node->first; child; child = child->next)
         D9_TRY(read(reading, child, (char *)first + (size_t)(*count)++ * size));
@@ -175,13 +175,13 @@ done:
 static d9_status read_integers(const reading *reading, const d9_tree *node, void *field) {
     d9_int_list *list = field;
     return read_list(reading, node, "a list of whole numbers, like [64, 128]", read_integer, list->values,
-                     sizeof *list->values, &list->count);
+                     sizeof *list->values, D9_LIST_MAX, &list->count);
 }
 
 static d9_status read_reals(const reading *reading, const d9_tree *node, void *field) {
     d9_real_list *list = field;
     return read_list(reading, node, "a list of numbers, like [0, 0.5]", read_real, list->values, sizeof *list->values,
-                     &list->count);
+                     D9_LIST_MAX, &list->count);
 }
 
 static void write_list(const void *first, size_t size, int count, writer *write, d9_text *text) {
@@ -262,28 +262,62 @@ done:
     return status;
 }
 
-const char *const d9_schedule_keys[] = {"knots", "values", "peak", "at", NULL};
+const char *const d9_schedule_keys[] = {"shape", "knots", "values", "peak", "warmup", "start", "end", "at", NULL};
+static const char *const knot_keys[] = {"knots", "values"}, *const cosine_keys[] = {"warmup", "start", "end"};
 
-static d9_status read_at(const reading *reading, const d9_tree *node, bool *at_start) {
-    if (!node) return D9_OK;
-    *at_start = node->kind == D9_TREE_SCALAR && strcmp(node->text, "start") == 0;
-    if (*at_start || (node->kind == D9_TREE_SCALAR && strcmp(node->text, "end") == 0)) return D9_OK;
-    return d9_value_wrong_type(reading->context, node, "end or start, of a step");
+void d9_schedule_drop_keys(const d9_tree *over, d9_tree *under) {
+    const d9_tree *shape = d9_tree_find(over, "shape");
+    const bool cosine = shape && shape->kind == D9_TREE_SCALAR && strcmp(shape->text, "cosine") == 0,
+               values = d9_tree_find(over, "values") != NULL, listed = values || d9_tree_find(over, "knots");
+    for (int i = 0; cosine && i < 2; i++) d9_tree_remove(under, knot_keys[i]);
+    for (int i = 0; !cosine && (shape || listed) && i < 3; i++) d9_tree_remove(under, cosine_keys[i]);
+    if (!cosine && listed) d9_tree_remove(under, "shape");
+    if (values) d9_tree_remove(under, "peak"); /* it belongs to the replaced values */
 }
 
-static d9_status read_schedule(const reading *reading, const d9_tree *node, void *field) {
+/* Reads one of a few words, "linear|cosine", as its index; without a node the first. */
+static d9_status read_word(const reading *reading, const d9_tree *node, const char *choices, int *index) {
+    const d9_option option = {.choices = choices, .doc = ""};
+    *index = 0;
+    return node ? read_choice(&(struct reading){reading->context, reading->arena, &option}, node, index) : D9_OK;
+}
+
+/* Reads the start or end value of a cosine, at most its peak. */
+static d9_status read_below(const reading *reading, const d9_tree *node, double peak, double *value) {
+    const d9_status status = node ? read_real(reading, node, value) : D9_OK;
+    if (status != D9_OK || *value <= peak) return status;
+    return d9_tree_fail(reading->context, node, "%s lies above the peak of the cosine, %.10g", node->text, peak);
+}
+
+/* Reads the warm-up and the cosine: linear from `start` to `peak` at the knot `warmup`, half a cosine to `end`. */
+static d9_status read_cosine(const reading *reading, const d9_tree *map, d9_schedule *schedule) {
+    d9_status status = D9_OK;
+    const d9_tree *peak = d9_tree_find(map, "peak"), *warmup = d9_tree_find(map, "warmup");
+    for (int i = 0; i < 2; i++)
+        if (d9_tree_find(map, knot_keys[i]))
+            D9_TRY(d9_tree_fail(reading->context, d9_tree_find(map, knot_keys[i]),
+                                "a cosine has peak, warmup, start and end instead of knots and values"));
+    if (!peak)
+        D9_TRY(d9_tree_fail(reading->context, map,
+                            "peak must be given, like {shape: cosine, peak: 0.4, warmup: 5}, or by --lr 0.4"));
+    schedule->count = schedule->value_count = 3;
+    schedule->knots[2].unit = D9_KNOT_BEFORE_END;
+    D9_TRY(read_real(reading, peak, &schedule->values[1]));
+    if (warmup) D9_TRY(read_knot(reading, warmup, &schedule->knots[1]));
+    D9_TRY(read_below(reading, d9_tree_find(map, "start"), schedule->values[1], &schedule->values[0]));
+    D9_TRY(read_below(reading, d9_tree_find(map, "end"), schedule->values[1], &schedule->values[2]));
+done:
+    return status;
+}
+
+/* Reads knots and values, linear between them. */
+static d9_status read_knots(const reading *reading, const d9_tree *node, d9_schedule *read) {
     d9_status status = D9_OK;
     d9_context *context = reading->context;
-    d9_schedule read = {0};
     d9_tree *fallback;
-    double number;
-    if (node->kind == D9_TREE_SCALAR && d9_text_to_real(node->text, &number))
-        D9_TRY(d9_tree_fail(context, node,
-                            "needs a map; {peak: %s}, or --lr %s, keeps the schedule and sets its largest value",
-                            node->text, node->text));
-    if (node->kind != D9_TREE_MAP)
-        D9_TRY(d9_value_wrong_type(context, node, "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]}"));
-    D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, d9_schedule_keys));
+    for (int i = 0; i < 3; i++)
+        if (d9_tree_find(node, cosine_keys[i]))
+            D9_TRY(d9_tree_fail(context, d9_tree_find(node, cosine_keys[i]), "needs shape: cosine"));
     const d9_tree *knots = d9_tree_find(node, "knots"), *values = d9_tree_find(node, "values"),
                   *peak = d9_tree_find(node, "peak");
     if (peak && !knots && !values) {
@@ -293,26 +327,67 @@ static d9_status read_schedule(const reading *reading, const d9_tree *node, void
         values = d9_tree_find(fallback, "values");
     }
     if (!knots || !values) D9_TRY(d9_tree_fail(context, node, "%s must be given", knots ? "values" : "knots"));
-    D9_TRY(read_list(reading, knots, "a list of knots, like [0, 20%, end-2]", read_knot, read.knots, sizeof *read.knots,
-                     &read.count));
-    D9_TRY(read_list(reading, values, "a list of numbers, like [0, 0.5]", read_real, read.values, sizeof *read.values,
-                     &read.value_count));
-    if (read.count != read.value_count)
-        D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read.value_count,
-                            read.count)); /* reported at the map, because either list may be inherited */
-    D9_TRY(read_at(reading, d9_tree_find(node, "at"), &read.at_start));
-    if (peak) D9_TRY(scale_to_peak(reading, peak, &read));
+    D9_TRY(read_list(reading, knots, "a list of knots, like [0, 20%, end-2]", read_knot, read->knots,
+                     sizeof *read->knots, D9_MAX_KNOTS, &read->count));
+    D9_TRY(read_list(reading, values, "a list of numbers, like [0, 0.5]", read_real, read->values, sizeof *read->values,
+                     D9_MAX_KNOTS, &read->value_count));
+    if (read->count != read->value_count)
+        D9_TRY(d9_tree_fail(context, node, "%d values for %d knots; there must be one for each", read->value_count,
+                            read->count)); /* reported at the map, because either list may be inherited */
+    if (peak) D9_TRY(scale_to_peak(reading, peak, read));
+done:
+    return status;
+}
+
+static d9_status read_schedule(const reading *reading, const d9_tree *node, void *field) {
+    d9_status status = D9_OK;
+    d9_context *context = reading->context;
+    d9_schedule read = {0};
+    double number;
+    int shape, at;
+    if (node->kind == D9_TREE_SCALAR && d9_text_to_real(node->text, &number))
+        D9_TRY(d9_tree_fail(context, node,
+                            "needs a map; {peak: %s}, or --lr %s, keeps the schedule and sets its largest value",
+                            node->text, node->text));
+    if (node->kind != D9_TREE_MAP)
+        D9_TRY(d9_value_wrong_type(context, node,
+                                   "a map like {knots: [0, 20%, end-2], values: [0, 1, 0.1]} or {shape: cosine, "
+                                   "peak: 0.4, warmup: 5}"));
+    D9_TRY(d9_values_bind(context, NULL, node, NULL, 0, d9_schedule_keys));
+    D9_TRY(read_word(reading, d9_tree_find(node, "shape"), "linear|cosine", &shape));
+    D9_TRY(read_word(reading, d9_tree_find(node, "at"), "end|start", &at));
+    read.shape = (d9_schedule_shape)shape;
+    read.at_start = at == 1;
+    D9_TRY(shape == D9_SCHEDULE_COSINE ? read_cosine(reading, node, &read) : read_knots(reading, node, &read));
     *(d9_schedule *)field = read;
 done:
     return status;
 }
 
-static void write_schedule(const void *field, d9_text *text) {
-    const d9_schedule *schedule = field;
+static void write_cosine(const d9_schedule *schedule, d9_text *text) {
+    d9_text_add(text, "{shape: cosine, peak: ");
+    write_real(&schedule->values[1], text);
+    d9_text_add(text, ", warmup: ");
+    write_knot(&schedule->knots[1], text);
+    d9_text_add(text, ", start: ");
+    write_real(&schedule->values[0], text);
+    d9_text_add(text, ", end: ");
+    write_real(&schedule->values[2], text);
+}
+
+static void write_knots(const d9_schedule *schedule, d9_text *text) {
     d9_text_add(text, "{knots: ");
     write_list(schedule->knots, sizeof *schedule->knots, schedule->count, write_knot, text);
     d9_text_add(text, ", values: ");
     write_list(schedule->values, sizeof *schedule->values, schedule->value_count, write_real, text);
+}
+
+static void write_schedule(const void *field, d9_text *text) {
+    const d9_schedule *schedule = field;
+    if (schedule->shape == D9_SCHEDULE_COSINE)
+        write_cosine(schedule, text);
+    else
+        write_knots(schedule, text);
     d9_text_add(text, schedule->at_start ? ", at: start}" : "}");
 }
 

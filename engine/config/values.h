@@ -10,6 +10,9 @@ D9_MUST_USE d9_status d9_value_read(d9_context *context, d9_arena *arena, const 
                                     void *base);
 
 extern const char *const d9_schedule_keys[]; /* keys of a schedule's map, ended by NULL */
+/* Removes the keys of a schedule's map `under` that do not belong to the shape, knots or values set by `over`, which is
+ * merged over it. Keeps every other map. */
+void d9_schedule_drop_keys(const d9_tree *over, d9_tree *under);
 
 /* Fails at the node with "needs NEEDED, not FOUND"; FOUND describes the node: "a map", "a list", a scalar's text. */
 D9_MUST_USE d9_status d9_value_wrong_type(d9_context *context, const d9_tree *node, const char *needed);

@@ -82,23 +82,30 @@ static void last_line(d9_context *context, const char *log, char line[LINE_SIZE]
     d9_release(&quiet, bytes);
 }
 
+/* The program that argv starts in the end: behind env, prlimit and their options, which all contain "=". */
+static const char *program_of(const char *const *argv) {
+    while (argv[1] && (!strcmp(*argv, "env") || !strcmp(*argv, "prlimit") || strchr(*argv, '='))) argv++;
+    return *argv;
+}
+
 d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,
                          const char *folder) {
     char log[4200], line[LINE_SIZE];
+    const char *program = program_of(argv);
     int state = 0;
     snprintf(log, sizeof log, "%s/log", folder);
     const pid_t parent = getpid(), child = fork();
-    if (child < 0) return d9_fail(context, D9_DATA, "%s cannot be run: %s", argv[0], strerror(errno));
+    if (child < 0) return d9_fail(context, D9_DATA, "%s cannot be run: %s", program, strerror(errno));
     if (child == 0) become(guard, parent, argv, folder, log);
 
     const int interrupted = wait_for(child, &state);
-    if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", argv[0]);
+    if (interrupted) return d9_fail(context, (d9_status)(128 + interrupted), "interrupted while %s ran", program);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return D9_OK;
     last_line(context, log, line);
     if (WIFEXITED(state) && WEXITSTATUS(state) >= NOT_EXECUTABLE && !*line)
-        return d9_fail(context, D9_DATA, "%s %s", argv[0],
+        return d9_fail(context, D9_DATA, "%s %s", program,
                        WEXITSTATUS(state) == NOT_FOUND ? "is not installed" : "cannot be run");
-    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", argv[0], WIFEXITED(state) ? "status" : "signal",
+    return d9_fail(context, D9_DATA, "%s ended with %s %d%s%s", program, WIFEXITED(state) ? "status" : "signal",
                    WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state), *line ? ": " : "", line);
 }
 

@@ -19,6 +19,7 @@ D9_MUST_USE d9_status d9_signal_guard_check(d9_context *context);
 
 /* Runs argv[0], found by $PATH, in `folder`; its output goes to folder/log. Returns D9_DATA if the program cannot be
  * started, exits with a status other than 0 (the message has the last line of its output) or is killed by a signal.
+ * Messages name the program behind env and prlimit.
  * Returns D9_SIGHUP, D9_SIGINT or D9_SIGTERM if interrupted. The kernel kills the program if this process is killed.
  * Must be called inside a guard. */
 D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard *guard, const char *const *argv,

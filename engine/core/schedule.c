@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+static const double pi = 3.14159265358979323846;
+
 static double knot_epochs(const d9_knot *knot, double epochs) {
     switch (knot->unit) {
     case D9_KNOT_PERCENT:
@@ -20,6 +22,8 @@ double d9_schedule_at(const d9_schedule *schedule, int64_t step, int64_t steps_p
     for (int i = 0; i < schedule->count; i++) {
         double right = knot_epochs(&schedule->knots[i], epochs), right_value = schedule->values[i];
         if (i > 0 && right < left) right = left;
+        if (t < right && i > 0 && i == schedule->count - 1 && schedule->shape == D9_SCHEDULE_COSINE)
+            return right_value + (left_value - right_value) * (1 + cos(pi * (t - left) / (right - left))) / 2;
         if (t < right)
             return i == 0 ? right_value : left_value + (right_value - left_value) * (t - left) / (right - left);
         left = right;

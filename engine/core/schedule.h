@@ -1,4 +1,4 @@
-/* A schedule: a hyperparameter, such as the learning rate, as a piecewise linear function of the epoch. */
+/* A schedule: a hyperparameter, such as the learning rate, as a function of the epoch, given at knots. */
 #ifndef D9_CORE_SCHEDULE_H
 #define D9_CORE_SCHEDULE_H
 
@@ -10,8 +10,13 @@ typedef struct d9_knot {
     double value; /* epochs since the start; percent of the run; epochs before the end */
     d9_knot_unit unit;
 } d9_knot;
-enum { D9_MAX_KNOTS = 16 };
-typedef struct d9_schedule { /* linear between knots, constant before the first and after the last */
+enum { D9_MAX_KNOTS = 256 };
+typedef enum d9_schedule_shape {
+    D9_SCHEDULE_LINEAR,      /* linear between knots */
+    D9_SCHEDULE_COSINE       /* linear, but half a cosine between the last two knots */
+} d9_schedule_shape;         /* in the order of train.lr.shape */
+typedef struct d9_schedule { /* constant before the first knot and after the last */
+    d9_schedule_shape shape;
     int count;
     d9_knot knots[D9_MAX_KNOTS];
     int value_count;

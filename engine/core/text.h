@@ -5,6 +5,11 @@
 
 #include "core/context.h"
 
+/* Words for samples in messages; their plurals add "s". A window is a step's tokens in one column of a stream. */
+#define D9_WORD_IMAGE  "image"
+#define D9_WORD_TEXT   "text"
+#define D9_WORD_WINDOW "window"
+
 typedef struct d9_text {
     d9_context *context;
     char *bytes;           /* zero-terminated; NULL before the first addition */

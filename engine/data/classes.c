@@ -59,22 +59,49 @@ done:
     return status;
 }
 
-/* `least`: files that the class must have. */
-static d9_status read_class(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const d9_entry *folder,
-                            int64_t least, class_folder *class) {
+/* Names of folders that operating systems and storage devices add; those that begin with a dot are never listed. */
+static bool is_foreign(const char *name) {
+    static const char *const names[] = {"__MACOSX", "@eaDir",       "lost+found",
+                                        "#recycle", "$RECYCLE.BIN", "System Volume Information"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) found |= strcmp(name, names[i]) == 0;
+    return found;
+}
+
+/* Rejects folders inside a class folder, except foreign ones, and returns the number of those. */
+static d9_status check_inside(d9_context *context, const d9_file_kind *kind, const d9_entry *folder,
+                              const d9_listing *listing, int64_t *foreign) {
+    *foreign = 0;
+    for (int64_t i = 0; i < listing->count; i++) {
+        const d9_entry *entry = &listing->entries[i];
+        if (entry->folder && !is_foreign(entry->name))
+            return d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold %s", entry->path,
+                           folder->name, kind->samples);
+        *foreign += entry->folder;
+    }
+    return D9_OK;
+}
+
+/* `least`: files that the class must have. The name of the class is NULL if the folder is left out. */
+static d9_status read_class(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                            const d9_file_kind *kind, const d9_entry *folder, int64_t least, class_folder *class) {
     d9_status status = D9_OK;
     d9_listing listing;
-    int64_t others;
+    int64_t others, foreign = 0;
     D9_TRY(d9_listing_read(context, arena, folder->path, &listing));
     *class = (class_folder){.name = folder->name};
-    for (int64_t i = 0; i < listing.count; i++)
-        if (listing.entries[i].folder)
-            D9_TRY(d9_fail(context, D9_DATA, "%s: a folder inside class folder %s, which must hold %s",
-                           listing.entries[i].path, folder->name, kind->samples));
     D9_TRY(list_files(context, arena, kind, &listing, class, &others));
+    const bool stray = !class->count && is_foreign(folder->name);
+    if (!stray) D9_TRY(check_inside(context, kind, folder, &listing, &foreign));
+    if (stray || (!class->count && options->skip_empty)) {
+        d9_log(context, D9_LOG_WARNING, "%s: a folder without %s, left out", folder->path, kind->samples);
+        class->name = NULL;
+        goto done;
+    }
+    others -= foreign;
     if (class->count < least)
-        D9_TRY(
-            d9_fail(context, D9_DATA, "%s: class folder without %s (%s)", folder->path, kind->samples, kind->endings));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: class folder without %s (%s); --skip-empty leaves it out", folder->path,
+                       kind->samples, kind->endings));
     if (others && !kind->classes)
         d9_log(context, D9_LOG_WARNING, "%s: %lld file%s not %s and left out", folder->path, (long long)others,
                others == 1 ? " is" : "s are", kind->endings);
@@ -121,9 +148,10 @@ static bool is_class(const d9_file_kind *kind, const char *name) {
     return found;
 }
 
-/* `least`: class folders that the tree must have, with a file each; 0 for a test part, where a class may lack. */
-static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const char *root,
-                           int64_t least, tree *tree) {
+/* `least`: class folders that the tree must have, with a file each; 0 for a part to evaluate, where a class may lack.
+ */
+static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                           const d9_file_kind *kind, const char *root, int64_t least, tree *tree) {
     d9_status status = D9_OK;
     d9_listing listing;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
@@ -135,7 +163,8 @@ static d9_status read_tree(d9_context *context, d9_arena *arena, const d9_file_k
         if (listing.entries[i].dangling)
             D9_TRY(d9_fail(context, D9_DATA, "%s: a broken link in place of a class folder", listing.entries[i].path));
         if (!listing.entries[i].folder) continue;
-        D9_TRY(read_class(context, arena, kind, &listing.entries[i], least > 0, class));
+        D9_TRY(read_class(context, arena, options, kind, &listing.entries[i], least > 0, class));
+        if (!class->name) continue;
         D9_TRY(check_name(context, class, root));
         tree->files += class->count;
         tree->count++;
@@ -163,32 +192,67 @@ done:
     return status;
 }
 
-/* Sets *train and *test to train/ and test/ if both contain folders, to NULL if neither; fails if only one does.
- * Without test/ a folder for validation is the test part. Other folders beside the two are left out with a warning. */
-static d9_status find_split_folders(d9_context *context, d9_arena *arena, const d9_file_kind *kind, const char *root,
-                                    const char **train, const char **test) {
-    static const char *const names[] = {"test", "val", "valid", "validation"};
+/* Sets *path to the folder of validation samples, NULL if there is none. */
+static d9_status find_validation_folder(d9_context *context, d9_arena *arena, const d9_listing *root,
+                                        const char **path) {
+    static const char *const names[] = {"val", "valid", "validation"};
+    d9_status status = D9_OK;
+    const char *found;
+    *path = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        D9_TRY(find_split_folder(context, arena, root, names[i], &found));
+        if (found && *path)
+            D9_TRY(d9_fail(context, D9_DATA, "%s and %s: two folders for validation; keep only one of them", *path,
+                           found));
+        if (found) *path = found;
+    }
+done:
+    return status;
+}
+
+/* Warns of folders beside those of the parts, and of a part whose role may surprise. */
+static void warn_unused(d9_context *context, const d9_file_kind *kind, const d9_dataset_options *options,
+                        const d9_listing *root, const char *const *part) {
+    const char *train = part[D9_PART_TRAIN], *test = part[D9_PART_TEST], *valid = part[D9_PART_VALID];
+    for (int64_t i = 0; i < root->count; i++)
+        if (root->entries[i].folder && root->entries[i].path != train && root->entries[i].path != test &&
+            root->entries[i].path != valid)
+            d9_log(context, D9_LOG_WARNING, "%s: not used: the %s are in %s and %s", root->entries[i].path,
+                   kind->samples, train, test ? test : valid);
+    if (options->validation || options->known || !valid) return;
+    if (test)
+        d9_log(context, D9_LOG_WARNING,
+               "%s: not used: epochs are evaluated on %s; data.validation=1 evaluates them on the validation %s", valid,
+               test, kind->samples);
+    else
+        d9_log(context, D9_LOG_WARNING,
+               "%s: epochs are evaluated on these %s as the test set, because there is no test/; data.validation=1 "
+               "makes them the validation set",
+               valid, kind->samples);
+}
+
+/* Sets part[] to the folders of training, test and validation samples that contain folders, all NULL if there are none
+ * of them, NULL for a part that is missing; fails unless there is train/ and another one. */
+static d9_status find_split_folders(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                    const d9_file_kind *kind, const char *root, const char *part[D9_PARTS]) {
     d9_status status = D9_OK;
     d9_listing listing;
-    *test = NULL;
     D9_TRY(d9_listing_read(context, arena, root, &listing));
-    D9_TRY(find_split_folder(context, arena, &listing, "train", train));
-    for (size_t i = 0; i < (*train ? sizeof names / sizeof *names : 1) && !*test; i++)
-        D9_TRY(find_split_folder(context, arena, &listing, names[i], test));
-    if (!*train && *test)
+    D9_TRY(find_split_folder(context, arena, &listing, "train", &part[D9_PART_TRAIN]));
+    D9_TRY(find_split_folder(context, arena, &listing, "test", &part[D9_PART_TEST]));
+    D9_TRY(find_validation_folder(context, arena, &listing, &part[D9_PART_VALID]));
+    const char *train = part[D9_PART_TRAIN], *other = part[D9_PART_TEST] ? part[D9_PART_TEST] : part[D9_PART_VALID];
+    if (!train && other)
         D9_TRY(d9_fail(context, D9_DATA, "%s: it holds class folders, but no train/ with class folders is beside it",
-                       *test));
-    if (*train && !*test)
+                       other));
+    if (train && !other)
         D9_TRY(d9_fail(context, D9_DATA,
                        "%s: it holds class folders, but no test/, val/, valid/ or validation/ with class folders is "
                        "beside it",
-                       *train));
-    if (!*train || kind->classes) goto done;
+                       train));
+    if (!train || kind->classes) goto done;
     warn_loose(context, kind, root, &listing, "folders for training and test");
-    for (int64_t i = 0; i < listing.count; i++)
-        if (listing.entries[i].folder && listing.entries[i].path != *train && listing.entries[i].path != *test)
-            d9_log(context, D9_LOG_WARNING, "%s: not used: the %s are in %s and %s", listing.entries[i].path,
-                   kind->samples, *train, *test);
+    warn_unused(context, kind, options, &listing, part);
 done:
     return status;
 }
@@ -299,28 +363,51 @@ done:
     return status;
 }
 
+/* Lists the files of the user's own split and sets *parts to their number: 2, or 3 if epochs are evaluated on a
+ * validation part beside a test part. Without a test part the validation part is in its place. */
+static d9_status list_own_split(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
+                                const d9_file_kind *kind, const char *const part[D9_PARTS], const tree *classes,
+                                d9_class_files files[D9_PARTS], int *parts) {
+    d9_status status;
+    /* A model that was trained on other validation images, drawn from train/, is evaluated on those. */
+    const bool drawn = options->known && options->known->validation > 0;
+    const char *roots[D9_PARTS] = {part[D9_PART_TRAIN], part[D9_PART_TEST], part[D9_PART_VALID]};
+    tree tree;
+    if (!roots[D9_PART_TEST]) roots[D9_PART_TEST] = roots[D9_PART_VALID];
+    *parts = options->validation && !drawn && part[D9_PART_VALID] && part[D9_PART_TEST] ? 3 : 2;
+    D9_TRY(list_given_split(context, arena, classes, classes, roots[D9_PART_TRAIN], &files[D9_PART_TRAIN]));
+    for (int p = D9_PART_TEST; p < *parts; p++) {
+        D9_TRY(read_tree(context, arena, options, kind, roots[p], 0, &tree));
+        D9_TRY(list_given_split(context, arena, classes, &tree, roots[p], &files[p]));
+        if (files[p].count == 0) D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", roots[p], kind->sample));
+    }
+done:
+    return status;
+}
+
 d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options, const char *folder,
-                          const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[2]) {
+                          const d9_file_kind *kind, d9_dataset *dataset, d9_class_files files[D9_PARTS]) {
     d9_status status = D9_OK;
-    const char *train_root, *test_root;
-    tree train_tree, test_tree;
+    const char *part[D9_PARTS], *root;
+    tree classes;
     moved_files moved = {0};
+    int parts = 2;
     D9_TRY(d9_class_files_check_folder(context, options, folder, "its class folders"));
-    D9_TRY(find_split_folders(context, arena, kind, folder, &train_root, &test_root));
-    D9_TRY(read_tree(context, arena, kind, train_root ? train_root : folder, CLASSES_MIN, &train_tree));
-    if (train_root) {
-        D9_TRY(read_tree(context, arena, kind, test_root, 0, &test_tree));
-        D9_TRY(list_given_split(context, arena, &train_tree, &train_tree, train_root, &files[0]));
-        D9_TRY(list_given_split(context, arena, &train_tree, &test_tree, test_root, &files[1]));
-        if (files[1].count == 0) D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", test_root, kind->sample));
+    D9_TRY(find_split_folders(context, arena, options, kind, folder, part));
+    root = part[D9_PART_TRAIN] ? part[D9_PART_TRAIN] : folder;
+    D9_TRY(read_tree(context, arena, options, kind, root, CLASSES_MIN, &classes));
+    if (part[D9_PART_TRAIN]) {
+        D9_TRY(list_own_split(context, arena, options, kind, part, &classes, files, &parts));
     } else {
-        D9_TRY(list_drawn_split(context, arena, options, kind, &train_tree, folder, &files[0], &files[1], &moved));
+        D9_TRY(list_drawn_split(context, arena, options, kind, &classes, folder, &files[0], &files[1], &moved));
         dataset->drawn = true;
     }
     D9_TRY(d9_class_files_shuffle(context, arena, options->seed, &files[0]));
-    D9_TRY(name_classes(context, &train_tree, dataset));
-    D9_TRY(d9_class_files_decode(context, arena, options, kind, files, 2, dataset));
-    if (!options->known) warn_moved(context, kind, &moved, &train_tree);
+    D9_TRY(name_classes(context, &classes, dataset));
+    D9_TRY(d9_class_files_decode(context, arena, options, kind, files, parts, dataset));
+    const bool only = options->validation && part[D9_PART_VALID] && !part[D9_PART_TEST];
+    if (only && !(options->known && options->known->validation)) dataset->valid = dataset->test;
+    if (!options->known) warn_moved(context, kind, &moved, &classes);
 done:
     return status;
 }

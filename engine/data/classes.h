@@ -1,7 +1,7 @@
 /* A folder of class folders of files, each file a sample: reading it, splitting it and decoding its files.
  *
  *   FOLDER/CLASS/file                 a sixth, drawn by name (data/split.h), is the test set
- *   FOLDER/{train,test}/CLASS/file    the user's own split; if there is no test/, it is val/, valid/ or validation/
+ *   FOLDER/PART/CLASS/file            the user's own split: train/, and test/ or val/ (valid/, validation/) or both
  *
  * Classes are numbered in the byte order of their names. The training samples are shuffled once by the seed, so that
  * the first N of them are a random sample of the classes. */
@@ -37,12 +37,14 @@ typedef struct d9_file_kind {
                         d9_class_file *file, uint8_t *sample);
 } d9_file_kind;
 
-/* Fills classes and splits of `dataset`, which has its sample size, from `folder`. `files`: of training and test, in
- * the order of the samples, allocated in `arena`; the caller frees what `decode` left. D9_DATA: a damaged file without
- * options->skip_damaged, or a folder without two classes that have files. */
+/* Fills classes and splits of `dataset`, which has its sample size, from `folder`. `files`: of training, test and
+ * validation, zeroed before, in the order of the samples, allocated in `arena`; those of validation only if there is
+ * such a folder beside test/ and options->validation is set; the caller frees what `decode` left. D9_DATA: a damaged
+ * file without options->skip_damaged, an empty class without options->skip_empty, or a folder without two classes that
+ * have files. */
 D9_MUST_USE d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                       const char *folder, const d9_file_kind *kind, d9_dataset *dataset,
-                                      d9_class_files files[2]);
+                                      d9_class_files files[D9_PARTS]);
 
 extern const d9_file_kind d9_image_files; /* PNG, JPEG and WebP files, resized to the dataset's square */
 

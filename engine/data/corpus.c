@@ -1,10 +1,10 @@
 /* A corpus as a stream of words, for language models: three files, train.txt, valid.txt and test.txt, or WikiText-2's
  * wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens (Merity et al. 2016).
  *
- * Words are separated by spaces (ASCII), each line ends with the word "<eos>". Tokens number the words in the order of
- * their first place in the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With
- * options->words a word that the model does not have is its "<unk>". With options->validation the evaluated part is
- * that for validation. */
+ * Words are separated by ASCII white space, as by Python's bytes.split(), and each line ends with the word "<eos>".
+ * Tokens number the words in the order of their first place in the three files, as pytorch/examples/word_language_model
+ * does: "a b\na\n" is 0 1 2 0 2. With options->words a word that the model does not have is its "<unk>". With
+ * options->validation the evaluated part is that for validation. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +29,9 @@ d9_status d9_corpus_describe(d9_context *context, const d9_dataset_options *opti
     const int64_t length = options->length ? options->length : D9_LENGTH_DEFAULT;
     if (length < 1 || length > LENGTH_MAX)
         return d9_fail(context, D9_USAGE, "data.length %lld: must be 1 to %d tokens", (long long)length, LENGTH_MAX);
+    if (options->vocabulary_size && options->vocabulary_size != D9_VOCABULARY_DEFAULT)
+        return d9_fail(context, D9_USAGE, "data.vocabulary %lld: %s keeps all words; leave the default, %d",
+                       (long long)options->vocabulary_size, options->name, D9_VOCABULARY_DEFAULT);
     dataset->tokens = dataset->stream = true;
     dataset->height = dataset->channels = 1;
     dataset->width = length;

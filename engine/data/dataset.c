@@ -256,7 +256,9 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
 
 /* ---- the other public functions ---- */
 
-const char *d9_sample_noun(const d9_dataset *dataset) { return dataset->tokens ? "text" : "image"; }
+const char *d9_sample_noun(const d9_dataset *dataset) {
+    return dataset->stream ? D9_WORD_WINDOW : dataset->tokens ? D9_WORD_TEXT : D9_WORD_IMAGE;
+}
 
 static size_t bytes_of(const d9_dataset *dataset, int64_t height, int64_t width) {
     if (dataset->stream) return sizeof(int32_t);
@@ -344,7 +346,7 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].tokens != dataset->tokens && rows[i].value && rows[i].value != rows[i].fallback)
             return d9_fail(context, D9_USAGE, "data.%s: is for datasets of %ss; the samples of %s are %ss", rows[i].key,
-                           dataset->tokens ? "image" : "text", options->name, d9_sample_noun(dataset));
+                           dataset->tokens ? D9_WORD_IMAGE : D9_WORD_TEXT, options->name, d9_sample_noun(dataset));
     return D9_OK;
 }
 

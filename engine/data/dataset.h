@@ -53,11 +53,12 @@ typedef struct d9_dataset {
     const char *const *class_names; /* (classes) */
     double mean[4], std[4]; /* per channel, in byte units: published for CIFAR-10, measured for other sources, or set by
                                `normalize`; texts: 0 and 1 */
-    d9_split train, test, valid; /* valid: of a stream or a table of labels; otherwise empty */
-    bool drawn;                  /* the test part was drawn from the user's own images */
-    bool unseen;                 /* the model of options->known was trained on none of the images */
-    d9_provenance provenance;    /* `rule` only, unless the images are the user's own */
-    struct d9_check *check;      /* data/check.h; NULL: no checksums are being computed */
+    d9_split train, test,
+        valid;                /* valid: of a stream, a table of labels or a folder with such a part; otherwise empty */
+    bool drawn;               /* the test part was drawn from the user's own images */
+    bool unseen;              /* the model of options->known was trained on none of the images */
+    d9_provenance provenance; /* `rule` only, unless the images are the user's own */
+    struct d9_check *check;   /* data/check.h; NULL: no checksums are being computed */
 } d9_dataset;
 
 /* Names of all sources, as choices of an option, and the default. */
@@ -89,6 +90,7 @@ typedef struct d9_dataset_options {
     int64_t largest_picture;    /* folder: size limit of an image in megapixels; 0: 64 */
     bool skip_damaged; /* folder, text, imdb: leave out files that cannot be decoded, with warnings that name the first
                           50 */
+    bool skip_empty;   /* folder, text: leave out class folders without files, with a warning for each */
     int64_t synthetic_train, synthetic_test; /* numbers of images; 0: 2048, 512 */
     int normalize;                           /* d9_normalize: sets mean and std */
     int threads;                /* number of threads that decode the files of a folder; 0: OpenMP's default */

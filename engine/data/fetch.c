@@ -34,8 +34,10 @@ static void check_file(d9_context *context, const char *name, const char *folder
     const d9_published *published = d9_published_files(name);
     d9_context quiet = *context;
     *row = (d9_data_row){.file = file, .state = D9_FILE_MISSING};
+    snprintf(row->name, sizeof row->name, "%s", file->name);
     D9_TRY(published->find(&quiet, folder, file, path, &found));
     if (!found) goto done;
+    snprintf(row->name, sizeof row->name, "%s", path + strlen(folder) + 1);
     D9_TRY(published->read(&quiet, name, file, path, &bytes, &size));
     row->size_bytes = (int64_t)size;
     row->state = D9_FILE_WRONG_SIZE;
@@ -71,12 +73,26 @@ static d9_status report_mismatch(d9_context *context, d9_status status, const d9
             return d9_fail(context, status, "%s/%s: missing", report->folder, row->file->name);
         if (row->state == D9_FILE_UNREADABLE) return d9_fail(context, status, "%s", row->reason);
         if (row->state == D9_FILE_WRONG_SIZE)
-            return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->file->name,
+            return d9_fail(context, status, "%s/%s: %lld bytes, must be %lld", report->folder, row->name,
                            (long long)row->size_bytes, (long long)row->file->size);
-        return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->file->name, row->sha1,
+        return d9_fail(context, status, "%s/%s: SHA-1 %s, must be %s", report->folder, row->name, row->sha1,
                        row->file->sha1);
     }
     return D9_OK;
+}
+
+/* Fails because no folder that is searched has a file of the dataset. */
+static d9_status report_none(d9_context *context, const char *name, const char *path, const d9_data_report *report) {
+    d9_candidates searched;
+    d9_dataset_candidates(name, path, &searched);
+    const char *target = searched.folder[searched.count - 1], *file = report->row[0].file->name;
+    if (searched.count == 1)
+        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name, file,
+                       target, name, path ? " --data DIR" : "");
+    return d9_fail(
+        context, D9_CHECK_FAILED,
+        "%s: no %s in DAWN9_DATA (%s and %s) or %s; `dawn9 data fetch %s` downloads it into the last of these", name,
+        file, searched.folder[0], searched.folder[1], target, name);
 }
 
 d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report) {
@@ -87,8 +103,7 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
         return d9_fail(context, D9_USAGE,
                        "data check %s: has no published files; must be cifar10, cifar100, imdb or wikitext2", name);
     if (files_in_state(report, D9_FILE_MISSING) == report->count && d9_published_files(name)->fetched)
-        return d9_fail(context, D9_CHECK_FAILED, "%s: no %s in %s; `dawn9 data fetch %s%s` downloads it", name,
-                       report->row[0].file->name, report->folder, name, path ? " --data DIR" : "");
+        return report_none(context, name, path, report);
     return report_mismatch(context, D9_CHECK_FAILED, report);
 }
 
@@ -372,7 +387,7 @@ static d9_status check_kept(d9_context *context, const fetch *fetch, d9_data_rep
     for (int i = 0; i < report->count; i++)
         if (report->row[i].state != D9_FILE_OK && report->row[i].state != D9_FILE_MISSING)
             return d9_fail(context, D9_OUTPUT, "%s/%s: %s; remove this folder, or give another one by --data DIR",
-                           fetch->folder, report->row[i].file->name, d9_file_state_name(report->row[i].state));
+                           fetch->folder, report->row[i].name, d9_file_state_name(report->row[i].state));
     return D9_OK;
 }
 
@@ -382,7 +397,7 @@ static d9_status obtain_files(d9_context *context, const char *path, fetch *fetc
     char path_of_lock[sizeof fetch->result];
     int lock = -1;
     snprintf(path_of_lock, sizeof path_of_lock, "%s.lock", fetch->work);
-    if (!fetch->archive && find_verified(context, fetch->plan->name, path, report)) goto done;
+    if (find_verified(context, fetch->plan->name, path, report)) goto done;
     if (!path) D9_TRY(check_read_only(context, fetch->plan->name, report));
     D9_TRY(d9_directory_make(context, fetch->folder));
     D9_TRY(d9_lock_take(context, path_of_lock, &lock));

@@ -37,7 +37,7 @@ d9_status d9_folder_load(d9_context *context, const d9_dataset_options *options,
                          d9_dataset *dataset) {
     d9_status status;
     d9_arena arena = {0};
-    d9_class_files files[2] = {{0}};
+    d9_class_files files[D9_PARTS] = {{0}};
     D9_TRY(d9_folder_describe(context, options, dataset));
     D9_TRY(d9_classes_load(context, &arena, options, folder, &d9_image_files, dataset, files));
 done:

@@ -20,12 +20,12 @@ D9_MUST_USE d9_source_describe d9_text_describe;
 D9_MUST_USE d9_source_describe d9_corpus_describe; /* also wikitext2 */
 D9_MUST_USE d9_source_describe d9_synthetic_describe;
 
-D9_MUST_USE d9_source_load d9_cifar_load; /* cifar10 and cifar100, by options->name */
-D9_MUST_USE d9_source_load d9_folder_load;
+D9_MUST_USE d9_source_load d9_cifar_load;    /* cifar10 and cifar100, by options->name */
+D9_MUST_USE d9_source_load d9_folder_load;   /* may fill valid, too */
 D9_MUST_USE d9_source_load d9_labelled_load; /* may fill valid, too */
 D9_MUST_USE d9_source_load d9_arrays_load;   /* may leave test empty: a part of train then becomes the test set */
 D9_MUST_USE d9_source_load d9_imdb_load;
-D9_MUST_USE d9_source_load d9_text_load;
+D9_MUST_USE d9_source_load d9_text_load;      /* may fill valid, too */
 D9_MUST_USE d9_source_load d9_corpus_load;    /* fills valid, too */
 D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 
@@ -33,7 +33,7 @@ D9_MUST_USE d9_source_load d9_synthetic_load; /* ignores `folder` */
 D9_MUST_USE d9_status d9_describe_square(d9_context *context, const d9_dataset_options *options, int64_t largest,
                                          d9_dataset *dataset);
 
-const char *d9_sample_noun(const d9_dataset *dataset); /* "image" or "text" */
+const char *d9_sample_noun(const d9_dataset *dataset); /* the word in messages (core/text.h) */
 
 /* Sets *missing to the first of `classes` classes that has no image, or to -1. Labels must be below `classes`. */
 D9_MUST_USE d9_status d9_missing_class(d9_context *context, const d9_split *split, int64_t classes, int64_t *missing);

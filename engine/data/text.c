@@ -105,8 +105,8 @@ static void encode_all(const d9_word_index *index, const d9_class_files *files, 
     }
 }
 
-static d9_status encode_both(d9_context *context, const d9_dataset_options *options, const d9_class_files files[2],
-                             d9_dataset *dataset) {
+static d9_status encode_parts(d9_context *context, const d9_dataset_options *options,
+                              const d9_class_files files[D9_PARTS], d9_dataset *dataset) {
     d9_status status = D9_OK;
     d9_word_index index = {0};
     wordless found = {0};
@@ -115,6 +115,7 @@ static d9_status encode_both(d9_context *context, const d9_dataset_options *opti
     D9_TRY(d9_word_index_make(context, &dataset->vocabulary, &index));
     encode_all(&index, &files[0], threads, dataset, &dataset->train, &found);
     encode_all(&index, &files[1], threads, dataset, &dataset->test, &found);
+    encode_all(&index, &files[2], threads, dataset, &dataset->valid, &found);
     if (found.count)
         d9_log(context, D9_LOG_WARNING, "%lld text%s no word and %s kept as <start> alone (%s%s)",
                (long long)found.count, found.count == 1 ? " has" : "s have", found.count == 1 ? "is" : "are",
@@ -167,15 +168,14 @@ d9_status d9_texts_load(d9_context *context, const d9_dataset_options *options, 
                         const d9_file_kind *kind, const d9_dataset_file *published, d9_dataset *dataset) {
     d9_status status;
     d9_arena arena = {0};
-    d9_class_files files[2] = {{0}};
+    d9_class_files files[D9_PARTS] = {{0}};
     D9_TRY(d9_text_describe(context, options, dataset));
     D9_TRY(d9_classes_load(context, &arena, options, folder, kind, dataset, files));
     D9_TRY(find_words(context, &arena, options, &files[0], dataset));
-    D9_TRY(encode_both(context, options, files, dataset));
+    D9_TRY(encode_parts(context, options, files, dataset));
     if (published && options->check) D9_TRY(check_both(context, &arena, files, published, dataset));
 done:
-    release_texts(context, &files[0]);
-    release_texts(context, &files[1]);
+    for (int part = 0; part < D9_PARTS; part++) release_texts(context, &files[part]);
     d9_arena_free(context, &arena);
     return status;
 }

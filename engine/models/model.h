@@ -3,6 +3,7 @@
 #define D9_MODELS_MODEL_H
 
 #include "core/option.h"
+#include "core/text.h"
 #include "graph/graph.h"
 
 typedef struct d9_model {
@@ -18,9 +19,9 @@ typedef struct d9_model {
                        d9_value_id *logits);
 } d9_model;
 
-/* The word for samples in messages. A window is a step's tokens in one column of the text. */
-static inline const char *d9_model_samples(const d9_model *model) {
-    return model->stream ? "windows" : model->texts ? "texts" : "images";
+/* The word for a sample in messages (core/text.h). */
+static inline const char *d9_model_sample(const d9_model *model) {
+    return model->stream ? D9_WORD_WINDOW : model->texts ? D9_WORD_TEXT : D9_WORD_IMAGE;
 }
 
 #define D9_MODEL_DEFAULT "resnet9"               /* used if a configuration names no model */

@@ -226,6 +226,7 @@ static const struct {
     {"train_accuracy", offsetof(d9_epoch_row, train_accuracy)},
     {NULL, offsetof(d9_epoch_row, score)},
     {NULL, offsetof(d9_epoch_row, score_tta)},
+    {"eval_loss", offsetof(d9_epoch_row, eval_loss)},
     {"images_per_second", offsetof(d9_epoch_row, images_per_second)},
     {"seconds", offsetof(d9_epoch_row, seconds)},
     {"hours", offsetof(d9_epoch_row, hours)},

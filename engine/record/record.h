@@ -16,6 +16,7 @@ typedef struct d9_epoch_row {
     double train_loss;        /* mean over the epoch's images of the (smoothed) training loss */
     double train_accuracy;    /* percent, of the augmented training images */
     double score, score_tta;  /* in the measure of the run; NAN when not evaluated after this epoch */
+    double eval_loss;         /* mean loss of the evaluated samples, plain view; NAN when not evaluated */
     double images_per_second; /* of training only */
     double seconds;           /* of training only */
     double hours;             /* DAWNBench clock at the end of the epoch's training */
@@ -23,7 +24,7 @@ typedef struct d9_epoch_row {
 } d9_epoch_row;
 /* Columns of a row, under their names in files; scores are named as the measure. Checkpoints have all columns,
  * result.json has the first D9_EPOCH_RESULT_COLUMNS. The last column is named learning_rate in events.jsonl. */
-enum { D9_EPOCH_COLUMNS = 8, D9_EPOCH_RESULT_COLUMNS = 6 };
+enum { D9_EPOCH_COLUMNS = 9, D9_EPOCH_RESULT_COLUMNS = 7 };
 const char *d9_epoch_column(const d9_measure *measure, int column);
 double *d9_epoch_cell(const d9_epoch_row *row, int column);
 

@@ -83,6 +83,7 @@ typedef struct d9_report {
     int command_count;                     /* 0: not recorded */
     bool experiment, ablation;             /* the folder has experiment.json; its kind is ablation */
     const d9_measure *measure;             /* of all runs; NULL: no run was read */
+    const char *sample;                    /* the word for a sample of all runs (core/text.h) */
     double target;                         /* NAN: none */
     d9_report_arm *arms;
     d9_report_run *runs;

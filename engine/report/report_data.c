@@ -47,14 +47,15 @@ double d9_report_trained(const d9_report *report, const d9_report_run *run) {
 d9_status d9_report_curves(const d9_report *report, d9_text *text) {
     size_t index;
     const json_t *row;
-    d9_text_add(text, "rank\tarm\tseed\tepoch\ttrain_loss\t%s\n", report->measure->name);
+    d9_text_add(text, "rank\tarm\tseed\tepoch\ttrain_loss\teval_loss\t%s\n", report->measure->name);
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (!run->result) continue;
         json_array_foreach(json_object_get(run->result, "epochs"), index, row) {
             begin_run_row(text, report, run);
             ADD_NUMBERS(text, d9_report_epochs(report, run->arm, d9_json_real(row, "epoch")),
-                        d9_json_real(row, "train_loss"), d9_json_score(row, report->measure));
+                        d9_json_real(row, "train_loss"), d9_json_real(row, "eval_loss"),
+                        d9_json_score(row, report->measure));
             d9_text_add(text, "\n");
         }
         d9_text_add(text, "\n");

@@ -51,6 +51,16 @@ static bool has_epochs(const d9_report *report) {
     return false;
 }
 
+/* Has a run a loss of its evaluations? Records of 0.3.0 have none. */
+static bool has_eval_loss(const d9_report *report) {
+    size_t index;
+    const json_t *row;
+    for (int r = 0; r < report->run_count; r++)
+        json_array_foreach(json_object_get(report->runs[r].result, "epochs"), index,
+                           row) if (!isnan(d9_json_real(row, "eval_loss"))) return true;
+    return false;
+}
+
 /* Lays out a legend below a plot 828 units wide: an entry takes 75 for its line sample and 8 per byte of its label.
  * gnuplot estimates labels a quarter too wide, which legend_trim corrects. */
 static void set_legend(const drawing *drawing, int entries) {
@@ -170,7 +180,7 @@ static bool plan_curves(drawing *drawing) {
         }
     const bool evaluated = has_epochs(report);
     if (evaluated) widen(&scores, report->target);
-    d9_text_add(drawing->settings, "scores = %d\n", evaluated);
+    d9_text_add(drawing->settings, "scores = %d\neval_losses = %d\n", evaluated, has_eval_loss(report));
     set_scores(drawing, "curves", scores);
     set_epochs(drawing, "curves", epochs);
     return drawing->lines > 2;
@@ -310,8 +320,8 @@ static void note_score(const drawing *drawing, d9_text *text) {
 }
 
 static void note_curves(const drawing *drawing, d9_text *text) {
-    (void)drawing;
-    d9_text_add(text, "One line per run.");
+    d9_text_add(text, "One line per run.%s",
+                has_eval_loss(drawing->report) ? " Dotted: loss of the evaluation." : "");
 }
 
 static void note_step(const drawing *drawing, d9_text *text) {
@@ -321,7 +331,7 @@ static void note_step(const drawing *drawing, d9_text *text) {
 
 static void note_confusion(const drawing *drawing, d9_text *text) {
     (void)drawing;
-    d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row's images.");
+    d9_text_add(text, "Rows: true class. Columns: predicted class. Percent of the row.");
 }
 
 /* ---- the plots and their data files ---- */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/confusion.h"
 #include "core/system.h"
 #include "record/safetensors.h"
 
@@ -115,7 +116,7 @@ static double percent_at(const d9_report_predictions *predictions, int at) {
 static const d9_column confusion_columns[] = {
     {"shown", "True class", NULL, D9_COLUMN_TEXT, false},
     {"answer", "Predicted", NULL, D9_COLUMN_TEXT, false},
-    {"images", "Images per run", "mean over the runs", 1, false},
+    {"images", "Number", "per run, mean over the runs", 1, false},
     {"percent", "% of the class", NULL, 2, false},
 };
 
@@ -156,8 +157,10 @@ done:
 
 static const d9_column class_columns[] = {
     {"class", "Class", NULL, D9_COLUMN_TEXT, false},
-    {"images", "Images", "of the class in the test set", 0, false},
+    {"images", "Number", "of the class in the evaluated part", 0, false},
     {"accuracy", "Accuracy %", "with the configuration's views, mean over the runs", 2, false},
+    {"precision", "Precision %", "of the images predicted as the class, over all runs", 2, false},
+    {"f1", "F1 %", "harmonic mean of accuracy (recall) and precision, over all runs", 2, false},
     {"mistaken_for", "most often predicted as", NULL, D9_COLUMN_TEXT, false},
     {"mistaken_percent", "%", "of the class", 2, false},
 };
@@ -179,15 +182,21 @@ static int class_at(const d9_report_predictions *predictions, int place) {
 static d9_status tabulate_classes(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_predictions *predictions = &report->predictions;
+    const d9_confusion matrix = {predictions->counts[0], predictions->classes, D9_REPORT_CLASSES};
+    const d9_class_scores macro = d9_confusion_macro(&matrix);
     d9_figures *table;
     char *note;
-    D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 5, predictions->classes, &table));
-    D9_TRY(d9_arena_format(context, &report->arena, &note, "Final predictions of %s, over %d of its runs.",
-                           report->arms[predictions->arm].label, predictions->runs));
+    D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 7, predictions->classes, &table));
+    D9_TRY(d9_arena_format(context, &report->arena, &note,
+                           "Final predictions of %s, over %d of its runs. Macro mean: precision %.2f%%, recall "
+                           "%.2f%%, F1 %.2f%%.",
+                           report->arms[predictions->arm].label, predictions->runs, macro.precision, macro.recall,
+                           macro.f1));
     table->title = "By class";
     table->note = note;
     for (int row = 0; row < predictions->classes; row++) {
         const int class = class_at(predictions, row), first = class * predictions->classes;
+        const d9_class_scores scores = d9_confusion_class(&matrix, class);
         int64_t images = 0;
         int most = -1;
         for (int i = 0; i < predictions->classes; i++) {
@@ -197,8 +206,8 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
         }
         D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[class]),
                        d9_real_cell((double)images / predictions->runs),
-                       d9_real_cell(percent_at(predictions, first + class)),
-                       d9_text_cell(most < 0 ? "" : predictions->names[most]),
+                       d9_real_cell(percent_at(predictions, first + class)), d9_real_cell(scores.precision),
+                       d9_real_cell(scores.f1), d9_text_cell(most < 0 ? "" : predictions->names[most]),
                        d9_real_cell(most < 0 ? NAN : percent_at(predictions, first + most)));
     }
 done:

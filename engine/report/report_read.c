@@ -109,6 +109,13 @@ static d9_status add_unfinished(d9_context *context, d9_report *report, const d9
     return status;
 }
 
+/* The word for a sample of a run, by its network. */
+static const char *sample_of(const json_t *result) {
+    const char *name = json_text(json_object_get(json_object_get(result, "config"), "model"), "name");
+    const d9_model *model = name ? d9_model_find(name) : NULL;
+    return model ? d9_model_sample(model) : D9_WORD_IMAGE;
+}
+
 /* Reason why this result is excluded; NULL if it is valid. */
 static const char *fault(const json_t *result, const d9_report_arm *arm, int64_t seed) {
     const char *hash = json_text(result, "config_hash");
@@ -156,6 +163,8 @@ static d9_status read_run(d9_context *context, d9_report *report, d9_report_run 
         D9_TRY(d9_fail(context, D9_DATA,
                        "%s: its measure is %s, that of earlier runs %s: a report has runs of one measure", path,
                        measure->name, report->measure->name));
+    const char *sample = sample_of(result);
+    report->sample = !report->sample || strcmp(report->sample, sample) == 0 ? sample : "sample";
     run->score = d9_json_score(result, measure);
     run->train_seconds = d9_json_real(result, "train_seconds");
     run->process_seconds = d9_json_real(result, "process_seconds");
@@ -402,8 +411,8 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         while (f < first_count && !json_equal(data_settings(firsts[f]), data_settings(run))) f++;
         if (f == first_count) firsts[first_count++] = run;
         if (!same_data(run, firsts[f]))
-            D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other images than %s",
-                                      run->folder, firsts[f]->folder));
+            D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other %ss than %s",
+                                      run->folder, report->sample, firsts[f]->folder));
     }
     for (int f = 1; f < first_count; f++) {
         if (d9_report_same_images(firsts[f], firsts[0])) continue;
@@ -420,13 +429,11 @@ static d9_status note_validation(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->run_count; i++) validated += d9_report_validation(&report->runs[i]) > 0;
     if (validated == 0) return D9_OK;
     if (validated == report->finished)
-        return d9_report_add_line(context, report, &report->notes,
-                                  "%s are of validation images, which were set aside from the training images, not "
-                                  "of the test images.",
-                                  report->measure->plural_title);
-    return d9_report_add_line(context, report, &report->notes,
-                              "%s of %d runs are of validation images, of the other %d of test images.",
-                              report->measure->plural_title, validated, report->finished - validated);
+        return d9_report_add_line(context, report, &report->notes, "%s are of validation %ss, not of the test %ss.",
+                                  report->measure->plural_title, report->sample, report->sample);
+    return d9_report_add_line(
+        context, report, &report->notes, "%s of %d runs are of validation %ss, of the other %d of test %ss.",
+        report->measure->plural_title, validated, report->sample, report->finished - validated, report->sample);
 }
 
 /* Notes the epoch of each model that keep: best kept: scores and predictions are of that model. */

@@ -204,8 +204,8 @@ static void judge_uncompared(const d9_report *report, d9_text *text) {
     else if (all_of_same_images(report))
         judge_best(report, finished, text);
     else
-        d9_text_add(text, "These runs were not all evaluated on the same images: their %s are not compared.",
-                    report->measure->plural);
+        d9_text_add(text, "These runs were not all evaluated on the same %ss: their %s are not compared.",
+                    report->sample, report->measure->plural);
 }
 
 /* ---- epochs saved, missing runs, and the whole verdict ---- */

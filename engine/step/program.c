@@ -200,24 +200,30 @@ int64_t d9_program_usual_step(const d9_program *program) {
     return first[usual];
 }
 
+int64_t d9_program_round(const d9_program *program, double steps) {
+    return program->accumulate * llround(steps / (double)program->accumulate);
+}
+
 int64_t d9_group_until(const d9_program *program, const d9_group *group) {
     int64_t until = program->steps;
     const double rounding = 1e-9; /* so that 0.3 epochs of 10 steps are three */
-    const int64_t by_epoch = (int64_t)ceil(group->until_epoch * (double)program->steps_per_epoch - rounding),
-                  by_share = llround(group->until_share * (double)program->steps);
+    const int64_t n = program->accumulate,
+                  by_epoch = n * (int64_t)ceil(group->until_epoch * (double)(program->steps_per_epoch / n) - rounding),
+                  by_share = d9_program_round(program, group->until_share * (double)program->steps);
     if (group->until_epoch > 0 && by_epoch < until) until = by_epoch;
     if (group->until_share > 0 && by_share < until) until = by_share;
     return until;
 }
 
 double d9_program_rate(const d9_program *program, const d9_schedule *schedule, double epochs, int64_t step) {
-    const int64_t last = step + d9_program_batches(program, step) - 1; /* the step's last batch */
-    return d9_schedule_at(schedule, schedule->at_start ? step : last, program->steps_per_epoch, epochs);
+    const int64_t last = step + d9_program_batches(program, step) - 1, /* the step's last batch */
+        first = step - step % program->accumulate;                     /* the update's first batch */
+    return d9_schedule_at(schedule, schedule->at_start ? first : last, program->steps_per_epoch, epochs);
 }
 
 double d9_group_multiplier(const d9_program *program, const d9_group *group, int64_t step) {
     const double batches = (double)d9_program_images(program, step) / (double)program->extent.batch;
-    return group->rate_multiplier * (group->per_image ? batches : 1);
+    return group->rate_multiplier * (group->per_image ? batches * (double)program->accumulate : 1);
 }
 
 double d9_group_rate(const d9_program *program, const d9_group *group, int64_t step) {

@@ -14,7 +14,8 @@
 /* ---- accumulators: named arrays that updates and the tail keep between steps, besides the state ---- */
 typedef enum d9_accumulator_layout {
     D9_ACCUMULATOR_OF_GROUPS, /* one element per trained parameter, laid out as GRADIENT; initially zero */
-    D9_ACCUMULATOR_OF_STATE   /* one element per element of STATE; initially a copy of STATE */
+    D9_ACCUMULATOR_OF_STATE,  /* one element per element of STATE; initially a copy of STATE */
+    D9_ACCUMULATOR_OF_UPDATE  /* laid out as GRADIENT; written anew in each update, so not in checkpoints */
 } d9_accumulator_layout;
 typedef struct d9_accumulator {
     const char *name;
@@ -83,7 +84,7 @@ typedef struct d9_tail_node {
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio;
     double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
-    int64_t last; /* unless 0, only in this many steps at the end of the run and, with ratio 0, in the step before */
+    int64_t last; /* unless 0, only in this many updates at the end of the run and, with ratio 0, in the step before */
     d9_when when;
 } d9_tail_node;
 enum { D9_MAX_TAIL = 8 };
@@ -171,7 +172,8 @@ typedef struct d9_phase_changes { /* scale and batches of a step: of the last ch
 /* Appends a change. Too many: D9_USAGE. */
 D9_MUST_USE d9_status d9_phase_change_add(d9_context *context, d9_phase_changes *changes, d9_phase_change change);
 
-enum { D9_MAX_TABLES = 6 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
+/* Mixing of images has 5, class weights, accumulation and clipping 1 each. */
+enum { D9_MAX_TABLES = 8 + (3 + D9_UPDATE_STATES) * D9_MAX_GROUPS + D9_MAX_TAIL };
 
 /* A range of steps with its own list of nodes, over the same state and updates as `train`: on smaller images, of
  * several batches, or without the gradients of frozen parameters.
@@ -188,7 +190,10 @@ enum { D9_MAX_PHASES = 48 };
 typedef struct d9_program {
     d9_arena arena;
     d9_extent extent;
-    int64_t steps_per_epoch, steps; /* whole batches; round(epochs * steps_per_epoch), or the options' rate_count */
+    /* Batches; whole updates. `steps` is epochs * steps_per_epoch, rounded to updates, or the options' rate_count. */
+    int64_t steps_per_epoch, steps;
+    /* Batches per update. Each is a step. The step of the last one updates, by the mean of their gradients. */
+    int64_t accumulate;
     const d9_precision *precision;
     const d9_measure *measure; /* score that evaluations report */
     uint64_t seed;
@@ -200,6 +205,7 @@ typedef struct d9_program {
     d9_tail tail;
     d9_views views;
     d9_graph train, eval;          /* finished node lists */
+    d9_node loss;                  /* the node of the training loss, for its label smoothing and class weights */
     d9_phase phase[D9_MAX_PHASES]; /* a step runs the first phase in which it fits (d9_phase_has_room), else `train` */
     int phase_count;
     d9_table *table; /* (D9_MAX_TABLES) */
@@ -249,6 +255,8 @@ int64_t d9_program_equal_steps(const d9_program *program, int64_t step);
 const d9_graph *d9_program_list(const d9_program *program, int64_t step);
 /* A typical step: the first one of the list on which most batches are trained. */
 int64_t d9_program_usual_step(const d9_program *program);
+/* The first step of the update that is nearest to `steps` steps. */
+int64_t d9_program_round(const d9_program *program, double steps);
 /* The step at which a group is frozen; the number of steps of the run if it never is. */
 int64_t d9_group_until(const d9_program *program, const d9_group *group);
 /* The value of a schedule of a run of `epochs` epochs, at the end of a step or, with at_start, at its start. */

@@ -1,5 +1,7 @@
 /* Evaluation: runs the views of the test images through the evaluation list and averages logits on the host. */
+#define D9_REAL double
 #include "core/system.h"
+#include "kernels/formulas/loss.h"
 #include "step/layout.h"
 #include "train/evaluation.h"
 
@@ -157,13 +159,40 @@ static d9_status find_score(d9_session *session, const double *logits, double *s
                               .classes = extent->classes};
     for (int64_t i = 0; i < extent->eval_images * extent->classes; i++)
         if (!isfinite(logits[i]))
-            return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation image %lld are not finite",
-                           (long long)(i / extent->classes));
+            return d9_fail(session->context, D9_NONFINITE, "the logits of evaluation %s %lld are not finite",
+                           d9_model_sample(session->config->model), (long long)(i / extent->classes));
     D9_TRY(measure->compute(session->context, &all, score, by_label));
     if (isnan(*score)) D9_TRY(d9_fail(session->context, D9_DATA, "the evaluation samples define no %s", measure->word));
     warn_undefined(session, by_label);
 done:
     return status;
+}
+
+/* The loss of a sample before its weight, from its logits. */
+static double sample_loss(const d9_loss_attributes *how, const double *row, int64_t classes, int32_t label) {
+    const double largest = row[d9_argmax(row, classes)];
+    double exponentials = 0, total = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        exponentials += exp(row[c] - largest);
+        total += d9_loss_term_double((int)how->loss, row[c], d9_loss_target_double((int)how->loss, c, label, label, 1));
+    }
+    const d9_loss_row_double terms = {d9_log_sum_exp_double(largest, exponentials),
+                                      row[d9_loss_class((int)how->loss, label)], total, (double)classes,
+                                      how->smoothing};
+    return d9_loss_value_double((int)how->loss, &terms);
+}
+
+static double mean_loss(const d9_session *session, const double *logits) {
+    const d9_program *program = &session->program;
+    const int64_t samples = program->extent.eval_images, classes = program->extent.classes;
+    const double *weights = d9_class_weights(program, &program->loss);
+    double sum = 0;
+    for (int64_t i = 0; i < samples; i++) {
+        const int32_t label = session->dataset->test.labels[i];
+        sum +=
+            (weights ? weights[label] : 1) * sample_loss(&program->loss.as.loss, logits + i * classes, classes, label);
+    }
+    return sum / (double)samples;
 }
 
 /* The largest softmax probability; of several labels the probability of the least sure answer, yes or no. */
@@ -232,31 +261,38 @@ done:
     return status;
 }
 
-/* Computes the logits of one view, with weight 1, and `plain_score` if it is the plain view of all images. */
+/* Computes score and loss of the plain view. */
+static d9_status judge_plain(d9_session *session, const double *logits, d9_evaluation *evaluation) {
+    const d9_status status = find_score(session, logits, &evaluation->score, NULL);
+    if (status == D9_OK) evaluation->loss = mean_loss(session, logits);
+    return status;
+}
+
+/* Computes the logits of one view, with weight 1, and judges them if it is the plain view of all images. */
 static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
-                          double *plain_score) {
+                          d9_evaluation *evaluation) {
     d9_status status;
     d9_views single = {.count = 1, .view = {*view}};
     single.view[0].weight = 1;
     D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(find_score(session, logits, plain_score, NULL));
+    if (is_plain(view) && !images->list) D9_TRY(judge_plain(session, logits, evaluation));
 done:
     return status;
 }
 
 /* `view_logits` has space for one view; `mean_logits`, zeros before, becomes the weighted sum over the views; with
- * `views.alone`, confident images have the logits of the first view instead. `plain_score`: of the unchanged images,
- * which are run separately only if no view is the plain one of all images. */
-static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, double *plain_score) {
+ * `views.alone`, confident images have the logits of the first view instead. Sets score and loss of the unchanged
+ * images, which are run separately only if no view is the plain one of all images. */
+static d9_status run_views(d9_session *session, double *view_logits, double *mean_logits, d9_evaluation *evaluation) {
     d9_status status;
     const d9_views *views = &session->program.views;
     const d9_extent *extent = &session->program.extent;
     selection images = {NULL, extent->eval_images};
     int32_t *list = NULL;
-    *plain_score = NAN;
+    evaluation->score = NAN;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
-        D9_TRY(run_view(session, &views->view[v], &images, view_logits, plain_score));
+        D9_TRY(run_view(session, &views->view[v], &images, view_logits, evaluation));
         if (v == 0 && views->alone > 0) D9_TRY(select_unsure(session, view_logits, mean_logits, list, &images));
         for (int64_t i = 0; i < images.count; i++) {
             const int64_t row = image_at(&images, i) * extent->classes;
@@ -264,9 +300,9 @@ static d9_status run_views(d9_session *session, double *view_logits, double *mea
                 mean_logits[c] += views->view[v].weight * view_logits[c];
         }
     }
-    if (isnan(*plain_score)) {
+    if (isnan(evaluation->score)) {
         D9_TRY(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, view_logits));
-        D9_TRY(find_score(session, view_logits, plain_score, NULL));
+        D9_TRY(judge_plain(session, view_logits, evaluation));
     }
 done:
     d9_release(session->context, list);
@@ -274,7 +310,7 @@ done:
 }
 
 /* Runs the evaluation list over the whole stream. Its losses pass through METRICS, whose training values are kept. */
-static d9_status evaluate_stream(d9_session *session, double *score) {
+static d9_status evaluate_stream(d9_session *session, d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const int64_t steps = d9_stream_windows(extent->eval_tokens, extent->eval_batch, extent->width);
@@ -292,7 +328,9 @@ static d9_status evaluate_stream(d9_session *session, double *score) {
     if (!isfinite(metrics[0]))
         D9_TRY(d9_fail(session->context, D9_NONFINITE, "the loss of the evaluation is not finite"));
     const d9_evaluated all = {.loss = metrics[0], .counted = metrics[1]};
-    D9_TRY(session->program.measure->compute(session->context, &all, score, NULL));
+    D9_TRY(session->program.measure->compute(session->context, &all, &evaluation->score, NULL));
+    evaluation->loss = all.loss / all.counted;
+    evaluation->score_tta = evaluation->score;
 done:
     return status;
 }
@@ -305,14 +343,13 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
     memset(evaluation, 0, sizeof *evaluation);
     session->seen = 0;
     if (session->program.eval.loss != D9_NONE) {
-        D9_TRY(evaluate_stream(session, &evaluation->score));
-        evaluation->score_tta = evaluation->score;
+        D9_TRY(evaluate_stream(session, evaluation));
         goto done;
     }
     D9_TRY(D9_ALLOCATE(session->context, 2 * count, "logits", &mean));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->top1));
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_images, "predictions", &evaluation->confidence));
-    D9_TRY(run_views(session, mean + count, mean, &evaluation->score));
+    D9_TRY(run_views(session, mean + count, mean, evaluation));
     if (session->program.measure->by_label)
         D9_TRY(D9_ALLOCATE(session->context, extent->classes, "scores", &evaluation->by_label));
     D9_TRY(find_score(session, mean, &evaluation->score_tta, evaluation->by_label));

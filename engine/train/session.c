@@ -39,6 +39,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .vocabulary_size = config->data.vocabulary,
                                 .largest_picture = config->data.largest_picture,
                                 .skip_damaged = config->data.skip_damaged,
+                                .skip_empty = config->data.skip_empty,
                                 .synthetic_train = config->data.synthetic_train,
                                 .synthetic_test = config->data.synthetic_test,
                                 .check = config->data.check,
@@ -118,8 +119,8 @@ d9_status d9_config_extent(d9_context *context, const d9_config *config, d9_exte
     D9_TRY(d9_config_describe_dataset(context, config, &promised));
     *counted = promised.train.count > 0;
     if (!*counted) {
-        promised.train.count =
-            D9_MAX_BATCHES * config->train.batch_size; /* so an epoch is long enough for any batch_schedule */
+        const int64_t n = config->train.accumulate; /* an epoch is long enough for that and any batch_schedule */
+        promised.train.count = (n > D9_MAX_BATCHES ? n : D9_MAX_BATCHES) * config->train.batch_size;
         promised.test.count = config->train.batch_size;
         promised.classes = 2;
         if (promised.stream) {
@@ -159,21 +160,6 @@ d9_status d9_config_try(d9_context *context, const d9_config *config) {
     return d9_config_find_whole_norm(context, config, 1, &unused);
 }
 
-/* Sorts the order of an epoch, and runs each plan once, so that a device that loads code late does it now. */
-static d9_status load_code(d9_session *session) {
-    d9_status status;
-    d9_context *context = session->context;
-    d9_status (*load)(d9_context *, d9_plan *) = session->backend->load;
-    if (!load) return D9_OK;
-    D9_TRY(d9_session_begin_epoch(session, 0));
-    if (session->train_plan) D9_TRY(load(context, session->train_plan));
-    for (int p = 0; p < session->program.phase_count; p++)
-        if (session->phase_plan[p]) D9_TRY(load(context, session->phase_plan[p]));
-    if (session->eval_plan) D9_TRY(load(context, session->eval_plan));
-done:
-    return status;
-}
-
 static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {
     d9_status status;
     d9_context *context = session->context;
@@ -196,7 +182,6 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     for (int p = 0; p < session->program.phase_count && !options->no_train; p++)
         D9_TRY(d9_session_plan(session, &session->program.phase[p].list, &session->phase_plan[p]));
     if (!options->no_eval) D9_TRY(d9_session_plan(session, &session->program.eval, &session->eval_plan));
-    if (options->load) D9_TRY(load_code(session));
 done:
     d9_release(context, weights);
     return status;
@@ -261,6 +246,21 @@ void d9_session_close(d9_session *session) {
 
 d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan) {
     return session->backend->plan(session->context, session->device, &session->program, graph, plan);
+}
+
+d9_status d9_session_load(d9_session *session) {
+    d9_status status;
+    d9_context *context = session->context;
+    d9_status (*load)(d9_context *, d9_plan *) = session->backend->load;
+    if (!load) return D9_OK;
+    D9_TRY(d9_session_begin_epoch(session, 0)); /* sorts its order on the device */
+    if (session->train_plan) D9_TRY(load(context, session->train_plan));
+    for (int p = 0; p < session->program.phase_count; p++)
+        if (session->phase_plan[p]) D9_TRY(load(context, session->phase_plan[p]));
+    if (session->eval_plan) D9_TRY(load(context, session->eval_plan));
+    D9_TRY(d9_session_lap(session, D9_SEGMENT_PLAN, 0));
+done:
+    return status;
 }
 
 /* ---- buffers ---- */

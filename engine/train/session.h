@@ -63,7 +63,6 @@ typedef struct d9_session_options {
     d9_program_options program;
     bool no_eval;  /* no evaluation plan */
     bool no_train; /* no training plan */
-    bool load;     /* loads all code that a run may need; counts as planning */
 } d9_session_options;
 
 /* Computes the sizes of data and run, without reading a file. The images of a folder or arrays are not counted:
@@ -86,6 +85,9 @@ D9_MUST_USE d9_status d9_session_open(d9_context *context, const d9_session_opti
 void d9_session_close(d9_session *session);
 /* Plans another list of nodes over the buffers of the session. The caller frees the plan before closing the session. */
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
+/* Runs each plan once, so that a device that loads code late does it now; counts as planning. Overwrites what steps
+ * write: call it before d9_session_initialize. Processes that train together must all call it. */
+D9_MUST_USE d9_status d9_session_load(d9_session *session);
 /* Initialises STATE; metrics, gradients and update states become zero, accumulators of STATE a copy of it. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);
 /* Writes the image order of the epoch of `step`. Call it at the epoch's first step, where it zeroes METRICS and CARRY,

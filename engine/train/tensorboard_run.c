@@ -51,6 +51,7 @@ d9_status d9_tensorboard_run_epoch(d9_tensorboard_run *run, d9_session *session,
     D9_TRY(d9_session_read_state(session, D9_BUFFER_STATE, run->state));
     d9_tensorboard_begin(files, step, d9_clock_wall());
     d9_tensorboard_scalar(files, "loss/train", row->train_loss);
+    d9_tensorboard_scalar(files, "loss/evaluation", row->eval_loss);
     d9_tensorboard_scalar(files, "accuracy/train", row->train_accuracy);
     snprintf(tag, sizeof tag, "%s/plain", program->measure->name);
     d9_tensorboard_scalar(files, tag, row->score);

@@ -263,13 +263,13 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
                                  .process_start = options->process_start,
                                  .interrupt = options->interrupt,
                                  .parallel = self->parallel,
-                                 .load = true,
                                  .observer = options->observer};
     D9_TRY(d9_session_open(context, &wanted, &self->session));
     D9_TRY(d9_dataset_warn(context, self->session.dataset));
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check(&self->session, given));
+    D9_TRY(d9_session_load(&self->session)); /* adds over the processes, so that they must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));
@@ -347,7 +347,8 @@ static d9_status add_row(run *self, int64_t epoch) {
                         .train_loss = metrics[0] / metrics[1],
                         .train_accuracy = d9_session_several(session) ? NAN : 100 * metrics[2] / metrics[1],
                         .score = NAN,
-                        .score_tta = NAN};
+                        .score_tta = NAN,
+                        .eval_loss = NAN};
     row.seconds = segment_seconds(&session->timeline, D9_SEGMENT_TRAIN, epoch);
     row.images_per_second = (double)((self->step - first) * program->extent.batch) / row.seconds;
     row.hours = d9_timeline_sum(&session->timeline, d9_clock_find("dawnbench_seconds"), epoch) / 3600;
@@ -425,6 +426,7 @@ static d9_status report_epoch(run *self) {
         D9_TRY(evaluate(self, last ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
         row->score = self->latest.score;
         row->score_tta = self->latest.score_tta;
+        row->eval_loss = self->latest.loss;
     }
     self->unreported = false;
     D9_TRY(lower_rates(self, self->result->epoch_count));
@@ -479,13 +481,15 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 
 /* ---- stopping ---- */
 
-/* The status with which the run stops before its next step; D9_OK if it continues. Several processes agree on it,
- * before each step where they wait for it to end anyway, otherwise before each epoch and every 50 steps. */
+/* The status with which the run stops before its next step; D9_OK if it continues, as it does within an update. Several
+ * processes agree on it, before each step where they wait for it to end anyway, otherwise before each epoch and every
+ * 50 steps. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;
     const d9_session *session = &self->session;
     int signal = options->interrupt ? *options->interrupt : 0;
+    if (self->step % session->program.accumulate != 0) return D9_OK;
     const bool waits = !session->info.asynchronous || self->step % session->program.steps_per_epoch % STEPS == 0;
     if (d9_parallel_ranks(self->parallel) > 1 && !waits) return D9_OK;
     const d9_status status = d9_parallel_agree(session->context, self->parallel, &signal);

@@ -123,9 +123,11 @@ stage_curve() {
     cat tests/golden/dawn94_curve.tsv
 }
 
-# Five times a second: clocks of multiprocessors and memory (MHz), power (W), temperature, memory in use (MiB).
+# Five times a second: clocks of multiprocessors and memory (MHz), power (W), temperature, memory in use (MiB), of the
+# GPU that dawn9 uses: the first visible one.
 sample_clocks() {
-    nvidia-smi -i "${CUDA_VISIBLE_DEVICES:-0}" --format=csv,noheader,nounits -lms 200 \
+    visible=${CUDA_VISIBLE_DEVICES:-0}
+    nvidia-smi -i "${visible%%,*}" --format=csv,noheader,nounits -lms 200 \
         --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used \
         >"$out/clocks.csv" &
     sampler=$!

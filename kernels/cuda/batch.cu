@@ -121,8 +121,9 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
     augment_image<V, false>(slice, b, out);
 }
 
+/* More than three blocks per multiprocessor would spill. */
 template <int V>
-__global__ void __launch_bounds__(D9_BLOCK) resized_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
+__global__ void __launch_bounds__(D9_BLOCK, 3) resized_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
     augment_image<V, true>(slice, b, out);
 }
 

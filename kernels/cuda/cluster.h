@@ -109,8 +109,8 @@ static inline int d9_launch_cluster(void (*kernel)(P...), dim3 grid, unsigned bl
     d9_launch_cluster(kernel, grid, block, cluster, bytes, stream, __VA_ARGS__)
 
 /* Host function: limits of the current device for this kernel. Sets the bytes of dynamic shared memory of a block, the
- * blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no
- * clusters), and the number of multiprocessors. Returns 0 or a cudaError_t. */
+ * blocks of a cluster (D9_CLUSTER_BLOCKS, or 1 if the device or the kernel's code has no clusters), and the number of
+ * multiprocessors. Returns 0 or a cudaError_t. */
 template <typename... P> static inline int d9_device_limits(void (*kernel)(P...), d9_limits *limits) {
     int device, bytes, clusters;
     cudaFuncAttributes code;

@@ -59,8 +59,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2) norm_apply_kernel(d9_norm_plan p,
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
     const d9_norm_factors<V> own = d9_norm_load_terms<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
-    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part,
-                     (d9_norm_apply_rows<V, S, R, false>(p, part, r, x, 0, 0, own, epilogue, act, y)));
+    D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (d9_norm_apply_rows<V, S, R>(p, part, r, x, own, epilogue, act, y)));
 }
 
 /* ---- launchers ---- */

@@ -307,17 +307,16 @@ D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, 
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 
-/* Normalises R rows of x. With K, x is the thread's copy in shared memory, whose rows are `step` elements apart from
- * `slot` on. Terms: mean, 1 / deviation, scale, bias. */
-template <int V, int S, int R, bool K>
+/* Normalises R rows of x. Terms: mean, 1 / deviation, scale, bias. */
+template <int V, int S, int R>
 D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
-                                  int64_t slot, int64_t step, const d9_norm_factors<V> &own,
-                                  const d9_kernel_epilogue &epilogue, d9_act act, d9_kernel_out y) {
+                                  const d9_norm_factors<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
+                                  d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> from[R], more[R] = {};
     for (int k = 0; k < R; k++) {
         at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
-        from[k] = d9_fetch<V, S>(x, K ? slot + k * step : at[k]);
+        from[k] = d9_fetch<V, S>(x, at[k]);
         if (epilogue.addend.data) more[k] = d9_fetch<V, S>(epilogue.addend, at[k]);
     }
     D9_UNROLL(R)

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     sums += 2 * SUM_BLOCKS * blockIdx.y;
     for (int i = static_cast<int>(threadIdx.x); i < blocks; i += D9_BLOCK) {
         h_sum += sums[i];
-        w_sum += sums[SUM_BLOCKS + i];
+        w_sum += sums[SUM_BLOCKS + static_cast<unsigned>(i)];
     }
     h_sum = d9_block_sum(h_sum);
     D9_BARRIER();

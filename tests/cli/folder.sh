@@ -14,6 +14,28 @@ json run/result.json 'all(0.3 < m < 0.7 for m in d["mean"]) and all(0.1 < s < 0.
 accepts "$dawn9" train small.yaml --data drawn --out again --threads 2 --seed 5 --set train.epochs=0.5
 json again/result.json 'all(d[k] == json.load(open("run/result.json"))[k] for k in ("mean", "std", "classes"))'
 
+# ---- the confusion matrix, and precision, recall and F1 of each class from it ----
+accepts "$dawn9" train small.yaml --data drawn --out poor --set train.epochs=0.5 --quiet
+accepts "$dawn9" eval poor --json --confusion poor.tsv
+cat >matrix.py <<'PYTHON'
+rows = [line.rstrip("\n").split("\t") for line in open("poor.tsv")]
+names, counts = rows[0][1:], [[int(cell) for cell in row[1:]] for row in rows[1:]]
+assert names == ["bars", "disc", "stripes"] == [row[0] for row in rows[1:]], rows
+of = {n: (counts[i][i], sum(row[i] for row in counts), sum(counts[i])) for i, n in enumerate(names)}
+share = lambda a, b: 100 * a / b if b else 0
+scores = {n: {"precision": share(h, p), "recall": share(h, s), "f1": share(2 * h, p + s)} for n, (h, p, s) in of.items()}
+assert sum(s for h, p, s in of.values()) == d["images"] and len(d["classes"]) == 3
+assert len({s["precision"] for s in scores.values()} | {s["recall"] for s in scores.values()}) > 2, "nothing is told apart"
+for row in d["classes"]:
+    assert row["images"] == of[row["class"]][2] and abs(row["accuracy_tta"] - row["recall"]) < 1e-9, row
+    assert all(abs(row[k] - v) < 1e-9 for k, v in scores[row["class"]].items()), row
+assert all(abs(d["macro"][k] - sum(s[k] for s in scores.values()) / 3) < 1e-9 for k in ("precision", "recall", "f1")), d
+PYTHON
+json "$out" 'exec(open("matrix.py").read(), globals()) is None'
+accepts "$dawn9" eval poor
+says '^ +[0-9.]+%  disc \([0-9]+ of [0-9]+\), precision [0-9.]+%, F1 [0-9.]+%$' '^macro mean: precision [0-9.]+%, recall [0-9.]+%, F1 [0-9.]+%$'
+refuses 6 'none/poor.tsv' "$dawn9" eval poor --confusion none/poor.tsv
+
 # ---- a record has no absolute path: --data names the data again ----
 accepts "$dawn9" train small.yaml --data "$PWD/drawn" --out far --set train.epochs=0.5 --quiet
 refuses 2 'data.path --data DIR' "$dawn9" eval far
@@ -55,12 +77,35 @@ json uneven-run/result.json 'd["train_images"] == 62 and d["eval_images"] == 12'
 
 # ---- a folder for validation is the test part, unless there is a test folder ----
 mkdir named && cp -r drawn named/train && cp -r uneven/test named/val
-accepts "$dawn9" train small.yaml --data named --out named-run --set train.epochs=0.5 --quiet
+runs "$dawn9" train small.yaml --data named --out named-run --set train.epochs=0.5 --quiet
+grep -q '^dawn9: warning: named/val: .* no test/; data.validation=1 ' "$err" || fail "the role of val/: $(cat "$err")"
 json named-run/result.json 'd["eval_images"] == 12'
+accepts "$dawn9" train small.yaml --data named --out named-best --set data.validation=1 --set keep=best --set train.epochs=0.5
+says '^accuracy .* on 12 validation images'
 cp -r drawn named/test
 runs "$dawn9" train small.yaml --data named --out named-again --set train.epochs=0.5 --quiet
-grep -q '^dawn9: warning: named/val: not used: .* named/train .* named/test$' "$err" || fail "an unused val/"
+grep -q '^dawn9: warning: named/val: not used: .* named/test; data.validation=1 ' "$err" || fail "an unused val/"
 json named-again/result.json 'd["eval_images"] > 12'
+runs "$dawn9" train small.yaml --data named --out named-both --set data.validation=1 --set keep=best --set train.epochs=0.5
+says '^accuracy .* on 12 validation images'
+runs "$dawn9" eval named-both --set data.validation=0
+says '^accuracy .* on 90 test images'
+runs "$dawn9" eval named-both
+says '^accuracy .* on 12 validation images'
+cp -r named/val named/validation
+refuses 3 'named/val named/validation' "$dawn9" train small.yaml --data named --out none
+rm -r named/validation
+
+# ---- folders without images ----
+mkdir -p named/train/__MACOSX/bars named/test/nothing
+runs "$dawn9" train small.yaml --data named --out named-empty --set train.epochs=0.5 --quiet --skip-empty
+grep -q '^dawn9: warning: named/train/__MACOSX: a folder without images, left out$' "$err" || fail "a foreign folder"
+grep -q '^dawn9: warning: named/test/nothing: a folder without images, left out$' "$err" || fail "an empty folder"
+json named-empty/result.json 'd["params_sha256"] == json.load(open("named-again/result.json"))["params_sha256"]' \
+    'd["config_hash"] == json.load(open("named-again/result.json"))["config_hash"]'
+rm -r named/train/__MACOSX
+refuses 3 'named/test/nothing' "$dawn9" train small.yaml --data named --out none --set data.validation=1
+rm -r named/test/nothing
 
 # ---- folders and images beside them are named; names in any case; the legal names of a missing part ----
 mv named/train named/Train && mv named/test named/TEST && rm -r named/val
@@ -134,7 +179,7 @@ refuses 3 'nowhere' $train nowhere
 refuses 3 'empty 0 2' $train empty
 refuses 3 'one 1 2' $train one
 refuses 3 'flat 3 flat/CLASS/picture.png' $train flat
-refuses 3 'hollow/disc' $train hollow
+refuses 3 'hollow/disc --skip-empty' $train hollow
 cp drawn/disc/00.png hollow/disc/
 refuses 3 'hollow/disc 1 2' $train hollow
 head -c 60 drawn/disc/00.png >hollow/disc/01.png

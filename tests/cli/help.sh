@@ -34,7 +34,7 @@ refuses 2 'trian train' "$dawn9" help trian
 refuses 2 'ghost_batchnorm' "$dawn9" help ghost_batchnrom
 refuses 2 'train.momentum' "$dawn9" help train.momentm
 accepts "$dawn9" help model.name
-for model in resnet9 vgg resnet densenet airbench; do says "^    $model: "; done
+for model in resnet9 vgg resnet densenet airbench wide_resnet; do says "^    $model: "; done
 accepts "$dawn9" help train.optimizer
 says '^    sgd: ' '^    adam: ' '^    adamw: '
 accepts "$dawn9" help best
@@ -60,12 +60,14 @@ train Learning-Rate finders
 precision amp
 experiment multi GPU
 train.lr nan
+train.lr cosine annealing
+train.accumulate gradient accumulation
+train.loss AUC
+eval roc
 WORDS
 while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
-train.lr cosine
-batch_schedule gradient accumulation
 crop rotation
 data.validation k-fold
 WORDS

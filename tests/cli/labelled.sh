@@ -33,7 +33,8 @@ python3 - >compared 2>&1 <<'PY' || fail "probabilities of predict and eval: $(ca
 import json, math, struct
 data = open("logits.safetensors", "rb").read()
 begin = 8 + struct.unpack("<Q", data[:8])[0]
-rows, labels = json.loads(data[8:begin])["logits"]["shape"]
+tensors = json.loads(data[8:begin])
+rows, labels = tensors["logits"]["shape"]
 logits = struct.unpack(f"<{rows * labels}f", data[begin:begin + 4 * rows * labels])
 lines = [json.loads(line) for line in open("predicted")]
 assert len(lines) == rows > 10, (len(lines), rows)
@@ -41,6 +42,12 @@ for i, line in enumerate(lines):
     for top in line["top"]:
         wanted = 1 / (1 + math.exp(-logits[i * labels + top["class"]]))
         assert abs(top["probability"] - wanted) < 1e-5, (line["file"], top, wanted)
+
+# the loss of the last evaluation: binary cross-entropy, mean over labels and images
+bits = struct.unpack(f"<{rows}i", data[begin + tensors["labels"]["data_offsets"][0]:][:4 * rows])
+loss = sum(math.log1p(math.exp(-z if bits[i // labels] >> i % labels & 1 else z)) for i, z in enumerate(logits)) / len(logits)
+recorded = [epoch["eval_loss"] for epoch in json.load(open("runs/several/result.json"))["epochs"]]
+assert abs(recorded[-1] - loss) < 1e-5 and recorded[0] > loss and len(recorded) == 6, (recorded, loss)
 PY
 
 # ---- one label: the same table, with classes by name ----

@@ -47,7 +47,7 @@ got, want = json.load(open(run + "/result.json"))["perplexity"], math.exp(total 
 assert abs(got / want - 1) <= 1e-5, (got, want)
 PYTHON
 train run
-json run/result.json '1 < d["perplexity"] <= 4'
+json run/result.json '1 < d["perplexity"] <= 4' 'all(abs(__import__("math").exp(e["eval_loss"]) / e["perplexity"] - 1) < 1e-9 for e in d["epochs"])'
 accepts python3 perplexity.py run lstm 2 off
 train tied --set 'model={name: language, cell: gru, layers: 1, embedding: 8, hidden: 8, tied: on}' --set train.epochs=1
 json tied/result.json '1 < d["perplexity"] <= 20'
@@ -69,8 +69,19 @@ json stopped/result.json 'd["resumed"]' 'd["params_sha256"] == json.load(open("s
 # ---- a corpus has a validation part of its own: no number of data.validation takes words from training ----
 accepts "$dawn9" eval run --data corpus --set data.validation=5
 
+# ---- windows are no images, in the report either ----
+accepts "$dawn9" train language.yaml --data corpus --out aside --set train.epochs=0.3 --set data.validation=1
+says ' steps of 4 windows, ' '^epoch  train loss  perplexity  windows/s  seconds$' ' validation windows; '
+accepts "$dawn9" report aside
+says '^note       Perplexities are of validation windows, not of the test windows.$'
+grep -iq 'images[^"]*</' aside/report.html && fail "images in the report of a language model: $(grep -i 'images[^"]*</' aside/report.html)"
+
 # ---- a momentum whose velocity would sum other numbers of losses ----
 refuses 2 'train.momentum 0.9 momentum_form page adam' "$dawn9" train language.yaml --data corpus --out none --set train.momentum=0.9
+
+# ---- a plateau needs evaluations during training ----
+refuses 2 'train.plateau eval.every 0' "$dawn9" train language.yaml --data corpus --out none \
+    --set train.plateau=0.5 --set data.validation=1 --set eval.every=0
 
 # ---- words of the model, by seed; a beginning with an unknown word ----
 accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 1
@@ -84,4 +95,8 @@ accepts "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.0
 says '^ann sees [a-z<>]+ [a-z<>]+ $'
 refuses 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
 refuses 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0
+# ---- it ends with the reader of its words, silently, and at a full disk ----
+{ timeout 20 "$dawn9" generate stopped --words 1000000000 2>"$err"; echo $? >ended; } | head -n 1 >line.txt
+[ "$(cat ended)" = 0 ] && [ ! -s "$err" ] && [ "$(wc -w <line.txt)" = 20 ] || fail "a reader that ended: status $(cat ended), $(cat line.txt)"
+refuses 6 'standard output' timeout 20 sh -c '"$0" generate stopped --words 1000000000 >/dev/full' "$dawn9"
 verdict

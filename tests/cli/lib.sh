@@ -158,13 +158,14 @@ dawn94_file() {
 
 # network_files: writes NAME.yaml for each NAME in $networks: tiny() with each network but resnet9, which tiny() has itself;
 # the residual one with both kinds of block and both stems. A network of models.def without a file fails.
-networks="vgg basic bottleneck dense air"
+networks="vgg basic bottleneck dense air wide"
 network_files() {
     network_file vgg '{name: vgg, channels: [4, 6], hidden: 10}'
     network_file basic '{name: resnet, depth: 18, width: 4, stem: imagenet}'
     network_file bottleneck '{name: resnet, depth: 50, width: 4, stem: cifar}'
     network_file dense '{name: densenet, blocks: [2, 2], growth: 4, features: 6}' ', silu: {}'
     network_file air '{name: airbench, widths: [4, 6, 6], residual: on}' ', gelu: {}, whitening_bias: {size: 2}, multicrop_tta: {}'
+    network_file wide '{name: wide_resnet, depth: 16, width: 1, dropout: 0.3}' ', celu: {}'
     for network in $(sed -n 's/^D9_MODEL(\(.*\))$/\1/p' "$source/engine/models/models.def"); do
         ! grep -q '\.texts = true' "$source/engine/models/$network.c" 2>/dev/null || continue # text_files
         tiny | cat - ./*.yaml | grep -q "name: $network," || fail "no file has the network $network"

@@ -106,6 +106,16 @@ YAML
 }
 features 16 65 20
 features 64 224 9
+# ---- a wide residual network has as many parameters as PyTorch's definition of it ----
+parameters() { # DEPTH WIDTH
+    accepts "$python" "$source/tests/support/wide_resnet_parameters.py" $1 $2
+    counted=$(cat "$out")
+    accepts "$dawn9" bench fit --config "$source/configs/wide-resnet.yaml" --set model.depth=$1 --set model.width=$2 \
+        --backend cpu --memory 8G
+    says ", $counted parameters: "
+}
+parameters 16 4
+parameters 28 10
 sed 's/stem: imagenet/stem: cifar/' width16.yaml >wrong.yaml
 refuses 2 'weights.safetensors conv1.weight 16 3 7' \
     "$dawn9" predict width16/weights.safetensors width16/pictures --config wrong.yaml --features x.npy

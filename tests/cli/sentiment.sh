@@ -11,6 +11,18 @@ train() { # NAME OPTION...
 # ---- it learns, and the file holds its words ----
 train run
 json run/result.json 'd["accuracy"] >= 90 and d["eval_images"] == 64'
+# ---- no message calls a text an image ----
+accepts "$dawn9" train sentiment.yaml --data texts --out shown --set train.epochs=1 --html
+says ' steps of 16 texts, ' '^epoch  train loss  accuracy   texts/s  seconds$' ', on 64 test texts'
+cat shown/live.html >>"$out"
+says '>texts/s<' '128 training texts, '
+grep -i image "$out" && fail "images of a run on texts"
+accepts "$dawn9" bench step --config sentiment.yaml --data texts --steps 1
+says ' steps of 16 texts$' ' texts/s, '
+accepts "$dawn9" bench fit --config sentiment.yaml --data texts
+says ' MiB/text '
+runs "$dawn9" eval run --data texts --set data.validation=5
+grep -q '^dawn9: warning: .* 5 of these texts are training texts ' "$err" || fail "no warning of training texts: $(cat "$err")"
 cat >holds.py <<'PYTHON'
 import json
 from tensorfile import read

@@ -49,7 +49,8 @@ assert len(rows) == len(epochs) == 2
 for row, event in zip(rows, epochs):
     values = event["values"]
     assert event["step"] == 4 * row["epoch"], event["step"] # 128 images in batches of 32
-    for tag, key in (("loss/train", "train_loss"), ("accuracy/train", "train_accuracy"), ("accuracy/plain", "accuracy"),
+    for tag, key in (("loss/train", "train_loss"), ("loss/evaluation", "eval_loss"),
+                     ("accuracy/train", "train_accuracy"), ("accuracy/plain", "accuracy"),
                      ("accuracy/tta", "accuracy_tta"), ("speed/images_per_second", "images_per_second"),
                      ("learning_rate/weights", "learning_rate")):
         assert near(values[tag], row[key]), (tag, values[tag], row[key])

@@ -57,7 +57,7 @@ on_terminal 120 0 "$dawn9" train shown.yaml --out wide
 shows '^reading data \.\.\.'
 shows '^first step \.\.\.'
 shows '^  1/2 \[[#.]{20}\]  loss [0-9.]+  [0-9]+ images/s  [0-9]:[0-9]{2} left'
-shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  accuracy [0-9.]+%  [0-9]+ images/s  '
+shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  eval loss [0-9.]+  accuracy [0-9.]+%  [0-9]+ images/s  '
 shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 [ "$(codes)" -gt 0 ] || fail "no colour"
 # The live line is gone from where a row is printed: it was overwritten by spaces.

@@ -55,8 +55,9 @@ mkdir aclImdb/train/unsup && echo 'no class' >aclImdb/train/unsup/0_0.txt && ech
 accepts "$dawn9" data preview imdb.yaml --data .
 says '^8 training texts, 8 test texts, 13 tokens$' '^  1 4 [78] 5 6 [0-9]+$' '^  <start> a neg film number '
 refuses 1 'train/neg 89 16302492' "$dawn9" data check imdb --data .
-says '^train/neg +wrong size' '^test/pos +wrong size'
+says '^aclImdb/train/neg +wrong size' '^aclImdb/test/pos +wrong size'
 refuses 1 'nowhere data.fetch.imdb' "$dawn9" data check imdb --data nowhere
+refuses 1 'elsewhere elsewhere/imdb cache/dawn9/imdb data.fetch.imdb' env DAWN9_DATA=elsewhere XDG_CACHE_HOME=cache "$dawn9" data check imdb
 refuses 3 'train/neg nowhere data.fetch.imdb' "$dawn9" data preview imdb.yaml --data nowhere
 tar -czf given.tar.gz aclImdb
 refuses 3 'given.tar.gz train/neg 89 16302492' "$dawn9" data fetch imdb --from given.tar.gz --data fetched
@@ -68,8 +69,10 @@ refuses 6 'aclImdb/train/neg --data' "$dawn9" data fetch imdb --from given.tar.g
 
 # ---- WikiText-2 under its names or as train.txt, valid.txt and test.txt ----
 mkdir -p words/wikitext-2 && echo 'a b c' | tee words/train.txt words/valid.txt >words/wikitext-2/wiki.test.tokens
-refuses 1 'words/wiki.train.tokens 6 10797148' "$dawn9" data check wikitext2 --data words
-says '^wiki.test.tokens +wrong size +6 bytes'
+refuses 1 'words/train.txt 6 10797148' "$dawn9" data check wikitext2 --data words
+says '^train.txt +wrong size +6 bytes' '^wikitext-2/wiki.test.tokens +wrong size +6 bytes'
+observe "$dawn9" data check wikitext2 --data words --json
+json "$out" '[(f["name"], f["read"]) for f in d["files"]][1:] == [("wiki.valid.tokens", "valid.txt"), ("wiki.test.tokens", "wikitext-2/wiki.test.tokens")]'
 refuses 1 'nowhere data.fetch.wikitext2' "$dawn9" data check wikitext2 --data nowhere
 refuses 3 'text.yaml wikitext-2-v1.zip' "$dawn9" data fetch wikitext2 --from text.yaml --data fetched
 echo 'model: {name: language, embedding: 4, hidden: 4}' >words.yaml

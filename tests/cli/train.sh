@@ -24,6 +24,11 @@ json run/result.json 'all(abs(a["start"] + a["seconds"] - b["start"]) < 1e-3 for
 json run/submission.json 'd["framework"] == "dawn9" and d["model"] == "resnet9"'
 cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fail "the record names the machine"
 
+# ---- gradient accumulation: two of an epoch's four batches an update; a whole run did not end early ----
+accepts "$dawn9" train tiny.yaml --set train.accumulate=2 --set train.epochs=1 --lr 0.1 --out accumulated
+says '4 steps of 32 images, .* an update every 2 steps,'
+grep -q '^ended' "$out" && fail "a run of all its epochs ended early"
+
 # ---- all four clocks; no TTA column with a single view ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain
 says '^time       train_seconds [0-9.]+ \(Page.s timer\), airbench_seconds .*dawnbench_seconds .*process_seconds [0-9.]+ \(everything\)$'
@@ -181,10 +186,10 @@ grep -q 'http-equiv=refresh' paged/live.html && fail "the page of a run that has
 grep -Eq 'text-anchor=end>(-|10[0-9]\.[1-9])' paged/live.html && fail "an axis of the page leaves what there can be"
 [ "$(grep -c '<polyline class=first' paged/live.html)" = 2 ] || fail "the page has not two curves"
 [ "$(grep -c '<circle class=first' paged/live.html)" = 4 ] || fail "the page's curves have not a point for each epoch"
-[ "$(grep -c '<circle class=second' paged/live.html)" = 2 ] || fail "the page's dashed curve has not a point for each epoch"
+[ "$(grep -c '<circle class=second' paged/live.html)" = 4 ] || fail "the page's dashed curves have not a point for each epoch"
 grep -q TTA paged/live.html || fail "the page of a run with views has no column for them"
 accepts "$dawn9" train tiny.yaml --without flip_tta --html --out paged-plain --set train.epochs=1
-[ "$(grep -c '<circle' paged-plain/live.html)" = 2 ] || fail "one epoch is not to be seen in the page's curves"
+[ "$(grep -c '<circle' paged-plain/live.html)" = 3 ] || fail "one epoch is not to be seen in the page's curves"
 grep -q TTA paged-plain/live.html && fail "the page of a run with one view speaks of TTA"
 refuses 2 '--html --events' "$dawn9" train tiny.yaml --seed 8 --html --events --out none
 

@@ -4,7 +4,6 @@
  * loaded at the first run. */
 #include <cublasLt.h>
 
-#include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake_state.h"
 #include <stdbool.h>
 #include <stdlib.h>
@@ -156,25 +155,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static double load(cudaDataType_t type, const void *data, int64_t i) {
-    if (type == CUDA_R_32F) return (double)((const float *)data)[i];
-    const uint16_t bits = ((const uint16_t *)data)[i];
-    return (double)(type == CUDA_R_16BF ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits));
-}
-
-static void store(cudaDataType_t type, void *data, int64_t i, double x) {
-    if (type == CUDA_R_32F)
-        ((float *)data)[i] = (float)x;
-    else
-        ((uint16_t *)data)[i] = type == CUDA_R_16BF ? d9_bf16_from_double(x) : d9_fp16_from_double(x);
+static d9_type type_of(cudaDataType_t type) {
+    return type == CUDA_R_32F ? D9_F32 : type == CUDA_R_16BF ? D9_BF16 : D9_F16;
 }
 
 static double sum_of(const work *w, int64_t depth, int64_t matrix, int64_t i, int64_t j) {
     const layout *a = &w->a_layout, *b = &w->b_layout;
     double sum = 0;
     for (int64_t k = 0; k < depth; k++)
-        sum += load(a->type, w->a, matrix * a->stride + (w->operation.a ? k + i * a->ld : i + k * a->ld)) *
-               load(b->type, w->b, matrix * b->stride + (w->operation.b ? j + k * b->ld : k + j * b->ld));
+        sum +=
+            d9_fake_load(type_of(a->type), w->a,
+                         matrix * a->stride + (w->operation.a ? k + i * a->ld : i + k * a->ld)) *
+            d9_fake_load(type_of(b->type), w->b, matrix * b->stride + (w->operation.b ? j + k * b->ld : k + j * b->ld));
     return sum;
 }
 
@@ -191,8 +183,8 @@ static int run_product(const void *what) {
         for (int64_t j = 0; j < d->columns; j++)
             for (int64_t i = 0; i < d->rows; i++) {
                 const int64_t at = m * d->stride + i + j * d->ld;
-                const double old = w->beta != 0 ? (double)w->beta * load(d->type, w->c, at) : 0;
-                store(d->type, w->d, at, (double)w->alpha * sum_of(w, depth, m, i, j) + old);
+                const double old = w->beta != 0 ? (double)w->beta * d9_fake_load(type_of(d->type), w->c, at) : 0;
+                d9_fake_store(type_of(d->type), w->d, at, (double)w->alpha * sum_of(w, depth, m, i, j) + old);
             }
     return 0;
 }

@@ -14,7 +14,6 @@
  *
  * tf32 is computed as f32, unless a test sets tensor_cores: then inputs are rounded first. */
 #include "engine/backends/cuda/cudnn.h"
-#include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake_state.h"
 #include <math.h>
 #include <stdio.h>
@@ -143,19 +142,6 @@ typedef struct work { /* a queued convolution */
     double seconds;
 } work;
 
-static double load(d9_type type, const void *data, int64_t i) {
-    if (type == D9_F32) return (double)((const float *)data)[i];
-    const uint16_t bits = ((const uint16_t *)data)[i];
-    return (double)(type == D9_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits));
-}
-
-static void store(d9_type type, void *data, int64_t i, double x) {
-    if (type == D9_F32)
-        ((float *)data)[i] = (float)x;
-    else
-        ((uint16_t *)data)[i] = type == D9_BF16 ? d9_bf16_from_double(x) : d9_fp16_from_double(x);
-}
-
 /* Rounds to nearest with 10 mantissa bits after the leading one. */
 static double tf32_rounded(double x) {
     int exponent;
@@ -194,8 +180,8 @@ static void add_products(const d9_conv_description *d, double *const t[D9_CONV_A
 
 /* Stores x as if the stored number nearest to zero had been chosen. */
 static void store_cut(d9_type type, void *data, int64_t i, double x) {
-    store(type, data, i, x);
-    if (type != D9_F32 && fabs(load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;
+    d9_fake_store(type, data, i, x);
+    if (type != D9_F32 && fabs(d9_fake_load(type, data, i)) > fabs(x)) ((uint16_t *)data)[i]--;
 }
 
 /* Computes the pass and stores its result. */
@@ -209,8 +195,8 @@ static void compute(const work *job, double *const t[D9_CONV_ARGUMENTS]) {
     for (int64_t part = 0; part < parts; part++) {
         add_products(d, t, part, parts);
         for (int64_t i = 0; i < count; i++) {
-            (sums == D9_FAKE_SUMS_CUT ? store_cut : store)(type, job->data[written], i, t[written][i]);
-            t[written][i] = load(type, job->data[written], i);
+            (sums == D9_FAKE_SUMS_CUT ? store_cut : d9_fake_store)(type, job->data[written], i, t[written][i]);
+            t[written][i] = d9_fake_load(type, job->data[written], i);
         }
     }
 }
@@ -257,7 +243,7 @@ static int run_convolution(const void *what) {
         const int64_t count = element_count(&d->tensor[a]);
         t[a] = calloc((size_t)count, sizeof(double));
         for (int64_t i = 0; t[a] && i < count && a != d->written; i++)
-            t[a][i] = load(d->tensor[a].type, job->data[a], i);
+            t[a][i] = d9_fake_load(d->tensor[a].type, job->data[a], i);
         for (int64_t i = 0; rounds && t[a] && i < count; i++) t[a][i] = tf32_rounded(t[a][i]);
     }
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) counts->on_zeros += a != d->written && is_zero(t[a], &d->tensor[a]);

@@ -2,6 +2,8 @@
 #ifndef D9_TESTS_CUDA_FAKE_STATE_H
 #define D9_TESTS_CUDA_FAKE_STATE_H
 
+#include "engine/graph/graph.h"
+#include "kernels/formulas/half.h"
 #include "tests/cuda_backend/fake.h"
 #include "tests/cuda_model/stream.h"
 
@@ -12,5 +14,19 @@ bool d9_fake_capturing(void);
 int64_t d9_fake_convolutions_loaded(void); /* counted by choice, pass and type */
 void d9_fake_unload_convolutions(void);
 bool d9_fake_holds(const void *pointer, int64_t bytes); /* one allocation contains these bytes of device memory */
+
+/* Element i of an array in memory, as a double. */
+static inline double d9_fake_load(d9_type type, const void *data, int64_t i) {
+    if (type == D9_F32) return (double)((const float *)data)[i];
+    const uint16_t bits = ((const uint16_t *)data)[i];
+    return (double)(type == D9_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits));
+}
+
+static inline void d9_fake_store(d9_type type, void *data, int64_t i, double x) {
+    if (type == D9_F32)
+        ((float *)data)[i] = (float)x;
+    else
+        ((uint16_t *)data)[i] = type == D9_BF16 ? d9_bf16_from_double(x) : d9_fp16_from_double(x);
+}
 
 #endif

@@ -109,17 +109,18 @@ TEST(timed_steps_are_replays) {
     d9_measurement_free(&m), d9_session_close(&session), d9_config_free(&context, config), watch_nothing_left();
 }
 
-/* Trains 8 steps by `tricks`; *result is filled if that succeeds. */
-static d9_status train_filters(const char *tricks, d9_result *result) {
+/* Trains 8 steps by `tricks`, in one of several processes unless `parallel` is NULL; *result is filled if that
+ * succeeds. */
+static d9_status train_filters(const char *tricks, d9_parallel *parallel, d9_result *result) {
     char yaml[512];
     snprintf(yaml, sizeof yaml,
              "data: {dataset: synthetic, synthetic_train: 32, synthetic_test: 12, image_size: 8}\nprecision: fp16\n"
              "backend: cuda\nbackend_options: {tune: off}\neval: {every: 0}\n"
              "model: {name: resnet9, channels: [4, 6, 8, 8]}\n"
-             "train: {epochs: 2, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
-             tricks);
+             "train: {epochs: 2, batch_size: 8, %slr: {knots: [0, end], values: [0.1, 0]}}\ntricks: {%s}\n",
+             parallel ? "norm_groups: 2, " : "", tricks);
     d9_config *config = program_config(&context, yaml);
-    const d9_train_options options = {.config = config, .seed = 7};
+    const d9_train_options options = {.config = config, .seed = 7, .parallel = parallel};
     const d9_status status = d9_train(&context, &options, result);
     d9_config_free(&context, config);
     return status;
@@ -133,12 +134,12 @@ TEST(products_are_batches_in_the_captured_step) {
     char first[65] = "";
     d9_result result;
     fake->reset();
-    OK(train_filters("", &result));
+    OK(train_filters("", NULL, &result));
     assert_ints(fake->counts.libraries, 0, fake->counts.products, 0);
     d9_result_free(&context, &result);
     for (int again = 0; again < 2; again++) {
         fake->reset();
-        OK(train_filters("muon: {iterations: 2}", &result));
+        OK(train_filters("muon: {iterations: 2}", NULL, &result));
         const d9_fake_counts *c = &fake->counts;
         assert_ints(c->libraries, 1, c->unsteady_products, 0);
         assert_ints(c->products, (1 + STEPS) * PRODUCTS * BATCHES, c->matrices, (1 + STEPS) * PRODUCTS * FILTERS);
@@ -149,8 +150,34 @@ TEST(products_are_batches_in_the_captured_step) {
         watch_nothing_left();
     }
     fake->without_cublas = true;
-    assert_int_equal(train_filters("muon: {iterations: 2}", &result), D9_DEVICE);
+    assert_int_equal(train_filters("muon: {iterations: 2}", NULL, &result), D9_DEVICE);
     assert_words(context.message, "cuBLAS NOT_INITIALIZED");
+    watch_nothing_left();
+}
+
+static int64_t sums;
+
+static d9_status count_sum(d9_context *of, d9_parallel *parallel, void *values, int64_t count, bool wide) {
+    (void)of, (void)parallel, (void)values, (void)count, (void)wide;
+    sums++;
+    return D9_OK;
+}
+
+static d9_status differ(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
+    (void)parallel, (void)bytes, (void)size;
+    return d9_fail(of, D9_USAGE, "another configuration");
+}
+
+/* Processes of different configurations may add arrays of different sizes: they are compared before the first sum, that
+ * of the step that loads code. */
+TEST(processes_are_compared_before_they_add) {
+    static const d9_parallel_kind kind = {.name = "two", .sum = count_sum, .broadcast = differ};
+    d9_parallel two = {.rank = 1, .ranks = 2, .kind = &kind};
+    d9_result result;
+    fake->reset();
+    assert_int_equal(train_filters("", &two, &result), D9_USAGE);
+    assert_words(context.message, "another configuration");
+    assert_int_equal(sums, 0);
     watch_nothing_left();
 }
 

@@ -232,7 +232,7 @@ TEST(gradients_of_other_steps_skip_nothing) {
     op_close(&live), op_case_free(c);
 }
 
-/* Two orthogonal updates in one batch: an infinite gradient of the second skips the step, too. */
+/* Two orthogonal updates form one batch. If only the gradient of the second is infinite, the step must be skipped. */
 TEST(every_gradient_of_a_batch_is_checked) {
     static const d9_backend_options fused = {.threads = 1, .fuse = true};
     training t;

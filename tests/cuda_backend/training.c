@@ -12,6 +12,16 @@ TEST(a_moving_loss_scale_is_resumed) {
     d9_config_free(&context, config);
 }
 
+/* Accumulated gradients that overflow skip their update, and a run that should stop within an update stops after it. */
+TEST(accumulated_gradients_are_resumed) {
+    d9_config *config = run_config(&context, "cuda", "fp16", "");
+    config->train.accumulate = 2;
+    config->backend_options.loss_scale = 0x1p24;
+    config->backend_options.loss_scale_every = 2;
+    run_check_resume(config, (const int64_t[]){3, 0});
+    d9_config_free(&context, config);
+}
+
 /* The states of recurrent layers are part of a checkpoint. The run stops before an epoch's short last step, and within
  * the second epoch, which begins with zeros. */
 TEST(a_language_model_is_resumed) {

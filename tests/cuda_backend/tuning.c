@@ -318,8 +318,9 @@ TEST(loading_code_changes_nothing) {
         for (int load = 0; load < 2; load++) {
             fresh_cache();
             d9_config *config = watch_config(&context, precisions[p], "off");
-            const d9_session_options options = {.config = config, .seed = 7, .load = load};
+            const d9_session_options options = {.config = config, .seed = 7};
             OK(d9_session_open(&context, &options, &session));
+            if (load) OK(d9_session_load(&session));
             OK(d9_session_initialize(&session));
             for (int64_t step = 0; step < RUN_STEPS_PER_EPOCH; step++) {
                 if (step == 0) OK(d9_session_begin_epoch(&session, step));

@@ -38,7 +38,7 @@ static d9_status read_back(d9_progress_state *progress) {
 
 /* Opens the session. own: its checkpoint after an epoch, with an entry of each kind in the timeline. */
 static void set_up(void) {
-    d9_epoch_row row = {.epoch = 1, .train_loss = 2, .score = 10, .score_tta = 11};
+    d9_epoch_row row = {.epoch = 1, .train_loss = 2, .score = 10, .score_tta = 11, .eval_loss = 3};
     fuzz_begin(&shared);
     require_ok(d9_config_parse(&shared.context, "fuzz.yaml", yaml, NULL, &config));
     d9_config_hash(&shared.context, config, hash);

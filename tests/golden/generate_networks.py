@@ -122,6 +122,20 @@ def densenet(net, x):
     x = F.relu(net.norm(x, "features.norm3"))
     return net.linear(x.mean((2, 3)), "classifier", len(CLASSES))
 
+def wide_resnet(depth, width, dropout=0):
+    def block(net, x, role, channels, stride):
+        y = F.relu(net.norm(x, role + ".bn0"))
+        if x.shape[1] != channels: x = net.conv(y, role + ".convdim", channels, 1, stride)
+        y = F.relu(net.norm(net.conv(y, role + ".conv0", channels, 3, stride), role + ".bn1"))
+        if dropout: y = net.dropout(y, role + ".drop", dropout)
+        return x + net.conv(y, role + ".conv1", channels, 3)
+    def build(net, x):
+        x = net.conv(x, "conv0", 16, 3)
+        for g in range(3):
+            for b in range((depth - 4) // 6): x = block(net, x, f"group{g}.block{b}", 16 * width << g, 2 if g and not b else 1)
+        return net.linear(F.relu(net.norm(x, "bn")).mean((2, 3)), "fc", len(CLASSES))
+    return build
+
 def airbench(residual, depth):
     """Keller Jordan's network. The scales of its norms and the filters of its first layer are fixed."""
     def build(net, x):
@@ -150,6 +164,7 @@ CASES = {
     "resnet50_imagenet": dict(build=resnet(50, "imagenet", 2), model="{name: resnet, depth: 50, width: 2, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),
     "airbench": dict(build=airbench(False, 2), model="{name: airbench, widths: [4, 6, 6]}", **AIRBENCH),
     "airbench_residual": dict(build=airbench(True, 3), model="{name: airbench, widths: [4, 6, 6], depth: 3, residual: on}", **AIRBENCH),
+    "wide_resnet": dict(build=wide_resnet(10, 1, 0.25), model="{name: wide_resnet, depth: 10, width: 1, dropout: 0.25}", batch=8, side=23, form="torch", rates=[0.01, 0.02, 0.03]),
     "densenet": dict(build=densenet, model="{name: densenet, blocks: [2, 3], growth: 4, features: 6, stem: imagenet}", batch=6, side=41, form="page", rates=[0.01, 0.02, 0.03]),
 }
 

@@ -70,7 +70,7 @@ void run_check_seeds(const d9_config *config);
 void run_check_resume(const d9_config *config, const int64_t *stops);
 
 /* Calls d9_verify in `context`, and keeps its status and rows. */
-enum { RUN_MAX_ROWS = 256 };
+enum { RUN_MAX_ROWS = 320 };
 typedef struct run_verified {
     d9_status status;
     d9_verify_row rows[RUN_MAX_ROWS];

@@ -27,7 +27,7 @@ static const struct {
     {"tricks:\n  celu: {alhpa: 0.3}\n", "x.yaml:2:10 tricks.celu.alhpa alpha"},
     {"tricks: {flip_tta: {a: 1}}\n", "x.yaml:1:21 tricks.flip_tta.a"},
     {"tricks: {cellu: {}}\n", "x.yaml:1:10 tricks.cellu crop celu"},
-    {"model: {name: resnet8}\n", "x.yaml:1:15 model.name resnet8 resnet9 vgg resnet densenet airbench"},
+    {"model: {name: resnet8}\n", "x.yaml:1:15 model.name resnet8 resnet9 vgg resnet densenet airbench wide_resnet"},
     {"model: {name: resnet9, chanels: [1]}\n", "x.yaml:1:24 model.chanels channels logits_scale"},
     {"train: {lr: {knots: [0], value: [1]}}\n", "x.yaml:1:26 train.lr.value knots values peak"},
     {"train: 3\n", "x.yaml:1:8 train 3"},
@@ -75,6 +75,13 @@ static const struct {
     {"train: {lr: {peak: high}}\n", "x.yaml:1:20 train.lr.peak high"},
     {"train: {lr: {knots: [0], values: [1], at: middle}}\n", "x.yaml:1:43 train.lr.at end start middle"},
     {"train: {lr: {knots: [0, end], peak: 1}}\n", "x.yaml:1:13 train.lr values"},
+    {"train: {lr: {shape: cosine}}\n", "x.yaml:1:13 train.lr peak cosine --lr"},
+    {"train: {lr: {shape: [cosine], peak: 1}}\n", "x.yaml:1:21 train.lr.shape linear cosine"},
+    {"train: {lr: {shape: cosine, peak: 1, values: [1]}}\n", "x.yaml:1:46 train.lr.values peak warmup start end"},
+    {"train: {lr: {shape: cosine, peak: 1, warmup: -1}}\n", "x.yaml:1:46 train.lr.warmup -1"},
+    {"train: {lr: {shape: cosine, peak: 1, end: 1.5}}\n", "x.yaml:1:43 train.lr.end 1.5 peak 1"},
+    {"train: {lr: {shape: cosine, peak: 1, start: 2}}\n", "x.yaml:1:45 train.lr.start 2 peak 1"},
+    {"train: {lr: {shape: linear, peak: 1, warmup: 1}}\n", "x.yaml:1:46 train.lr.warmup cosine"},
     {"train: {lr: {knots: [0], values: [0], peak: 2}}\n", "x.yaml:1:45 train.lr.peak 0 2"},
     {"train: {lr: {knots: [0, end]}}\n", "x.yaml:1:13 train.lr values"},
     {"train: {lr: {values: [0, 1]}}\n", "x.yaml:1:13 train.lr knots"},
@@ -190,6 +197,52 @@ TEST(test_schedule_peak, enter_source_folder) {
     assert_learning_rates(scaled, NULL, 3, (const double[]){0, 5, 2});
     assert_learning_rates(scaled, "train.lr.values=[1, 2, 3]", 3, (const double[]){1, 2, 3});
     assert_learning_rates(scaled, "train.lr.knots=[0, 2, 3]", 3, (const double[]){0, 5, 2});
+}
+
+/* 256 knots are read in order, and one more is an error that says so. */
+TEST(test_many_knots, enter_source_folder) {
+    char words[64];
+    for (int count = 256; count <= 257; count++) {
+        d9_text yaml;
+        d9_text_init(&context, &yaml);
+        d9_text_add(&yaml, "train: {lr: {knots: [0");
+        for (int i = 1; i < count; i++) d9_text_add(&yaml, ", %d", i);
+        d9_text_add(&yaml, "], values: [0");
+        for (int i = 1; i < count; i++) d9_text_add(&yaml, ", %d", i % 7);
+        d9_text_add(&yaml, "]}}");
+        snprintf(words, sizeof words, "x.yaml:1:21 train.lr.knots %d 256", count);
+        if (count > 256) {
+            assert_refused(d9_text_get(&yaml), NULL, words);
+        } else {
+            d9_config *config = parse(d9_text_get(&yaml), NULL);
+            const d9_schedule *lr = &config->train.lr;
+            for (int i = 0; i < count; i++) assert_true(lr->knots[i].value == i && lr->values[i] == i % 7);
+            assert_true(d9_schedule_at(lr, 2 * 255 - 1, 2, 300) == 255 % 7);
+            d9_config_free(&context, config);
+        }
+        d9_text_free(&yaml);
+    }
+}
+
+/* A shape, knots or values set later replace the schedule; peak, warmup, start and end change an inherited cosine. */
+TEST(test_cosine_replaces, enter_source_folder) {
+    static const char listed[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5, at: start}}",
+                      cosine[] = "train: {lr: {shape: cosine, peak: 0.4, warmup: 10%, start: 0.1, end: 0.01}}";
+    assert_learning_rates(listed, "train.lr={shape: cosine, peak: 2, end: 1}", 3, (const double[]){0, 2, 1});
+    assert_learning_rates(listed, "train.lr.shape=cosine", 3, (const double[]){0, 5, 0});
+    assert_learning_rates(cosine, NULL, 3, (const double[]){0.1, 0.4, 0.01});
+    assert_learning_rates(cosine, "train.lr.peak=0.2", 3, (const double[]){0.1, 0.2, 0.01});
+    assert_learning_rates(cosine, "train.lr={shape: cosine, end: 0}", 3, (const double[]){0.1, 0.4, 0});
+    assert_learning_rates(cosine, "train.lr={knots: [0, end], values: [2, 1]}", 2, (const double[]){2, 1});
+    assert_learning_rates(cosine, "train.lr.shape=linear", 3, (const double[]){0, 0.4, 0});
+    d9_config *config = parse(cosine, EDIT(SET, "train.lr.warmup=end-2"));
+    const d9_schedule *lr = &config->train.lr;
+    assert_true(lr->shape == D9_SCHEDULE_COSINE && !lr->at_start && lr->knots[1].value == 2 && lr->knots[2].value == 0);
+    assert_ints(lr->knots[1].unit, D9_KNOT_BEFORE_END, lr->knots[2].unit, D9_KNOT_BEFORE_END);
+    d9_config_free(&context, config);
+    config = parse(listed, EDIT(SET, "train.lr.shape=cosine"));
+    assert_true(config->train.lr.at_start);
+    d9_config_free(&context, config);
 }
 
 /* The help text of a choice has one line for each value, in their order, which begins with the value. */

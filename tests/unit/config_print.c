@@ -39,6 +39,10 @@ TEST(test_print_round_trip, enter_source_folder) {
     assert_string_equal(config->data.path, "a\tb c");
     assert_round_trip(config);
     d9_config_free(&context, config);
+    config =
+        parse("train: {lr: {end: 1.0e-4, warmup: end-1.5, shape: cosine, peak: 0.3, start: 0.1, at: start}}", NULL);
+    assert_round_trip(config);
+    d9_config_free(&context, config);
 }
 
 TEST(test_print_origins, enter_source_folder) {
@@ -119,6 +123,11 @@ TEST(test_hash_of_changes, enter_source_folder) {
         {"{model: {name: vgg, hidden: 13}, data: {path: d}}", "model.hidden: 13\nmodel.name: vgg\n"},
         {"data: {dataset: folder}", "data.dataset: folder\ndata.split: 2\n"},
         {"train: {lr: {knots: [0, end], values: [1.0, 2]}}", "train.lr: {knots: [0, end], values: [1, 2]}\n"},
+        {"train: {lr: {shape: linear, knots: [0, 20%, end], values: [0, 0.4, 0]}}", ""},
+        {"train: {lr: {shape: cosine, peak: 0.4, warmup: 20%}}",
+         "train.lr: {shape: cosine, peak: 0.4, warmup: 20%, start: 0, end: 0}\n"},
+        {"train: {lr: {end: 0.01, start: 0.1, peak: 0.4, shape: cosine, at: start}}",
+         "train.lr: {shape: cosine, peak: 0.4, warmup: 0, start: 0.1, end: 0.01, at: start}\n"},
     };
     char hash[65], expected[65];
     for (int i = 0; i < COUNT(rows); i++) {

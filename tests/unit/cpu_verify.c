@@ -12,8 +12,8 @@ static void need(const char *backend, const char *precision) {
 
 static void check_networks(const char *backend, const char *precision) {
     static const char *const cases[] = {
-        "patch_whitening",   "vgg",      "resnet18_imagenet", "resnet50_imagenet", "densenet",
-        "airbench_residual", "text_gru", "text_lstm_layers",  "language_lstm_tied"};
+        "patch_whitening",   "vgg",      "resnet18_imagenet", "resnet50_imagenet",  "densenet",
+        "airbench_residual", "text_gru", "text_lstm_layers",  "language_lstm_tied", "wide_resnet"};
     char name[64];
     need(backend, precision);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -28,7 +28,7 @@ static void check_all(const char *backend, const char *precision) {
         return;
     }
     need(backend, precision);
-    run_check_verify(backend, precision, "", 30);
+    run_check_verify(backend, precision, "", 31);
 }
 
 TEST(test_f32) { check_all("cpu", "f32"); }

@@ -173,7 +173,7 @@ TEST_WITH(const char *folder, interruption_clears_up, set_up, tear_down) {
     fetch_fails(D9_SIGHUP, "curl");
     archive = run_path(folder, "bin/curl");
     plant(folder, "tar", "kill -INT $PPID; sleep 3; touch $FOLDER/late");
-    fetch_fails(D9_SIGINT, "interrupted");
+    fetch_fails(D9_SIGINT, "interrupted tar");
     assert_false(run_has(folder, "late"));
     archive = NULL;
     d9_signal_guard guard; /* a signal that comes between two programs */

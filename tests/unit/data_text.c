@@ -242,7 +242,7 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     const char *const known[] = {"<eos>", "<unk>", "cat"}, *const less[] = {"<eos>", "cat"};
     const d9_vocabulary model = {3, known}, without = {2, less};
     static const int32_t by_model[] = {1, 2, 0, 0, 1, 2, 1, 0};
-    write_text(folder, "train.txt", "The cat\n\n = cat  =\r\n");
+    write_text(folder, "train.txt", "The\tcat\n\n = cat\v\f=\r\n");
     run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
     write_text(folder, "valid.txt", "the cat");
     write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
@@ -268,6 +268,8 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up, 
     d9_dataset_free(&context, dataset);
     run_data_refused(folder, (d9_dataset_options){.name = "corpus", .image_size = 9}, D9_USAGE,
                      "data.image_size corpus");
+    run_data_refused(folder, (d9_dataset_options){.name = "corpus", .vocabulary_size = 20}, D9_USAGE,
+                     "data.vocabulary 20: corpus");
     write_text(folder, "valid.txt", "");
     run_data_refused(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
     write_text(folder, "valid.txt", "caf\351");

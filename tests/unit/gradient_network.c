@@ -34,6 +34,8 @@ static const struct row {
     {"name: densenet, growth: 2, features: 4, blocks: [2, 3, 2]", SMOOTH, 10, 6, 17 + 2 * 18 + 2},
     /* a first layer of 2x2 with a bias, residual groups; the head's maximum is over 2x2 */
     {"name: airbench, widths: [4, 6, 6], first_depth: 3, residual: on", "gelu: {}", 17, 6, 8 + 2 * 7 + 2},
+    /* norms ahead of convolutions, dropout in a block; shortcuts that are an input and that are a convolution */
+    {"name: wide_resnet, depth: 10, width: 1, dropout: 0.3", SMOOTH, 8, 4, 1 + 6 + 2 + 2 * 7 + 2},
     /* two recurrent layers, of which only the last token is read; and an embedding that is the decoder too */
     {"name: sentiment, layers: 2, embedding: 5, hidden: 7", "", 5, 12, 1 + 2 * 4 + 2},
     {"name: sentiment, cell: lstm, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},

@@ -60,7 +60,8 @@ static int64_t count_parameters(const d9_graph *graph) {
 }
 
 /* ResNet and DenseNet: torchvision 0.14's numbers for 1000 classes; those for other counts follow from stem and head.
- * For other networks: sums over their layers. */
+ * The wide ones are also counted in PyTorch (tests/cli/pytorch.sh); published are 2.7 M and 36.5 M. For other networks:
+ * sums over their layers. */
 TEST(parameters_are_counted) {
     static const struct {
         const char *model;
@@ -80,6 +81,9 @@ TEST(parameters_are_counted) {
                 {"name: resnet9", 32, 10, 6573120},
                 {"name: vgg", 32, 10, 3441592},
                 {"name: airbench", 32, 10, 1972792},
+                {"name: wide_resnet, depth: 16, width: 4", 32, 10, 2748890},
+                {"name: wide_resnet, depth: 28, width: 10", 32, 10, 36479194},
+                {"name: wide_resnet", 32, 100, 36536884},
                 {"name: sentiment", 150, 2, 3818302}, /* the GRU of ilkarman/DeepLearningFrameworks */
                 {"name: sentiment, cell: elman_tanh, layers: 2", 5, 2, 3750000 + 22700 + 20200 + 202},
                 {"name: language", 35, 33278, 13987678}, /* 2 LSTMs of 4 * (2 * 200 + 2) * 200, untied */
@@ -143,6 +147,47 @@ TEST(densenet_has_torchvisions_names) {
     drop(&b);
 }
 
+/* The names of the authors' PyTorch code. */
+TEST(wide_resnet_has_the_published_names_and_sizes) {
+    network b = build("name: wide_resnet, depth: 16, width: 4", 32, 10);
+    assert_shape(&b, "conv0.weight", (d9_shape){4, {16, 3, 3, 3}});
+    assert_shape(&b, "group0.block0.bn0.weight", (d9_shape){1, {16}});
+    assert_shape(&b, "group0.block0.convdim.weight", (d9_shape){4, {64, 1, 1, 16}});
+    assert_shape(&b, "group1.block0.conv0.weight", (d9_shape){4, {128, 3, 3, 64}});
+    assert_shape(&b, "group2.block1.conv1.weight", (d9_shape){4, {256, 3, 3, 256}});
+    assert_shape(&b, "group2.block1.bn1.running_var", (d9_shape){2, {1, 256}});
+    assert_shape(&b, "bn.bias", (d9_shape){1, {256}});
+    assert_shape(&b, "fc.weight", (d9_shape){2, {10, 256}});
+    assert_shape(&b, "group0.block1.add.out", (d9_shape){4, {2, 32, 32, 64}});
+    assert_shape(&b, "group1.block0.relu0.out", (d9_shape){4, {2, 32, 32, 64}});
+    assert_shape(&b, "group1.block0.conv0.out", (d9_shape){4, {2, 16, 16, 128}});
+    assert_shape(&b, "group2.block1.add.out", (d9_shape){4, {2, 8, 8, 256}});
+    assert_int_equal(d9_graph_find_value(&b.graph, "group0.block1.convdim.weight"), D9_NONE);
+    assert_int_equal(d9_graph_find_value(&b.graph, "group0.block2.conv0.weight"), D9_NONE);
+    drop(&b);
+    b = build("name: wide_resnet, depth: 10, width: 1", 32, 10); /* equal channels, so no convolution in the shortcut */
+    assert_int_equal(d9_graph_find_value(&b.graph, "group0.block0.convdim.weight"), D9_NONE);
+    drop(&b);
+}
+
+/* A shortcut that is a convolution reads the first act, and the identity reads the input of the block's first norm. */
+TEST(wide_resnet_shares_the_first_act_only_where_the_channels_change) {
+    network b = build("name: wide_resnet, depth: 16, width: 2, dropout: 0.5", 32, 10);
+    const d9_node *nodes = b.graph.nodes;
+    for (int g = 0; g < 3; g++)
+        for (int i = 0; i < 2; i++) {
+            char role[D9_NAME_SIZE];
+            snprintf(role, sizeof role, "group%d.block%d.bn0", g, i);
+            const d9_node *at = &nodes[program_find(&b.graph, D9_OP_NORM, role)];
+            snprintf(role, sizeof role, "group%d.block%d.add", g, i);
+            const d9_node *add = &nodes[program_find(&b.graph, D9_OP_ADD, role)];
+            assert_int_equal(add->inputs[0], add[-1].outputs[0]);
+            assert_int_equal(add->inputs[1], i == 0 ? at[2].outputs[0] : at->inputs[0]);
+            if (i == 0) assert_int_equal(at[2].inputs[0], at[1].outputs[0]);
+        }
+    drop(&b);
+}
+
 TEST(vgg_has_weights_and_biases_side_by_side) {
     network b = build("name: vgg", 32, 10);
     assert_shape(&b, "block1.conv1.weight", (d9_shape){4, {50, 3, 3, 3}});
@@ -155,9 +200,9 @@ TEST(vgg_has_weights_and_biases_side_by_side) {
 
 /* Every name in a half-precision program, including gradients and casts, must fit in D9_NAME_SIZE. */
 TEST(names_fit) {
-    static const char *const models[] = {"name: densenet, growth: 4", "name: resnet, depth: 152, width: 4",
-                                         "name: vgg"};
-    for (int m = 0; m < 3; m++) {
+    static const char *const models[] = {"name: densenet, growth: 4", "name: resnet, depth: 152, width: 4", "name: vgg",
+                                         "name: wide_resnet, width: 1, depth: 40, dropout: 0.5"};
+    for (int m = 0; m < 4; m++) {
         char yaml[256];
         snprintf(yaml, sizeof yaml, "model: {%s}\ntrain: {epochs: 1, batch_size: 4}\n", models[m]);
         built b = program_built(program_config(&context, yaml), 8, 32, "bf16");
@@ -201,6 +246,8 @@ TEST(blocks_are_in_order) {
                                        D9_OP_CONV, D9_OP_NORM, D9_OP_ACT,  D9_OP_CONV, D9_OP_NORM,
                                        D9_OP_ACT,  D9_OP_CONV, D9_OP_NORM, D9_OP_ADD,  D9_OP_ACT};
     static const d9_op layer[] = {D9_OP_NORM, D9_OP_ACT, D9_OP_CONV, D9_OP_NORM, D9_OP_ACT, D9_OP_CONV, D9_OP_CONCAT};
+    static const d9_op widening[] = {D9_OP_NORM, D9_OP_ACT,     D9_OP_CONV, D9_OP_CONV, D9_OP_NORM,
+                                     D9_OP_ACT,  D9_OP_DROPOUT, D9_OP_CONV, D9_OP_ADD,  D9_OP_NORM};
     static const d9_op pair[] = {D9_OP_CONV, D9_OP_BIAS, D9_OP_ACT,  D9_OP_CONV,
                                  D9_OP_BIAS, D9_OP_ACT,  D9_OP_POOL, D9_OP_DROPOUT};
     network b = build("name: resnet, depth: 50, width: 4", 32, 10);
@@ -208,6 +255,9 @@ TEST(blocks_are_in_order) {
     drop(&b);
     b = build("name: densenet, growth: 4, features: 8", 32, 10);
     assert_memory_equal(ops_from(&b, "features.denseblock1.denselayer2.norm1", 7), layer, sizeof layer);
+    drop(&b);
+    b = build("name: wide_resnet, depth: 16, width: 1, dropout: 0.5", 32, 10);
+    assert_memory_equal(ops_from(&b, "group1.block0.bn0", 10), widening, sizeof widening);
     drop(&b);
     b = build("name: vgg", 32, 10);
     assert_memory_equal(ops_from(&b, "block2.conv1", 8), pair, sizeof pair);
@@ -221,8 +271,10 @@ TEST(dropout_is_where_it_is_asked_for) {
         int train, eval;
     } rows[] = {{"name: vgg, channels: [4, 4], hidden: 8", 3, 0},
                 {"name: vgg, channels: [4, 4], hidden: 8, dropout: [0, 0.25, 0]", 1, 0},
-                {"name: vgg, channels: [4, 4], hidden: 8, dropout_in_evaluation: on", 3, 3}};
-    for (int r = 0; r < 3; r++) {
+                {"name: vgg, channels: [4, 4], hidden: 8, dropout_in_evaluation: on", 3, 3},
+                {"name: wide_resnet, depth: 10, width: 1", 0, 0},
+                {"name: wide_resnet, depth: 10, width: 1, dropout: 0.3", 3, 0}};
+    for (int r = 0; r < 5; r++) {
         network b = build(rows[r].model, 8, 10);
         d9_graph evaluation;
         assert_int_equal(program_count(&b.graph, D9_OP_DROPOUT, false), rows[r].train);
@@ -244,6 +296,21 @@ static void assert_init(const network *b, const char *name, const char *how, dou
     const d9_value *found = value(b, name);
     if (strcmp(found->init.name, how) != 0 || !(fabs(found->init.a - a) <= 1e-15))
         fail_msg("%s starts %s %.17g", name, found->init.name, found->init.a);
+}
+
+/* The 256 scales of a norm are uniform in (0, 1): mean and variance within five standard errors. */
+static void assert_scales_in_0_to_1(const d9_value *scale) {
+    enum { COUNT = 256 };
+    double values[COUNT], sum = 0, squares = 0;
+    assert_int_equal(d9_shape_count(&scale->shape), COUNT);
+    OK(scale->init.fill(&context, &scale->init, &(d9_init_site){.parameter = scale, .seed = 1, .stream = 2}, values,
+                        COUNT));
+    for (int i = 0; i < COUNT; i++) {
+        if (!(values[i] > 0 && values[i] < 1)) fail_msg("scale %d is %g", i, values[i]);
+        sum += values[i], squares += (values[i] - 0.5) * (values[i] - 0.5);
+    }
+    assert_true(fabs(sum / COUNT - 0.5) <= 5 * sqrt(1.0 / 12 / COUNT));
+    assert_true(fabs(squares / COUNT - 1.0 / 12) <= 5 * sqrt(1.0 / 180 / COUNT));
 }
 
 TEST(weights_start_as_published) {
@@ -275,6 +342,16 @@ TEST(weights_start_as_published) {
     b = build("name: densenet", 32, 10);
     assert_init(&b, "features.denseblock1.denselayer1.conv2.weight", "normal", sqrt(2.0 / (128 * 9)));
     assert_init(&b, "classifier.bias", "constant", 0);
+    drop(&b);
+    b = build("name: wide_resnet, depth: 16, width: 4", 32, 10);
+    assert_init(&b, "conv0.weight", "normal", sqrt(2.0 / (16 * 9)));
+    assert_init(&b, "group1.block0.conv0.weight", "normal", sqrt(2.0 / (128 * 9)));
+    assert_init(&b, "group1.block0.convdim.weight", "normal", sqrt(2.0 / 128));
+    assert_init(&b, "group1.block0.bn1.weight", "half_uniform", 0.5);
+    assert_init(&b, "group1.block0.bn1.bias", "constant", 0);
+    assert_init(&b, "fc.weight", "uniform", 1 / sqrt(256));
+    assert_init(&b, "fc.bias", "constant", 0);
+    assert_scales_in_0_to_1(value(&b, "group2.block0.bn1.weight"));
     drop(&b);
 }
 
@@ -342,6 +419,8 @@ TEST(bad_options_are_named) {
         {"name: airbench, depth: 1, residual: on", 32, "model.residual model.depth 2", false},
         {"name: airbench, first_depth: 1, residual: on", 32, "model.residual model.first_depth 2", false},
         {"name: airbench", 8, "8x8 airbench 9", true},
+        {"name: wide_resnet, depth: 18", 0, "model.depth 18 10 16 22 28 34 40", false},
+        {"name: wide_resnet, dropout: 1", 0, "model.dropout 1 0 0.999999", false},
         {"name: densenet, stem: imagenet", 28, "28x28 model.stem imagenet 29 cifar 8", true},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {

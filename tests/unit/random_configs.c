@@ -81,8 +81,12 @@ static void write_value(draw *d, const d9_option *option) {
         write_list(d, option);
         break;
     case D9_OPTION_SCHEDULE:
-        d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
-                    draw_real(d, option), draw_real(d, option), draw_real(d, option));
+        if (below(d, 3) == 0)
+            d9_text_add(&d->yaml, "{shape: cosine, peak: %.17g, warmup: %lld%%}", draw_real(d, option),
+                        (long long)below(d, 101));
+        else
+            d9_text_add(&d->yaml, "{knots: [0, %lld%%, end], values: [%.17g, %.17g, %.17g]}", (long long)below(d, 101),
+                        draw_real(d, option), draw_real(d, option), draw_real(d, option));
         break;
     default:
         write_choice(d, option->choices);
@@ -104,10 +108,12 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"data", "vocabulary", "30000"},      /* likewise */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
         {"train", "norm_groups", "0"},        /* must divide the batch */
+        {"train", "accumulate", "1"},         /* some tricks refuse more (tests/unit/accumulate.c) */
         {"train", "epochs", "1.5"},           /* three steps, of two per epoch, with an evaluation in between */
         {"batch_schedule", "batches", "[2]"}, /* an epoch has two batches */
         {"progressive", "scales", "[0.875]"}, /* as many as in `until`, and not too small for the networks */
         {"progressive", "until", "[0.5]"},
+        {"wide_resnet", "width", "1"}, /* 16 channels or more: the reference backend takes minutes for wide ones */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0) return rows[i].value;
@@ -172,7 +178,7 @@ static void draw_yaml(draw *d) {
     d->model = (int)below(d, model_count());
     const d9_model *model = d9_model_at(d->model);
     d9_text_add(&d->yaml, "model: {name: %s, ", model->name);
-    write_options(d, "model", model->options, ", ");
+    write_options(d, model->name, model->options, ", ");
     d9_text_add(&d->yaml, "}\ntricks: {");
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         static const d9_option none[] = {{0}};

@@ -70,6 +70,7 @@ static d9_epoch_row row_of(int64_t epoch, double accuracy) {
                           .train_accuracy = 50,
                           .score = accuracy,
                           .score_tta = accuracy + 0.25,
+                          .eval_loss = isnan(accuracy) ? accuracy : 0.75,
                           .images_per_second = 100,
                           .seconds = 2,
                           .hours = 0.5,
@@ -176,8 +177,10 @@ TEST_WITH(bench *bench, test_rows, begin, end) {
     assert_file(bench, "epochs.tsv", "epoch\thours\ttop1Accuracy\n1\t0.500000000\t90.25\n");
     assert_file(bench, "events.jsonl",
                 "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":90.0,\"accuracy_tta\":90.25,"
+                "\"eval_loss\":0.75,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n"
                 "{\"epoch\":2,\"train_loss\":1.5,\"train_accuracy\":50.0,\"accuracy\":null,\"accuracy_tta\":null,"
+                "\"eval_loss\":null,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
     d9_epoch_row plain = row_of(3, 91);
     OK(d9_record_epoch(&record, &plain, bench->config->measure, 1));
@@ -196,7 +199,7 @@ TEST_WITH(bench *bench, test_another_measure, begin, end) {
     OK(d9_record_epoch(&record, &row, bench->config->measure, 1));
     assert_file(bench, "epochs.tsv", "epoch\thours\tperplexity\n1\t0.500000000\t90.00\n");
     assert_file(bench, "events.jsonl",
-                "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"perplexity\":90.0,"
+                "{\"epoch\":1,\"train_loss\":1.5,\"train_accuracy\":50.0,\"perplexity\":90.0,\"eval_loss\":0.75,"
                 "\"images_per_second\":100.0,\"seconds\":2.0,\"hours\":0.5,\"learning_rate\":0.25}\n");
     for (int views = 1; views <= 2; views++) {
         d9_text_init(&context, &text);

@@ -217,9 +217,9 @@ TEST(test_intervals_stay_within_0_and_100, set_up, tear_down) {
     NEAR(report->arms[0].mean.high, 100);
 }
 
-/* The first of three images, of class 0, was predicted as class 1. */
+/* The first of three images, of class 1, was predicted as class 0. */
 TEST(test_confusion_matrix, set_up, tear_down) {
-    static const int32_t top1[] = {1, 1, 0}, label[] = {0, 1, 0};
+    static const int32_t top1[] = {0, 0, 1}, label[] = {1, 0, 1};
     static const float confidence[] = {0.5f, 0.75f, 1};
     const d9_shape shape = {1, {3}};
     const d9_tensor tensors[] = {{"top1", D9_TENSOR_I32, shape, top1, sizeof top1},
@@ -230,8 +230,16 @@ TEST(test_confusion_matrix, set_up, tear_down) {
                             0));
     read_report();
     const d9_report_predictions *predictions = &report->predictions;
-    assert_ints(predictions->classes, 2, predictions->counts[0][1], 1, predictions->counts[1][0], 0);
+    assert_ints(predictions->classes, 2, predictions->counts[1][0], 1, predictions->counts[0][1], 0);
     assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
+    const d9_figures *classes = report->tables;
+    while (strcmp(classes->name, "classes") != 0) assert_true(++classes < report->tables + report->table_count);
+    const d9_cell *rows = classes->cells; /* the least accurate class first */
+    assert_string_equal(classes->columns[3].key, "precision");
+    NEAR(rows[3].number, 100);
+    NEAR(rows[classes->column_count + 3].number, 50);
+    NEAR(rows[classes->column_count + 4].number, 200.0 / 3);
+    assert_holds(classes->note, "precision 75.00%, recall 75.00%, F1 66.67%");
 }
 
 TEST(test_no_clear_effect, set_up, tear_down) {

@@ -246,6 +246,45 @@ TEST(test_knots_never_go_back) {
     NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
 }
 
+/* 80 steps, 16 of them warm-up: PyTorch's LinearLR and CosineAnnealingLR, closed and recursive. PyTorch's rate of a
+ * step is that at its start; at its end it has that of the next step. */
+TEST(test_cosine_is_pytorch) {
+    static const char *const warmups[] = {"2", "20%", "end-8"};
+    const double start = 0.01, peak = 0.4, end = 0.002, pi = acos(-1);
+    for (int w = 0; w < 3; w++) {
+        char yaml[160];
+        snprintf(yaml, sizeof yaml,
+                 "train: {lr: {shape: cosine, peak: %g, warmup: %s, start: %g, end: %g, at: start}}\n", peak,
+                 warmups[w], start, end);
+        d9_config *config = program_config(&context, yaml);
+        d9_schedule lr = config->train.lr;
+        double recursive = peak;
+        for (int i = 0; i < 80; i++) {
+            const double at = i - 16, closed = end + (peak - end) * (1 + cos(pi * at / 64)) / 2;
+            lr.at_start = true;
+            NEAR(d9_schedule_at(&lr, i, 8, 10), i < 16 ? start + (peak - start) * i / 16 : closed, 1e-15);
+            if (i > 16) recursive = end + (recursive - end) * (1 + cos(pi * at / 64)) / (1 + cos(pi * (at - 1) / 64));
+            if (i >= 16) NEAR(d9_schedule_at(&lr, i, 8, 10), recursive, 1e-13);
+            const double next = d9_schedule_at(&lr, i + 1, 8, 10);
+            lr.at_start = false;
+            assert_true(d9_schedule_at(&lr, i, 8, 10) == next);
+        }
+        NEAR(d9_schedule_at(&lr, 79, 8, 10), end, 1e-15);
+        assert_true(d9_schedule_peak(&lr) == peak);
+        d9_config_free(&context, config);
+    }
+}
+
+/* Without a warm-up the first step has the peak, and the sum of all rates is that of the cosine's mean. */
+TEST(test_cosine_without_warmup) {
+    d9_config *config = program_config(&context, "train: {lr: {shape: cosine, peak: 3, at: start}}\n");
+    double sum = 0;
+    for (int i = 0; i < 50; i++) sum += d9_schedule_at(&config->train.lr, i, 5, 10);
+    assert_true(d9_schedule_at(&config->train.lr, 0, 5, 10) == 3);
+    NEAR(sum, 3 * (50 + 1) / 2.0, 1e-12); /* the cosine's sum over half a period without its last point is 1 */
+    d9_config_free(&context, config);
+}
+
 TEST(test_fractional_epochs) {
     d9_config *config = program_config(&context, "data: {dataset: synthetic}\ntrain: {epochs: 2.5, batch_size: 12, "
                                                  "lr: {knots: [0, 50%, end], values: [0, 1, 0]}}\n");

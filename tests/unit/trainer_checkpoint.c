@@ -124,7 +124,7 @@ TEST_WITH(bench *b, test_values_by_name, set_up, tear_down) {
         }
     }
     assert_true(values > 60);
-    assert_int_equal(b->file->tensor_count, values + 1 + 8 + 2 * D9_SEGMENT_COUNT); /* metrics, columns, segments */
+    assert_int_equal(b->file->tensor_count, values + 1 + 9 + 2 * D9_SEGMENT_COUNT); /* metrics, columns, segments */
     assert_true(b->progress.step == STOP && b->progress.epoch_count == 1 && b->rows[0].epoch == 1);
     assert_true(b->rows[0].train_loss == *(const double *)tensor(b, "epochs/train_loss")->bytes);
     assert_int_equal(tensor(b, "metrics")->shape.d[0], 4);
@@ -319,8 +319,9 @@ TEST_WITH(bench *b, test_each_tensor, set_up, tear_down) {
         char words[160];
         b->file->tensors[t].name = "another";
         put(b);
+        const bool added_later = strcmp(whole.name, "epochs/eval_loss") == 0; /* 0.3.0 did not write it */
+        assert_refused(b, D9_DATA, added_later ? "tensor another" : whole.name);
         snprintf(words, sizeof words, "%s", whole.name);
-        assert_refused(b, D9_DATA, words);
         b->file->tensors[t] = whole;
         b->file->tensors[t].type = D9_TENSOR_U8;
         b->file->tensors[t].shape = (d9_shape){1, {(int64_t)whole.size}};

@@ -18,7 +18,7 @@ struct d9_cuda_choices {
     row *rows;
     int count;
     size_t capacity;
-    bool changed;
+    bool changed, named; /* since the last save; the user named the folder */
 };
 
 static const char header[] = "dawn9 choices 2\n", file_name[] = "cuda-choices.tsv";
@@ -128,6 +128,7 @@ d9_status d9_cuda_choices_open(d9_context *context, const char *folder, d9_cuda_
     d9_cuda_choices *made = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "tuned choices", &made));
     set_path(folder, made->path, sizeof made->path);
+    made->named = folder;
     D9_TRY(read_file(context, made));
     *choices = made;
     made = NULL;
@@ -183,6 +184,8 @@ void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices) {
     choices->changed = false;
 done:
     if (status == D9_OK) return;
-    d9_log(context, D9_LOG_DEBUG, "tuned choices are not saved: %s", context->message);
+    d9_log(context, choices->named ? D9_LOG_WARNING : D9_LOG_DEBUG, "tuned choices are not saved: %s",
+           context->message);
+    choices->path[0] = 0; /* said once */
     d9_context_clear(context);
 }

@@ -27,7 +27,8 @@ const char *d9_cuda_choices_find(const d9_cuda_choices *choices, const char *key
 /* Adds or replaces a choice; ignored if the key is empty, or key or choice too long. Both must be printable ASCII. */
 D9_MUST_USE d9_status d9_cuda_choices_add(d9_context *context, d9_cuda_choices *choices, const char *key,
                                           const char *choice);
-/* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged. */
+/* Writes the cache if choices were added, with those that other processes wrote meanwhile. A failure is only logged,
+ * as a warning if the folder was named, and not tried again. */
 void d9_cuda_choices_save(d9_context *context, d9_cuda_choices *choices);
 
 #endif

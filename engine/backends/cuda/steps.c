@@ -241,6 +241,7 @@ d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
     memset(all, 1, (size_t)plan->placed_count);
     active_set set = {.plan = plan, .active = all};
     if (cuda->guard) D9_TRY(cuda->driver->read(context, cuda->state, cuda->guard, &guard, sizeof guard));
+    D9_TRY(d9_cuda_check_indices(context, plan));
     D9_TRY(set_step(context, cuda, 0));
     cuda->step_on_device = -1;
     D9_TRY(launch_step(context, &set));

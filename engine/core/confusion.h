@@ -1,0 +1,26 @@
+/* Precision, recall and F1 from a confusion matrix, as scikit-learn's precision_recall_fscore_support defines them,
+ * with zero_division=0.
+ *
+ *   precision = hits / predicted       hits: samples of the class that are predicted as it
+ *   recall    = hits / samples         predicted: samples predicted as the class; samples: those of the class
+ *   F1        = 2 hits / (predicted + samples), the harmonic mean of the two */
+#ifndef D9_CORE_CONFUSION_H
+#define D9_CORE_CONFUSION_H
+
+#include <stdint.h>
+
+/* counts[true class * stride + predicted class] */
+typedef struct d9_confusion {
+    const int64_t *counts;
+    int64_t classes, stride; /* stride: at least `classes` */
+} d9_confusion;
+
+typedef struct d9_class_scores { /* percent; 0 where the denominator is 0 */
+    double precision, recall, f1;
+} d9_class_scores;
+
+d9_class_scores d9_confusion_class(const d9_confusion *matrix, int64_t class);
+/* The macro mean: unweighted, over the classes that occur among the true or the predicted ones; zeros if none does. */
+d9_class_scores d9_confusion_macro(const d9_confusion *matrix);
+
+#endif

@@ -1,0 +1,85 @@
+/* The folders of a user's own split: train/ beside test/ and val/, and folders without images. */
+#include "core/system.h"
+#include "data/dataset.h"
+#include "tests/support/runs.h"
+#include "tests/support/test.h"
+
+enum { SIDE = 8, CLASSES = 2 };
+
+/* Writes `images` pictures in each of the classes ant and bee of FOLDER/PART; a picture has one colour of its part. */
+static void write_part(const char *folder, const char *part, int images, uint8_t colour) {
+    static const char *const classes[] = {"ant", "bee"};
+    uint8_t pixels[SIDE * SIDE * 3];
+    char name[128];
+    for (int c = 0; c < CLASSES; c++) {
+        snprintf(name, sizeof name, "%s/%s", part, classes[c]);
+        OK(d9_directory_make(&context, run_path(folder, name)));
+        for (int i = 0; i < images; i++) {
+            snprintf(name, sizeof name, "%s/%s/%d.png", part, classes[c], i);
+            memset(pixels, colour + CLASSES * i + c, sizeof pixels);
+            OK(d9_png_write(&context, run_path(folder, name), pixels, SIDE, SIDE));
+        }
+    }
+}
+
+/* Checks the number of training images, and the number and the first colour of the images that epochs are evaluated on.
+ */
+static void check_parts(const char *folder, d9_dataset_options options, int64_t train, int64_t count, uint8_t colour) {
+    options.name = "folder", options.image_size = SIDE;
+    d9_dataset *dataset = run_data(folder, options);
+    assert_ints(dataset->train.count, train, dataset->test.count, count);
+    assert_int_equal(dataset->test.images[0], colour);
+    d9_dataset_free(&context, dataset);
+}
+
+TEST_WITH(const char *folder, a_validation_part_is_beside_or_instead_of_the_test, run_folder_set_up,
+          run_folder_tear_down) {
+    const d9_dataset_options plain = {.validation = 0}, validation = {.validation = 1};
+    write_part(folder, "train", 5, 10);
+    write_part(folder, "Valid", 2, 100);
+    check_parts(folder, plain, 10, 4, 100); /* instead of test/ */
+    check_parts(folder, validation, 10, 4, 100);
+    write_part(folder, "test", 3, 200);
+    check_parts(folder, plain, 10, 6, 200);
+    check_parts(folder, validation, 10, 4, 100);
+    check_parts(folder, (d9_dataset_options){.validation = 77}, 10, 4, 100); /* any other number selects it */
+
+    /* A model whose validation images were drawn from train/ is evaluated on such images. */
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE});
+    d9_provenance drawn = dataset->provenance;
+    d9_dataset_free(&context, dataset);
+    drawn.validation = 2, drawn.validation_limit = UINT64_MAX / 2;
+    dataset =
+        run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE, .validation = 2, .known = &drawn});
+    assert_int_equal(dataset->train.count + dataset->test.count, 10);
+    d9_dataset_free(&context, dataset);
+
+    OK(d9_directory_make(&context, run_path(folder, "val/ant")));
+    run_data_refused(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
+}
+
+TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up, run_folder_tear_down) {
+    const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
+    write_part(folder, "train", 5, 10);
+    write_part(folder, "test", 3, 200);
+    OK(d9_directory_make(&context, run_path(folder, "train/__MACOSX/ant"))); /* foreign: always left out */
+    OK(d9_directory_make(&context, run_path(folder, "test/lost+found")));
+    OK(d9_directory_make(&context, run_path(folder, "train/bee/@eaDir/0.png")));
+    check_parts(folder, (d9_dataset_options){.skip_empty = false}, 10, 6, 200);
+    OK(d9_directory_make(&context, run_path(folder, "train/cow")));
+    run_data_refused(folder, strict, D9_DATA, "train/cow --skip-empty");
+    check_parts(folder, lenient, 10, 6, 200);
+    OK(d9_directory_make(&context, run_path(folder, "test/cow")));
+    check_parts(folder, lenient, 10, 6, 200);
+    OK(d9_directory_make(&context, run_path(folder, "train/cow/calf"))); /* images may be in it */
+    run_data_refused(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
+}
+
+TEST_WITH(const char *folder, a_foreign_folder_with_images_is_a_class, run_folder_set_up, run_folder_tear_down) {
+    write_part(folder, ".", 6, 10);
+    OK(d9_directory_make(&context, run_path(folder, "lost+found")));
+    assert_int_equal(rename(run_path(folder, "ant"), run_path(folder, "lost+found")), 0);
+    d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder"});
+    assert_string_equal(dataset->class_names[1], "lost+found");
+    d9_dataset_free(&context, dataset);
+}

@@ -1,0 +1,71 @@
+/* The loss of an evaluation against its definition: cross-entropy with label smoothing and class weights, of the plain
+ * view. cli.labelled checks the loss of several labels, cli.language that of a stream of words. */
+#include "tests/support/programs.h"
+#include "tests/support/test.h"
+#include "train/evaluation.h"
+
+static d9_status shift_view(d9_context *unused, const void *options, d9_views *views) {
+    (void)unused, (void)options;
+    views->view[0].dx = 2;
+    return D9_OK;
+}
+static const d9_trick shifted_view = {.name = "shifted_view", .on_views = shift_view};
+
+enum { IMAGES = 21, CLASSES = 10 };
+
+/* (1 - s) * -log p of the class + s * mean of -log p over the classes */
+static double cross_entropy(const double *logits, int32_t label, double smoothing) {
+    double sum = 0, own, mean = 0;
+    for (int c = 0; c < CLASSES; c++) sum += exp(logits[c]);
+    own = log(sum) - logits[label];
+    for (int c = 0; c < CLASSES; c++) mean += (log(sum) - logits[c]) / CLASSES;
+    return (1 - smoothing) * own + smoothing * mean;
+}
+
+/* Evaluates a new network. `smoothing` and `weighted` are the configuration's; `tricks`: of shifted_view. */
+static void check(const char *more, double smoothing, bool weighted, int tricks) {
+    char yaml[512];
+    d9_session session;
+    d9_evaluation evaluation;
+    static double logits[IMAGES][CLASSES];
+    double weights[CLASSES], expected = 0, unweighted = 0;
+    snprintf(yaml, sizeof yaml,
+             "data: {dataset: synthetic, synthetic_train: 45, synthetic_test: 21, image_size: 16}\n"
+             "model: {channels: [4, 4, 6, 6]}\nbackend: reference\nprecision: f32\nthreads: 1\n%s",
+             more);
+    d9_config *config = program_config(&context, yaml);
+    const d9_session_options options = {
+        .config = config,
+        .seed = 99,
+        .program = {.tricks = (const d9_trick *const[]){&shifted_view}, .trick_count = tricks}};
+    OK(d9_session_open(&context, &options, &session));
+    OK(d9_session_initialize(&session));
+    assert_int_equal(session.program.extent.eval_images, IMAGES);
+    OK(d9_session_logits(&session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, logits[0]));
+    OK(d9_session_evaluate(&session, &evaluation));
+    d9_dataset_class_weights(session.dataset, weights);
+    for (int i = 0; i < IMAGES; i++) {
+        const int32_t label = session.dataset->test.labels[i];
+        const double loss = cross_entropy(logits[i], label, smoothing) / IMAGES;
+        expected += weighted ? weights[label] * loss : loss;
+        unweighted += loss;
+    }
+    assert_true(fabs(evaluation.loss - expected) <= 1e-12 * expected && expected > 1);
+    assert_true(!weighted || fabs(expected - unweighted) > 0.001);
+    d9_evaluation_free(&context, &evaluation), d9_session_close(&session), d9_config_free(&context, config);
+}
+
+TEST(the_loss_is_that_of_the_training) {
+    check("train: {batch_size: 8}\ntricks: {flip_tta: {}}\n", 0, false, 0);
+    check("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}}\n", 0.3, false, 0);
+    check("train: {batch_size: 8, class_weights: balanced}\ntricks: {label_smoothing: {alpha: 0.1}}\n", 0.1, true, 0);
+}
+
+TEST(no_view_is_the_plain_one) { check("train: {batch_size: 8}\n", 0, false, 1); }
+
+/* A second network computes losses, too; confident images have one view. */
+TEST(a_second_network_and_few_images_with_all_views) {
+    check("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}, hard_examples: {}, "
+          "multicrop_tta: {shift: 3, share: 0.25}}\n",
+          0.3, false, 0);
+}
