@@ -1,9 +1,10 @@
 /* The loss and its gradient, one warp for each sample, and the metrics, whose sums are in one block; in double, as on
- * the CPU. */
+ * the CPU. Samples of many classes have a block each, which computes the terms of a class in f32. */
 #include "kernels/cuda/reduce.h"
-#include "kernels/cuda/vector.h"
+#include "kernels/cuda/vector.h" /* sets D9_REAL to float */
+#include "kernels/formulas/loss.h"
 
-#undef D9_REAL /* vector.h sets it to float */
+#undef D9_REAL
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
@@ -82,27 +83,133 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
+/* ---- many classes of which a sample has one: a block for each sample ---- */
+
+/* Up to so many classes a warp computes a sample's loss, and a thread of the metrics' block reads all its logits. */
+enum { FEW_CLASSES = 1024 };
+enum { WIDE_RUN = 4 }; /* logits that a thread loads at once: of classes D9_BLOCK apart */
+#define FOR_WIDE_RUNS(from, classes)                                                                                   \
+    for (int64_t from = threadIdx.x; from < (classes); from += static_cast<int64_t>(WIDE_RUN) * D9_BLOCK)
+
+/* The run from class `from` on; past the last class -infinity, whose exponential is 0. */
+D9_DEVICE d9_vector<WIDE_RUN> wide_run(const float *z, int64_t from, int64_t classes) {
+    d9_vector<WIDE_RUN> x;
+    D9_UNROLL(WIDE_RUN)
+    for (int r = 0; r < WIDE_RUN; r++)
+        x.v[r] = from + r * D9_BLOCK < D9_END(classes) ? z[from + r * D9_BLOCK] : -INFINITY;
+    return x;
+}
+
+/* Of the values of all threads, for every thread; barriers lie between the calls. */
+D9_DEVICE double block_largest(double x) {
+    D9_SHARED(double, part, D9_BLOCK / D9_WARP);
+    x = d9_warp_largest(x);
+    if (threadIdx.x % D9_WARP == 0) part[threadIdx.x / D9_WARP] = x;
+    D9_BARRIER();
+    for (int i = 0; i < D9_BLOCK / D9_WARP; i++) x = part[i] > x ? part[i] : x;
+    return x;
+}
+
+/* row_of, by a block and for every thread. Runs are summed in f32, then in double. */
+D9_DEVICE d9_loss_row_double wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
+    D9_SHARED(double, sums, 2);
+    float best = -INFINITY;
+    double sum = 0, total = 0;
+    FOR_WIDE_RUNS(from, s.classes) {
+        const d9_vector<WIDE_RUN> x = wide_run(z, from, s.classes);
+        for (int r = 0; r < WIDE_RUN; r++) best = x.v[r] > best ? x.v[r] : best;
+    }
+    const double largest = block_largest(static_cast<double>(best));
+    FOR_WIDE_RUNS(from, s.classes) {
+        const d9_vector<WIDE_RUN> x = wide_run(z, from, s.classes);
+        float powers = 0, logits = 0;
+        for (int r = 0; r < WIDE_RUN; r++) {
+            powers += d9_exp_float(x.v[r] - static_cast<float>(largest));
+            logits += from + r * D9_BLOCK < D9_END(s.classes) ? x.v[r] : 0;
+        }
+        sum += static_cast<double>(powers);
+        total += static_cast<double>(logits);
+    }
+    sum = d9_block_sum(sum);
+    D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
+    total = d9_block_sum(total);
+    if (threadIdx.x == 0) sums[0] = sum, sums[1] = total;
+    D9_BARRIER();
+    const double own = static_cast<double>(z[of.label]), partners = static_cast<double>(z[of.other]);
+    return {d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
+            static_cast<double>(s.classes), s.smoothing};
+}
+
+__global__ void __launch_bounds__(D9_BLOCK)
+    wide_loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
+                     const float *logits, const int32_t *labels, float *loss) {
+    s.share = static_cast<double>(d9_coefficient(share, step));
+    const int64_t n = blockIdx.x;
+    const pair of = pair_of(s, labels, n);
+    if (of.label < 0) { /* no label: no loss */
+        if (threadIdx.x == 0) loss[n] = 0;
+        return;
+    }
+    const d9_loss_row_double row = wide_row_of(s, logits + n * s.classes, of);
+    if (threadIdx.x == 0) loss[n] = static_cast<float>(weight_of(s, weights, of) * d9_loss_value_double(s.loss, &row));
+}
+
+/* The softmax is that of the logits minus their log-sum-exp, whose log-sum-exp is 0. */
+__global__ void __launch_bounds__(D9_BLOCK)
+    wide_loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
+                              const float *logits, const int32_t *labels, const float *factor, d9_kernel_out dlogits) {
+    s.share = static_cast<double>(d9_coefficient(share, step));
+    const int64_t n = blockIdx.x;
+    const float *z = logits + n * s.classes;
+    const pair of = pair_of(s, labels, n);
+    if (of.label < 0) { /* no label: no gradient */
+        for (int64_t k = threadIdx.x; k < s.classes; k += D9_BLOCK) d9_store_one<D9_ANY>(dlogits, n * s.classes + k, 0);
+        return;
+    }
+    const d9_loss_row_double row = wide_row_of(s, z, of);
+    const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight_of(s, weights, of));
+    const d9_loss_row_float shifted = {0, 0, 0, static_cast<float>(s.classes), static_cast<float>(s.smoothing)};
+    FOR_WIDE_RUNS(from, s.classes) {
+        const d9_vector<WIDE_RUN> x = wide_run(z, from, s.classes);
+        for (int r = 0; r < WIDE_RUN; r++) {
+            const int64_t k = from + r * D9_BLOCK;
+            if (k >= D9_END(s.classes)) continue;
+            const float target = d9_loss_target_float(s.loss, k, of.label, of.other, static_cast<float>(s.share));
+            const float z_shifted = static_cast<float>(static_cast<double>(x.v[r]) - row.log_sum_exp);
+            d9_store_one<D9_ANY>(dlogits, n * s.classes + k,
+                                 counted * d9_loss_slope_float(s.loss, z_shifted, target, &shifted));
+        }
+    }
+}
+
+/* predicted (samples): first_largest of each sample. */
+__global__ void __launch_bounds__(D9_BLOCK) predict_kernel(d9_kernel_loss s, const float *logits, int32_t *predicted) {
+    D9_SHARED(double, first, D9_BLOCK / D9_WARP);
+    const float *row = logits + blockIdx.x * s.classes;
+    float largest = -INFINITY;
+    int64_t best = s.classes;
+    FOR_WIDE_RUNS(from, s.classes) {
+        const d9_vector<WIDE_RUN> x = wide_run(row, from, s.classes);
+        for (int r = 0; r < WIDE_RUN; r++)
+            if (x.v[r] > largest) largest = x.v[r], best = from + r * D9_BLOCK;
+    }
+    const double most = block_largest(static_cast<double>(largest));
+    /* the lowest class that has it: the largest of the negated ones */
+    const double own = d9_warp_largest(static_cast<double>(largest) == most ? -static_cast<double>(best) : -INFINITY);
+    if (threadIdx.x % D9_WARP == 0) first[threadIdx.x / D9_WARP] = own;
+    D9_BARRIER();
+    if (threadIdx.x > 0) return;
+    double lowest = first[0];
+    for (int i = 1; i < D9_BLOCK / D9_WARP; i++) lowest = first[i] > lowest ? first[i] : lowest;
+    predicted[blockIdx.x] = -lowest < static_cast<double>(s.classes) ? static_cast<int32_t>(-lowest) : 0;
+}
+
+/* ---- metrics ---- */
+
 D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     int64_t best = 0;
     for (int64_t k = 1; k < classes; k++) best = row[k] > row[best] ? k : best;
     return best;
-}
-
-/* predicted (samples): first_largest of each sample, by a warp. Lane l has the classes l, l + 32, ... */
-__global__ void __launch_bounds__(D9_BLOCK) predict_kernel(d9_kernel_loss s, const float *logits, int32_t *predicted) {
-    const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
-    for (int64_t n = d9_thread() / D9_WARP; n < D9_END(s.samples); n += d9_threads() / D9_WARP) {
-        const float *row = logits + n * s.classes;
-        int best = lane;
-        for (int k = lane; k < s.classes; k += D9_WARP) best = row[k] > row[best] ? k : best;
-        float largest = row[best];
-        for (int offset = D9_REDUCED_LANES / 2; offset > 0; offset /= 2) {
-            const float value = __shfl_xor_sync(0xffffffffu, largest, offset);
-            const int other = __shfl_xor_sync(0xffffffffu, best, offset);
-            if (value > largest || (value == largest && other < best)) largest = value, best = other;
-        }
-        if (lane == 0) predicted[n] = best;
-    }
 }
 
 /* Launched with one block. predicted: NULL, or of predict_kernel. */
@@ -131,10 +238,17 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 /* ---- launchers ---- */
 
+static bool is_wide(const d9_kernel_loss *shape) {
+    return shape->classes > FEW_CLASSES && !d9_loss_several(shape->loss);
+}
+
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                          float *loss) {
     if (shape->samples <= 0) return 0;
+    if (is_wide(shape))
+        return D9_LAUNCH(wide_loss_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, share, step,
+                         weights, logits, labels, loss);
     return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, weights,
                      logits, labels, loss);
 }
@@ -143,12 +257,12 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                           const float *factor, d9_kernel_out dlogits) {
     if (shape->samples <= 0) return 0;
+    if (is_wide(shape))
+        return D9_LAUNCH(wide_loss_backward_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape,
+                         share, step, weights, logits, labels, factor, dlogits);
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, dlogits);
 }
-
-/* Up to so many classes a thread of the one block reads all logits of a sample. */
-enum { FEW_CLASSES = 1024 };
 
 int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape) {
     return shape->classes > FEW_CLASSES ? shape->samples * static_cast<int64_t>(sizeof(int32_t)) : 0;
@@ -159,7 +273,7 @@ int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const fl
     int32_t *predicted = shape->classes > FEW_CLASSES ? static_cast<int32_t *>(scratch) : NULL;
     if (shape->samples <= 0) return 0;
     if (predicted)
-        D9_CUDA_TRY(D9_LAUNCH(predict_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, logits,
+        D9_CUDA_TRY(D9_LAUNCH(predict_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, logits,
                               predicted));
     return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
 }
