@@ -3,6 +3,7 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
 #include "kernels/formulas/loss.h"
+#include <float.h>
 
 #undef D9_REAL
 #define D9_REAL double
@@ -100,9 +101,8 @@ D9_DEVICE d9_vector<WIDE_RUN> wide_run(const float *z, int64_t from, int64_t cla
     return x;
 }
 
-/* Of the values of all threads, for every thread; barriers lie between the calls. */
-D9_DEVICE double block_largest(double x) {
-    D9_SHARED(double, part, D9_BLOCK / D9_WARP);
+/* The largest value of all threads, for every thread. Barriers lie between the calls. */
+D9_DEVICE double block_largest(double x, double *part) {
     x = d9_warp_largest(x);
     if (threadIdx.x % D9_WARP == 0) part[threadIdx.x / D9_WARP] = x;
     D9_BARRIER();
@@ -110,98 +110,88 @@ D9_DEVICE double block_largest(double x) {
     return x;
 }
 
-/* row_of, by a block and for every thread. Runs are summed in f32, then in double. */
-D9_DEVICE d9_loss_row_double wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
+struct wide_row {
+    d9_loss_row_double terms;
+    int32_t best; /* the first class with the largest logit */
+};
+
+/* row_of, by a block and for every thread, which reads its logits once: its sum of exponentials relates to its largest
+ * logit so far. Runs are summed in f32, then in double. */
+D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of) {
+    D9_SHARED(double, largest_of, D9_BLOCK / D9_WARP);
+    D9_SHARED(double, first_of, D9_BLOCK / D9_WARP);
     D9_SHARED(double, sums, 2);
-    float best = -INFINITY;
+    const double own = static_cast<double>(z[of.label]), partners = static_cast<double>(z[of.other]);
+    float best = -FLT_MAX;
+    int64_t at = 0;
     double sum = 0, total = 0;
     FOR_WIDE_RUNS(from, s.classes) {
         const d9_vector<WIDE_RUN> x = wide_run(z, from, s.classes);
-        for (int r = 0; r < WIDE_RUN; r++) best = x.v[r] > best ? x.v[r] : best;
-    }
-    const double largest = block_largest(static_cast<double>(best));
-    FOR_WIDE_RUNS(from, s.classes) {
-        const d9_vector<WIDE_RUN> x = wide_run(z, from, s.classes);
-        float powers = 0, logits = 0;
+        float largest = best, powers = 0, logits = 0;
+        for (int r = 0; r < WIDE_RUN; r++)
+            if (x.v[r] > largest) largest = x.v[r], at = from + r * D9_BLOCK;
+        if (largest > best) sum *= static_cast<double>(d9_exp_float(best - largest));
+        best = largest;
         for (int r = 0; r < WIDE_RUN; r++) {
-            powers += d9_exp_float(x.v[r] - static_cast<float>(largest));
+            powers += d9_exp_float(x.v[r] - best);
             logits += from + r * D9_BLOCK < D9_END(s.classes) ? x.v[r] : 0;
         }
         sum += static_cast<double>(powers);
         total += static_cast<double>(logits);
     }
-    sum = d9_block_sum(sum);
+    const double largest = block_largest(static_cast<double>(best), largest_of);
+    sum = d9_block_sum(sum * static_cast<double>(d9_exp_float(best - static_cast<float>(largest))));
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */
     total = d9_block_sum(total);
     if (threadIdx.x == 0) sums[0] = sum, sums[1] = total;
-    D9_BARRIER();
-    const double own = static_cast<double>(z[of.label]), partners = static_cast<double>(z[of.other]);
-    return {d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
-            static_cast<double>(s.classes), s.smoothing};
+    /* the lowest number: the largest of the negative ones */
+    const double first =
+        -block_largest(static_cast<double>(best) == largest ? -static_cast<double>(at) : -INFINITY, first_of);
+    return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
+             static_cast<double>(s.classes), s.smoothing},
+            static_cast<int32_t>(first)};
 }
 
-__global__ void __launch_bounds__(D9_BLOCK)
-    wide_loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
-                     const float *logits, const int32_t *labels, float *loss) {
-    s.share = static_cast<double>(d9_coefficient(share, step));
-    const int64_t n = blockIdx.x;
-    const pair of = pair_of(s, labels, n);
-    if (of.label < 0) { /* no label: no loss */
-        if (threadIdx.x == 0) loss[n] = 0;
-        return;
-    }
-    const d9_loss_row_double row = wide_row_of(s, logits + n * s.classes, of);
-    if (threadIdx.x == 0) loss[n] = static_cast<float>(weight_of(s, weights, of) * d9_loss_value_double(s.loss, &row));
-}
-
-/* The softmax is that of the logits minus their log-sum-exp, whose log-sum-exp is 0. */
-__global__ void __launch_bounds__(D9_BLOCK)
-    wide_loss_backward_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
-                              const float *logits, const int32_t *labels, const float *factor, d9_kernel_out dlogits) {
-    s.share = static_cast<double>(d9_coefficient(share, step));
-    const int64_t n = blockIdx.x;
-    const float *z = logits + n * s.classes;
-    const pair of = pair_of(s, labels, n);
-    if (of.label < 0) { /* no label: no gradient */
-        for (int64_t k = threadIdx.x; k < s.classes; k += D9_BLOCK) d9_store_one<D9_ANY>(dlogits, n * s.classes + k, 0);
-        return;
-    }
-    const d9_loss_row_double row = wide_row_of(s, z, of);
-    const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight_of(s, weights, of));
+/* The gradient of a sample. The softmax is that of the logits minus their log-sum-exp, whose log-sum-exp is 0. */
+D9_DEVICE void put_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
+                          const float *logits, d9_kernel_out dlogits) {
+    const float *z = logits + n * s.classes, share = static_cast<float>(s.share);
     const d9_loss_row_float shifted = {0, 0, 0, static_cast<float>(s.classes), static_cast<float>(s.smoothing)};
     FOR_WIDE_RUNS(from, s.classes) {
         const d9_vector<WIDE_RUN> x = wide_run(z, from, s.classes);
         for (int r = 0; r < WIDE_RUN; r++) {
             const int64_t k = from + r * D9_BLOCK;
             if (k >= D9_END(s.classes)) continue;
-            const float target = d9_loss_target_float(s.loss, k, of.label, of.other, static_cast<float>(s.share));
-            const float z_shifted = static_cast<float>(static_cast<double>(x.v[r]) - row.log_sum_exp);
-            d9_store_one<D9_ANY>(dlogits, n * s.classes + k,
-                                 counted * d9_loss_slope_float(s.loss, z_shifted, target, &shifted));
+            const float target = d9_loss_target_float(s.loss, k, of.label, of.other, share);
+            const float z_shifted = static_cast<float>(static_cast<double>(x.v[r]) - log_sum_exp);
+            const float slope = d9_loss_slope_float(s.loss, z_shifted, target, &shifted);
+            d9_store_one<D9_ANY>(dlogits, n * s.classes + k, counted == 0 ? 0 : counted * slope);
         }
     }
 }
 
-/* predicted (samples): first_largest of each sample. */
-__global__ void __launch_bounds__(D9_BLOCK) predict_kernel(d9_kernel_loss s, const float *logits, int32_t *predicted) {
-    D9_SHARED(double, first, D9_BLOCK / D9_WARP);
-    const float *row = logits + blockIdx.x * s.classes;
-    float largest = -INFINITY;
-    int64_t best = s.classes;
-    FOR_WIDE_RUNS(from, s.classes) {
-        const d9_vector<WIDE_RUN> x = wide_run(row, from, s.classes);
-        for (int r = 0; r < WIDE_RUN; r++)
-            if (x.v[r] > largest) largest = x.v[r], best = from + r * D9_BLOCK;
-    }
-    const double most = block_largest(static_cast<double>(largest));
-    /* the lowest class that has it: the largest of the negated ones */
-    const double own = d9_warp_largest(static_cast<double>(largest) == most ? -static_cast<double>(best) : -INFINITY);
-    if (threadIdx.x % D9_WARP == 0) first[threadIdx.x / D9_WARP] = own;
-    D9_BARRIER();
-    if (threadIdx.x > 0) return;
-    double lowest = first[0];
-    for (int i = 1; i < D9_BLOCK / D9_WARP; i++) lowest = first[i] > lowest ? first[i] : lowest;
-    predicted[blockIdx.x] = -lowest < static_cast<double>(s.classes) ? static_cast<int32_t>(-lowest) : 0;
+/* What of a sample is to be written, each unless NULL; dlogits may be the logits. */
+struct wide_result {
+    float *loss;
+    int32_t *predicted;
+    d9_kernel_out dlogits;
+};
+
+__global__ void __launch_bounds__(D9_BLOCK)
+    wide_loss_kernel(d9_kernel_loss s, d9_cuda_coefficient share, const int64_t *step, const float *weights,
+                     const float *logits, const int32_t *labels, const float *factor, wide_result out) {
+    s.share = static_cast<double>(d9_coefficient(share, step));
+    const int64_t n = blockIdx.x;
+    pair of = pair_of(s, labels, n);
+    const bool counts = of.label >= 0; /* no label: no loss and no gradient */
+    if (!counts) of = {0, 0};
+    const wide_row row = wide_row_of(s, logits + n * s.classes, of);
+    const double weight = counts ? weight_of(s, weights, of) : 0;
+    if (threadIdx.x == 0 && out.loss)
+        out.loss[n] = counts ? static_cast<float>(weight * d9_loss_value_double(s.loss, &row.terms)) : 0;
+    if (threadIdx.x == 0 && out.predicted) out.predicted[n] = row.best;
+    const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight);
+    if (out.dlogits.data) put_slopes(s, n, of, row.terms.log_sum_exp, counted, logits, out.dlogits);
 }
 
 /* ---- metrics ---- */
@@ -212,7 +202,7 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
     return best;
 }
 
-/* Launched with one block. predicted: NULL, or of predict_kernel. */
+/* Launched with one block. predicted: NULL, or of wide_loss_kernel. */
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    const int32_t *predicted, double *metrics) {
@@ -242,13 +232,32 @@ static bool is_wide(const d9_kernel_loss *shape) {
     return shape->classes > FEW_CLASSES && !d9_loss_several(shape->loss);
 }
 
+static int launch_wide(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                       const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                       const float *factor, wide_result out) {
+    return D9_LAUNCH(wide_loss_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, share, step,
+                     weights, logits, labels, factor, out);
+}
+
+bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape) { return is_wide(shape); }
+
+int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
+                              const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
+                              const float *factor, void *scratch, float *loss, double *metrics, d9_kernel_out dlogits) {
+    int32_t *predicted = static_cast<int32_t *>(scratch);
+    if (shape->samples <= 0) return 0;
+    D9_CUDA_TRY(launch_wide(stream, shape, share, step, weights, logits, labels, factor,
+                            wide_result{loss, predicted, dlogits}));
+    return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
+}
+
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                          float *loss) {
     if (shape->samples <= 0) return 0;
     if (is_wide(shape))
-        return D9_LAUNCH(wide_loss_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, share, step,
-                         weights, logits, labels, loss);
+        return launch_wide(stream, shape, share, step, weights, logits, labels, NULL,
+                           wide_result{loss, NULL, {NULL, D9_KERNEL_F32}});
     return D9_LAUNCH(loss_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step, weights,
                      logits, labels, loss);
 }
@@ -258,22 +267,22 @@ int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9
                           const float *factor, d9_kernel_out dlogits) {
     if (shape->samples <= 0) return 0;
     if (is_wide(shape))
-        return D9_LAUNCH(wide_loss_backward_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape,
-                         share, step, weights, logits, labels, factor, dlogits);
+        return launch_wide(stream, shape, share, step, weights, logits, labels, factor,
+                           wide_result{NULL, NULL, dlogits});
     return D9_LAUNCH(loss_backward_kernel, d9_blocks(shape->samples * D9_WARP), D9_BLOCK, stream, *shape, share, step,
                      weights, logits, labels, factor, dlogits);
 }
 
 int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape) {
-    return shape->classes > FEW_CLASSES ? shape->samples * static_cast<int64_t>(sizeof(int32_t)) : 0;
+    return is_wide(shape) ? shape->samples * static_cast<int64_t>(sizeof(int32_t)) : 0;
 }
 
 int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const float *loss, const float *logits,
                     const int32_t *labels, const int64_t *step, void *scratch, double *metrics) {
-    int32_t *predicted = shape->classes > FEW_CLASSES ? static_cast<int32_t *>(scratch) : NULL;
+    int32_t *predicted = is_wide(shape) ? static_cast<int32_t *>(scratch) : NULL;
     if (shape->samples <= 0) return 0;
     if (predicted)
-        D9_CUDA_TRY(D9_LAUNCH(predict_kernel, static_cast<unsigned>(shape->samples), D9_BLOCK, stream, *shape, logits,
-                              predicted));
+        D9_CUDA_TRY(launch_wide(stream, shape, {NULL, 1}, NULL, NULL, logits, labels, NULL,
+                                wide_result{NULL, predicted, {NULL, D9_KERNEL_F32}}));
     return D9_LAUNCH(metrics_kernel, 1u, D9_BLOCK, stream, *shape, loss, logits, labels, step, predicted, metrics);
 }
