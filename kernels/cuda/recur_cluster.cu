@@ -101,6 +101,7 @@ template <int D, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 1)
     recur_cluster_kernel(d9_cuda_recur s, d9_kernel_in gx, d9_kernel_in u, const float *bias, d9_cuda_recur_state first,
                          d9_cuda_recur_result out) {
+    if (!D9_HAS_CLUSTERS) return; /* never launched */
     enum { DEPTH = D * D9_WARP, VECTORS = S * DEPTH };
     D9_SHARED(float, vectors, 2 * VECTORS);
     const d9_cell_size size = d9_cell_size_of(s.cell);
@@ -180,6 +181,7 @@ template <int D, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 1)
     recur_cluster_backward_kernel(d9_cuda_recur s, d9_kernel_in dy, d9_cuda_recur_kept kept, d9_kernel_in u,
                                   float *all_da, float *all_before, d9_kernel_out dgx) {
+    if (!D9_HAS_CLUSTERS) return; /* never launched */
     enum { GATE = D * D9_WARP, DEPTH = D9_CELL_GATES * GATE, VECTORS = S * DEPTH };
     D9_SHARED(float, vectors, 2 * VECTORS);
     const int gates = d9_cell_size_of(s.cell).gates, units = static_cast<int>(s.units);

@@ -94,6 +94,7 @@ void d9_model_barrier(const char *file, int line);
 /* ---- clusters: consecutive blocks along y ---- */
 void d9_model_cluster_barrier(const char *file, int line);
 const void *d9_model_cluster_shared(const void *own, unsigned rank);
+#define D9_HAS_CLUSTERS      1
 #define D9_CLUSTER_BARRIER() d9_model_cluster_barrier(__FILE__, __LINE__)
 #define D9_CLUSTER_ARRIVE()  static_cast<void>(0)
 #define D9_CLUSTER_WAIT()    D9_CLUSTER_BARRIER()
