@@ -183,7 +183,8 @@ d9_config *run_config(d9_context *context, const char *backend, const char *prec
     return make_config(context, backend, precision, 1, "4, 6, 8, 8", more);
 }
 
-d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder) {
+d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder,
+                               int hidden) {
     static const char *const words[] = {"a", "bird", "cat", "dog", "eve", "hears", "sees"}, *const parts[] = {"train",
                                                                                                               "valid",
                                                                                                               "test"};
@@ -203,12 +204,12 @@ d9_config *run_language_config(d9_context *context, const char *backend, const c
     snprintf(yaml, sizeof yaml,
              "data: {dataset: corpus, path: \"%s\", length: 5}\n"
              "backend: %s\nprecision: %s\nthreads: 1\nbackend_options: {tune: off}\n"
-             "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: 12, dropout: 0.2}\n"
+             "model: {name: language, cell: lstm, layers: 2, embedding: 8, hidden: %d, dropout: 0.2}\n"
              "eval: {streams: 2}\n"
              "train: {epochs: 2, batch_size: 4, momentum: 0, momentum_form: plain, weight_decay: 0, lr: {knots: [0], "
              "values: [4]}}\n"
              "tricks: {clip_norm: {most: 0.25}}\n",
-             folder, backend, precision);
+             folder, backend, precision, hidden);
     return program_config(context, yaml);
 }
 

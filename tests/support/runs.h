@@ -52,9 +52,10 @@ int run_folder_tear_down(void **state);
 d9_config *run_config(d9_context *context, const char *backend, const char *precision, const char *more);
 enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
 
-/* Two epochs of a language model of two LSTM layers with dropout and clipped gradients, over a corpus written to
- * `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
-d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder);
+/* Two epochs of a language model of two LSTM layers of `hidden` units with dropout and clipped gradients, over a corpus
+ * written to `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
+d9_config *run_language_config(d9_context *context, const char *backend, const char *precision, const char *folder,
+                               int hidden);
 
 /* Fixture: run_config on the reference backend in f32, and a temporary folder. */
 typedef struct run_bench {
