@@ -277,6 +277,17 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
+/* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale / deviation. */
+template <int V> struct d9_norm_line { d9_vector<V> mean, rate, bias; };
+template <int V> D9_DEVICE d9_vector<V> d9_norm_of(const d9_norm_line<V> &own, const d9_vector<V> &x) {
+    d9_vector<V> y;
+    for (int i = 0; i < V; i++) y.v[i] = d9_norm_apply_float(x.v[i], own.mean.v[i], own.rate.v[i], 1, own.bias.v[i]);
+    return y;
+}
+template <int V> D9_DEVICE d9_norm_line<V> d9_norm_load_line(const float *from, int64_t apart) {
+    return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V)};
+}
+
 /* Rounds t to the storage type and adds the addend `more`. */
 template <int V, int S>
 D9_DEVICE void d9_norm_add_addend(const d9_kernel_epilogue &epilogue, int store, const d9_raw<V, S> &more,
@@ -307,10 +318,10 @@ D9_DEVICE void d9_norm_epilogue(const d9_kernel_epilogue &epilogue, d9_act act, 
     d9_put<V, S>(epilogue.last, at, V, t);
 }
 
-/* Normalises R rows of x. Terms: mean, 1 / deviation, scale, bias. */
+/* Normalises R rows of x. */
 template <int V, int S, int R>
 D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
-                                  const d9_norm_factors<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
+                                  const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
                                   d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> from[R], more[R] = {};
@@ -321,9 +332,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        d9_vector<V> t = d9_open<V, S>(x.store, from[k]);
-        for (int i = 0; i < V; i++)
-            t.v[i] = d9_norm_apply_float(t.v[i], own.a.v[i], own.b.v[i], own.c.v[i], own.d.v[i]);
+        const d9_vector<V> t = d9_norm_of(own, d9_open<V, S>(x.store, from[k]));
         d9_norm_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
@@ -337,12 +346,31 @@ struct d9_norm_backward {
 
 template <int V, int S> struct d9_norm_fetched { d9_raw<V, S> dy, addend, reference; };
 
-template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_norm_backward &b, int64_t at) {
+/* dy, dy_at: where dy is. */
+template <int V, int S>
+D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch_with(const d9_norm_backward &b, int64_t at, d9_kernel_in dy,
+                                                   int64_t dy_at) {
     d9_norm_fetched<V, S> f = {};
-    f.dy = d9_fetch<V, S>(b.dy, at);
+    f.dy = d9_fetch<V, S>(dy, dy_at);
     if (b.prologue.addend.data) f.addend = d9_fetch<V, S>(b.prologue.addend, at);
-    if (b.prologue.act.activation != D9_KERNEL_NO_ACT) f.reference = d9_fetch<V, S>(b.prologue.reference, at);
+    if (b.prologue.act.activation != D9_KERNEL_NO_ACT && !b.prologue.bias)
+        f.reference = d9_fetch<V, S>(b.prologue.reference, at);
     return f;
+}
+template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_norm_backward &b, int64_t at) {
+    return d9_norm_fetch_with<V, S>(b, at, b.dy, at);
+}
+
+/* Terms of the forward norm for a gradient: without b.prologue.bias only the mean. */
+template <int V>
+D9_DEVICE d9_norm_line<V> d9_norm_line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
+    d9_norm_line<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
+    if (!b.prologue.bias) return own;
+    for (int i = 0; i < V; i++) {
+        own.rate.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
+        own.bias.v[i] = b.prologue.bias[c + i];
+    }
+    return own;
 }
 
 /* dx of V channels; terms: mean, then a, b and c of dx = a (dz - b - (x - mean) c). */
@@ -353,9 +381,11 @@ D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_
     return t;
 }
 
-/* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. */
+/* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. x,
+ * own: the norm's input and its terms, not used without b.prologue.bias. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
+D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f, const d9_vector<V> &x,
+                                     const d9_norm_line<V> &own) {
     d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
     const int store = d9_store_of<S>(b.dy.store);
     if (b.prologue.addend.data) {
@@ -364,7 +394,15 @@ D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fe
         d9_round(store, &t);
     }
     if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
-    d9_slope_run(b.prologue.act, store, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
+    d9_vector<V> reference;
+    if (b.prologue.bias) {
+        reference = d9_norm_of(own, x);
+        d9_round(store, &reference);
+        d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
+    } else {
+        reference = d9_open<V, S>(b.prologue.reference.store, f.reference);
+    }
+    d9_slope_run(b.prologue.act, store, reference, &t);
     d9_round(store, &t);
     return t;
 }
@@ -386,7 +424,7 @@ static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch)
 /* True if dy, dz, reference and addend, as far as present, have this storage type and are aligned to 16 bytes. */
 static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store store) {
     const d9_cuda_prologue &p = b.prologue;
-    const bool slope = p.act.activation != D9_KERNEL_NO_ACT;
+    const bool slope = p.act.activation != D9_KERNEL_NO_ACT && !p.bias;
     return b.dy.store == store && d9_aligned(b.dy.data) &&
            (!slope || (p.reference.store == store && d9_aligned(p.reference.data))) &&
            (!p.addend.data || (p.addend.store == store && d9_aligned(p.addend.data))) &&
