@@ -38,7 +38,7 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     for (int k = 0; k < R; k++) f[k] = d9_norm_fetch<V, S>(b, (r + k * p.lines) * p.channels + part.c);
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k], {}, {}); /* no norm: b.prologue.bias is NULL */
+        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
         if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, (r + k * p.lines) * p.channels + part.c, V, dz);
         D9_UNROLL(V)
         for (int i = 0; i < V; i++) sum->v[i] += dz.v[i];

@@ -108,10 +108,10 @@ int d9_cuda_dropout(d9_cuda_stream stream, d9_kernel_in x, const d9_dropout *dro
  * intermediate value rounded to the storage type of dy. */
 typedef struct d9_cuda_prologue {
     d9_kernel_act act;
-    d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT or `bias` is set */
+    d9_kernel_in reference; /* not read if `act` is D9_KERNEL_NO_ACT */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
-    const float *bias;      /* NULL, or of the norm that `act` followed: the reference is recomputed from the norm's x */
+    const float *bias;      /* NULL; or of a norm that `act` followed: its x may be used instead of the reference */
 } d9_cuda_prologue;
 
 /* ---- rows of channels ---- */

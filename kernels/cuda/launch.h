@@ -4,10 +4,6 @@
  *   D9_SHARED(double, part, 256);                                        inside a kernel: a shared array, aligned to
  *                                                                        16 bytes
  *   D9_LAUNCH((add<8>), grid, D9_BLOCK, stream, a, b, count, y)          an expression: the launch's cudaError_t
- *   d9_copy_later(shared, global);                                       starts a copy of 16 bytes to shared memory
- *   d9_copies_end();                                                     ends a group of the thread's copies
- *   d9_copies_wait(2);                                                   waits until at most 2 of its groups (of at
- *                                                                        most 4) are under way; it may read the others
  *
  * Clusters of blocks are in cluster.h.
  *
@@ -29,37 +25,6 @@
 #define D9_UNROLL(times) D9_PRAGMA(unroll times)
 
 #define D9_SHARED(type, name, count) __shared__ __align__(16) type name[count]
-#define D9_BACKGROUND                (__CUDA_ARCH__ >= 800) /* older devices copy at once */
-static __device__ __forceinline__ void d9_copy_later(void *shared, const void *global) {
-#if D9_BACKGROUND
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
-#else
-    *static_cast<uint4 *>(shared) = *static_cast<const uint4 *>(global);
-#endif
-}
-static __device__ __forceinline__ void d9_copies_end() {
-#if D9_BACKGROUND
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-static __device__ __forceinline__ void d9_copies_wait(int groups) {
-#if D9_BACKGROUND
-    switch (groups) {
-    case 3:
-        asm volatile("cp.async.wait_group 3;" ::: "memory");
-        break;
-    case 2:
-        asm volatile("cp.async.wait_group 2;" ::: "memory");
-        break;
-    case 1:
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
-        break;
-    default:
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-    }
-#endif
-}
 #define D9_LAUNCH(kernel, grid, block, stream, ...)                                                                    \
     (kernel<<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__), static_cast<int>(cudaGetLastError()))
 #endif

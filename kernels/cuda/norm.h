@@ -346,31 +346,13 @@ struct d9_norm_backward {
 
 template <int V, int S> struct d9_norm_fetched { d9_raw<V, S> dy, addend, reference; };
 
-/* dy, dy_at: where dy is. */
-template <int V, int S>
-D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch_with(const d9_norm_backward &b, int64_t at, d9_kernel_in dy,
-                                                   int64_t dy_at) {
+template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_norm_backward &b, int64_t at) {
     d9_norm_fetched<V, S> f = {};
-    f.dy = d9_fetch<V, S>(dy, dy_at);
+    f.dy = d9_fetch<V, S>(b.dy, at);
     if (b.prologue.addend.data) f.addend = d9_fetch<V, S>(b.prologue.addend, at);
     if (b.prologue.act.activation != D9_KERNEL_NO_ACT && !b.prologue.bias)
         f.reference = d9_fetch<V, S>(b.prologue.reference, at);
     return f;
-}
-template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_norm_backward &b, int64_t at) {
-    return d9_norm_fetch_with<V, S>(b, at, b.dy, at);
-}
-
-/* Terms of the forward norm for a gradient: without b.prologue.bias only the mean. */
-template <int V>
-D9_DEVICE d9_norm_line<V> d9_norm_line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
-    d9_norm_line<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
-    if (!b.prologue.bias) return own;
-    for (int i = 0; i < V; i++) {
-        own.rate.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
-        own.bias.v[i] = b.prologue.bias[c + i];
-    }
-    return own;
 }
 
 /* dx of V channels; terms: mean, then a, b and c of dx = a (dz - b - (x - mean) c). */
@@ -381,30 +363,31 @@ D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_
     return t;
 }
 
-/* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. x,
- * own: the norm's input and its terms, not used without b.prologue.bias. */
-template <int V, int S>
-D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f, const d9_vector<V> &x,
-                                     const d9_norm_line<V> &own) {
+/* dy, plus the addend if there is one. */
+template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_dy(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
     d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
+    if (!b.prologue.addend.data) return t;
+    const d9_vector<V> more = d9_open<V, S>(b.prologue.addend.store, f.addend);
+    for (int i = 0; i < V; i++) t.v[i] += more.v[i];
+    d9_round(d9_store_of<S>(b.dy.store), &t);
+    return t;
+}
+
+/* t times the activation's slope. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> d9_norm_through(const d9_norm_backward &b, const d9_vector<V> &reference, d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
-    if (b.prologue.addend.data) {
-        const d9_vector<V> more = d9_open<V, S>(b.prologue.addend.store, f.addend);
-        for (int i = 0; i < V; i++) t.v[i] += more.v[i];
-        d9_round(store, &t);
-    }
-    if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
-    d9_vector<V> reference;
-    if (b.prologue.bias) {
-        reference = d9_norm_of(own, x);
-        d9_round(store, &reference);
-        d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
-    } else {
-        reference = d9_open<V, S>(b.prologue.reference.store, f.reference);
-    }
     d9_slope_run(b.prologue.act, store, reference, &t);
     d9_round(store, &t);
     return t;
+}
+
+/* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
+    const d9_vector<V> t = d9_norm_dy<V, S>(b, f);
+    if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
+    return d9_norm_through<V, S>(b, d9_open<V, S>(b.prologue.reference.store, f.reference), t);
 }
 
 D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c, float a, float b, float d, float e,
@@ -424,7 +407,7 @@ static inline bool d9_norm_wide(const d9_kernel_norm *norm, const void *scratch)
 /* True if dy, dz, reference and addend, as far as present, have this storage type and are aligned to 16 bytes. */
 static inline bool d9_norm_uniform(const d9_norm_backward &b, d9_kernel_store store) {
     const d9_cuda_prologue &p = b.prologue;
-    const bool slope = p.act.activation != D9_KERNEL_NO_ACT && !p.bias;
+    const bool slope = p.act.activation != D9_KERNEL_NO_ACT;
     return b.dy.store == store && d9_aligned(b.dy.data) &&
            (!slope || (p.reference.store == store && d9_aligned(p.reference.data))) &&
            (!p.addend.data || (p.addend.store == store && d9_aligned(p.addend.data))) &&

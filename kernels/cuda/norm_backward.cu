@@ -3,51 +3,93 @@
  *   dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n),   S1 = sum dz,  S2 = sum dz (x - mean)
  *
  * The steps are: partial sums; the terms of each group and channel, with dscale and dbias; one pass that writes dx. The
- * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it; or both compute it from dy
- * and x, if they need no other array. */
+ * first pass writes dz, if it is not dy, to its own array or to dx, and the last one reads it; or both compute it from
+ * dy and x, if they need no other array. */
 #include "kernels/cuda/norm_resident.h" /* windows of a pool */
 
-/* R rows that are being loaded. */
-template <int V, int S, int R> struct fetched {
-    int64_t at[R];
-    d9_raw<V, S> x[R];
-    d9_norm_fetched<V, S> dz[R]; /* what it is computed from */
-};
-
-template <int V, int S, int R>
-D9_DEVICE fetched<V, S, R> fetch(const d9_norm_plan &p, const d9_norm_part &part, int64_t r,
-                                 const d9_norm_backward &b) {
-    fetched<V, S, R> f;
-    for (int k = 0; k < R; k++) {
-        f.at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
-        f.x[k] = d9_fetch<V, S>(b.x, f.at[k]);
-        f.dz[k] = d9_norm_fetch<V, S>(b, f.at[k]);
+/* Terms of the forward norm: without b.prologue.bias only the mean. */
+template <int V>
+D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
+    d9_norm_line<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
+    if (!b.prologue.bias) return own;
+    for (int i = 0; i < V; i++) {
+        own.rate.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
+        own.bias.v[i] = b.prologue.bias[c + i];
     }
-    return f;
+    return own;
 }
 
-template <int V, int S, int R>
+/* What the activation's derivative is computed from, recomputed from the norm's x. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> recomputed(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x) {
+    const int store = d9_store_of<S>(b.dy.store);
+    d9_vector<V> reference = d9_norm_of(own, x);
+    d9_round(store, &reference);
+    d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
+    return reference;
+}
+
+template <int V, int S>
+D9_DEVICE d9_vector<V> slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f, const d9_norm_line<V> &own,
+                             const d9_vector<V> &x) {
+    if (!b.prologue.bias) return d9_norm_slope<V, S>(b, f);
+    return d9_norm_through<V, S>(b, recomputed<V, S>(b, own, x), d9_norm_dy<V, S>(b, f));
+}
+
+/* dz without an addend: dy, or with b.prologue.bias its product with the recomputed slope. */
+template <int V, int S>
+D9_DEVICE d9_vector<V> bare_slope(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
+                                  const d9_vector<V> &x) {
+    const d9_vector<V> t = d9_open<V, S>(b.dy.store, dy);
+    return b.prologue.bias ? d9_norm_through<V, S>(b, recomputed<V, S>(b, own, x), t) : t;
+}
+
+/* ---- the first pass; bare: dz needs no array besides dy and x, so more rows are loaded at once ---- */
+
+template <int V, int S, bool bare, int R>
 D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
                         const d9_norm_line<V> &own, d9_vector<V> *first, d9_vector<V> *second) {
-    const fetched<V, S, R> f = fetch<V, S, R>(p, part, r, b);
+    int64_t at[R];
+    d9_raw<V, S> from[R];
+    d9_norm_fetched<V, S> f[R];
+    for (int k = 0; k < R; k++) {
+        at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
+        from[k] = d9_fetch<V, S>(b.x, at[k]);
+        if (bare)
+            f[k].dy = d9_fetch<V, S>(b.dy, at[k]);
+        else
+            f[k] = d9_norm_fetch<V, S>(b, at[k]);
+    }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> x = d9_open<V, S>(b.x.store, f.x[k]), dz = d9_norm_slope<V, S>(b, f.dz[k], x, own);
-        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, f.at[k], V, dz);
+        const d9_vector<V> x = d9_open<V, S>(b.x.store, from[k]);
+        const d9_vector<V> dz = bare ? bare_slope<V, S>(b, f[k].dy, own, x) : slope<V, S>(b, f[k], own, x);
+        if (b.prologue.dz.data) d9_put<V, S>(b.prologue.dz, at[k], V, dz);
         d9_norm_add_backward(dz, x, own.mean, first, second);
     }
+}
+
+template <int V, int S, bool bare> D9_DEVICE void sum(const d9_norm_plan &p, const d9_norm_backward &b, double *sums) {
+    const d9_norm_part part = d9_norm_part_of(p, V);
+    d9_vector<V> first = {}, second = {};
+    if (part.works) {
+        const d9_norm_line<V> own = line_of<V>(b, part.group, p.channels, part.c);
+        D9_NORM_FOR_ROWS((bare ? D9_NORM_ROWS(S) : D9_NORM_ROWS(S) / 2), p, part,
+                         (sum_rows<V, S, bare, R>(p, part, r, b, own, &first, &second)));
+    }
+    d9_norm_sum_slice<V>(p, first, second, sums);
 }
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK, 2)
     norm_backward_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
-    const d9_norm_part part = d9_norm_part_of(p, V);
-    d9_vector<V> first = {}, second = {};
-    if (part.works) {
-        const d9_norm_line<V> own = d9_norm_line_of<V>(b, part.group, p.channels, part.c);
-        D9_NORM_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part, (sum_rows<V, S, R>(p, part, r, b, own, &first, &second)));
-    }
-    d9_norm_sum_slice<V>(p, first, second, sums);
+    sum<V, S, false>(p, b, sums);
+}
+
+template <int V, int S>
+__global__ void __launch_bounds__(D9_BLOCK, 2)
+    norm_backward_bare_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
+    sum<V, S, true>(p, b, sums);
 }
 
 D9_DEVICE void put_gradients(double bias, double scale, int64_t c, float *dscale, float *dbias) {
@@ -86,8 +128,8 @@ __global__ void __launch_bounds__(D9_BLOCK)
 
 struct last_pass {
     d9_kernel_in dy, x; /* x: of the norm or, with a pool, of the pool */
-    d9_kernel_act act;  /* no activation: dy is dz */
-    const float *bias;  /* with an activation: to recompute its reference from x */
+    const float *bias;  /* NULL: dy is dz */
+    d9_kernel_act act;
     const float *terms;
     d9_kernel_out dx;
 };
@@ -109,8 +151,7 @@ template <int V, int S>
 D9_DEVICE d9_vector<V> gradient(const last_pass &pass, const last_terms<V> &terms, const d9_raw<V, S> &dy,
                                 const d9_vector<V> &x) {
     const d9_norm_backward b = {pass.dy, pass.x, {pass.act, {}, {}, {}, pass.bias}, NULL, NULL, NULL};
-    return d9_norm_gradient(
-        terms.own, d9_norm_slope<V, S>(b, {dy, {}, {}}, x, {terms.own.a, terms.own.b, terms.bias}), x);
+    return d9_norm_gradient(terms.own, bare_slope<V, S>(b, dy, {terms.own.a, terms.own.b, terms.bias}, x), x);
 }
 
 template <int V, int S, int R>
@@ -174,8 +215,7 @@ D9_DEVICE void scatter_rows(const d9_resident &plan, const d9_resident_part &par
 }
 
 template <int V, int S>
-__global__ void __launch_bounds__(D9_BLOCK, 2)
-    norm_backward_pool_kernel(d9_resident plan, last_pass pass) {
+__global__ void __launch_bounds__(D9_BLOCK, 2) norm_backward_pool_kernel(d9_resident plan, last_pass pass) {
     const d9_norm_plan &p = plan.norm;
     const d9_resident_part part = d9_resident_part_of(p, V);
     if (!part.works) return;
@@ -200,28 +240,30 @@ int d9_cuda_norm_backward(d9_cuda_stream stream, const d9_kernel_norm *norm, d9_
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     d9_norm_backward b = {dy, x, *prologue, mean, inv_std, scale};
     const d9_kernel_out dx = gradients->dx;
-    const bool again = prologue->bias && !prologue->addend.data; /* dz takes no arrays besides dy and x */
-    if (!prologue->dz.data && !again && (prologue->addend.data || prologue->act.activation != D9_KERNEL_NO_ACT))
-        b.prologue.dz = dx; /* until the last pass replaces it */
+    const bool slopes = prologue->act.activation != D9_KERNEL_NO_ACT;
+    const bool bare = !prologue->addend.data && (!slopes || prologue->bias);
+    if (!slopes) b.prologue.bias = NULL;
+    if (!bare && !prologue->dz.data) b.prologue.dz = dx; /* until the last pass replaces it */
     const bool wide = is_wide(norm, scratch, b, pool, dx);
     const d9_norm_plan p = d9_norm_divide(norm, wide ? D9_WIDE : 1);
     const dim3 grid = d9_norm_grid(p);
     double *sums = d9_norm_sums(scratch);
     float *terms = d9_norm_terms(p, scratch), *dscale = gradients->dscale, *dbias = gradients->dbias;
-    D9_CUDA_TRY(D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
+    D9_CUDA_TRY(bare ? D9_LAUNCH_BY_STORE(norm_backward_bare_sums_kernel, wide, x.store, grid, stream, p, b, sums)
+                     : D9_LAUNCH_BY_STORE(norm_backward_sums_kernel, wide, x.store, grid, stream, p, b, sums));
     D9_CUDA_TRY(D9_LAUNCH(norm_backward_terms_kernel, d9_fold_grid(p.channels, p.groups), D9_BLOCK, stream, p, b, sums,
                           terms, dscale, dbias));
     if (p.groups > 1)
         D9_CUDA_TRY(D9_LAUNCH(norm_backward_shares_kernel, d9_fold_grid(p.channels, 1), D9_BLOCK, stream, p, sums,
                               dscale, dbias));
     if (!dx.data) return 0;
-    last_pass pass = {dy, x, prologue->act, prologue->bias, terms, dx};
     const d9_kernel_out dz = b.prologue.dz;
-    if (dz.data) pass.dy = {dz.data, dz.store}, pass.act = {D9_KERNEL_NO_ACT, 0}, pass.bias = NULL;
+    last_pass pass = {dy, x, b.prologue.bias, prologue->act, terms, dx};
+    if (dz.data) pass.dy = {dz.data, dz.store}, pass.bias = NULL;
     if (pool) {
-        pass.x = pool->x, pass.dx = pool->dx;
         d9_resident plan = {};
         plan.norm = p, plan.window = pool->window, plan.line = d9_divisor_of(pool->window.out_width);
+        pass.x = pool->x, pass.dx = pool->dx;
         return D9_LAUNCH_BY_STORE(norm_backward_pool_kernel, wide, x.store, grid, stream, plan, pass);
     }
     return D9_LAUNCH_BY_STORE(norm_backward_apply_kernel, wide, x.store, grid, stream, p, pass);

@@ -15,29 +15,20 @@ D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64
     terms[2 * D9_RESIDENT_CHANNELS + j] = state.bias[c];
 }
 
-/* Adds R rows, which are kept from `slot` on, to the thread's sums. */
-template <int V, int S, int R>
-D9_DEVICE void sum_rows(d9_kernel_in kept, int *slot, const d9_vector<V> &pivot, d9_vector<V> *first,
-                        d9_vector<V> *second) {
-    d9_raw<V, S> t[R];
-    for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) t[k] = d9_fetch<V, S>(kept, *slot);
-    for (int k = 0; k < R; k++) d9_norm_add(d9_open<V, S>(kept.store, t[k]), pivot, first, second);
-}
-
-/* Loads R rows of windows, keeps the maxima, adds them to the thread's sums, and writes `pooled` if it has data. */
-template <int V, int S, int R>
-D9_DEVICE void pool_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in x,
+/* Loads R rows, pooled with P, keeps them, adds them to the thread's sums, and writes `pooled` if P and it has data. */
+template <int V, int S, bool P, int R>
+D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in x,
                          d9_kernel_out pooled, d9_kernel_out kept, int *slot, const d9_vector<V> &pivot,
                          d9_vector<V> *first, d9_vector<V> *second) {
     const d9_norm_plan &p = plan.norm;
-    d9_resident_row<V, S, true> row[R];
-    for (int k = 0; k < R; k++) row[k] = d9_resident_fetch<V, S, true>(plan, x, part, r + k * p.lines);
+    d9_resident_row<V, S, P> row[R];
+    for (int k = 0; k < R; k++) row[k] = d9_resident_fetch<V, S, P>(plan, x, part, r + k * p.lines);
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         unsigned places;
-        const d9_vector<V> t = d9_resident_open<V, S, true>(x.store, row[k], &places);
+        const d9_vector<V> t = d9_resident_open<V, S, P>(x.store, row[k], &places);
         d9_put<V, S>(kept, *slot, V, t);
-        if (pooled.data) d9_put<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
+        if (P && pooled.data) d9_put<V, S>(pooled, d9_resident_at(p, part, r + k * p.lines), V, t);
         d9_norm_add(t, pivot, first, second);
     }
 }
@@ -45,8 +36,7 @@ D9_DEVICE void pool_rows(const d9_resident &plan, const d9_resident_part &part, 
 /* Normalises R rows, which are kept from `slot` on. */
 template <int V, int S, int R>
 D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, int r, d9_kernel_in kept, int *slot,
-                          const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
-                          d9_kernel_out y) {
+                          const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act, d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> more[R] = {};
     for (int k = 0; k < R; k++) {
@@ -77,23 +67,12 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     d9_vector<V> first = {}, second = {};
     if (part.works) {
         unsigned places;
-        int slot = d9_resident_slot<V>();
-        for (int stage = 0; stage < (P ? 0 : D9_RESIDENT_STAGES); stage++) {
-            d9_resident_copy<V, S>(plan, part, stage, x, keep);
-            d9_copies_end();
-        }
         const d9_vector<V> pivot =
             d9_resident_open<V, S, P>(x.store, d9_resident_fetch<V, S, P>(plan, x, part, 0), &places);
+        int slot = d9_resident_slot<V>();
         if (thread < p.columns) d9_put_floats<V>(pivots, thread * V, V, pivot);
-        if (P)
-            D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
-                                 (pool_rows<V, S, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
-        D9_UNROLL(1)
-        for (int stage = 0; stage < (P ? 0 : D9_RESIDENT_STAGES); stage++) {
-            const d9_resident_part rows = d9_resident_stage(plan, part, stage);
-            d9_copies_wait(D9_RESIDENT_STAGES - 1 - stage);
-            D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S), p, rows, (sum_rows<V, S, R>(kept, &slot, pivot, &first, &second)));
-        }
+        D9_RESIDENT_FOR_ROWS((P ? D9_NORM_ROWS(S) / 2 : D9_NORM_ROWS(S)), p, part,
+                             (keep_rows<V, S, P, R>(plan, part, r, x, pooled, keep, &slot, pivot, &first, &second)));
     }
     d9_norm_sum_block<V, 2>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();

@@ -1,11 +1,9 @@
 /* A normalisation in one pass: a cluster of blocks keeps its input in shared memory.
  *
  * A cluster owns `runs` groups of eight channels of one ghost group; its blocks divide the group's rows like the slices
- * of norm.h, so a slice's index is the block's rank. Each thread keeps its runs in its own part of the block's dynamic
- * shared memory, where it reads them for the sums and again when the terms are known. No other thread accesses that
- * part, so no barrier is needed. What is kept as it is read, all but the maxima of windows, is copied there in the
- * background: a thread starts all its copies at once, which takes no registers, and then adds stage by stage what has
- * arrived, so memory is never idle for lack of requests. Every block adds the sums of all blocks in the order of their ranks, through the cluster's
+ * of norm.h, so a slice's index is the block's rank. Each thread stores the runs that it has read in its own part of
+ * the block's dynamic shared memory, and reads them again when the terms are known. No other thread accesses that part,
+ * so no barrier is needed. Every block adds the sums of all blocks in the order of their ranks, through the cluster's
  * shared memory.
  *
  * With a window, row r is the maximum of a 2 x 2 window of the pool's input, and the norm's dx goes to the first
@@ -18,15 +16,12 @@
 
 enum { D9_RESIDENT_RUNS = 8, D9_RESIDENT_CHANNELS = D9_RESIDENT_RUNS * D9_WIDE };
 
-enum { D9_RESIDENT_STAGES = 4 }; /* at most 4 groups of copies */
-
 /* Most rows of all images: they are counted in 32 bits. */
 enum { D9_RESIDENT_ROWS = 1 << 30 };
 
 struct d9_resident {
     d9_norm_plan norm;       /* slices: blocks of a cluster */
     int elements;            /* elements of each tensor kept by a block */
-    int stage;               /* rows that a block adds at a time */
     d9_kernel_window window; /* kernel 0: no pool */
     d9_divisor line;         /* divides by window.out_width */
 };
@@ -42,9 +37,7 @@ static inline d9_resident d9_resident_plan(const d9_kernel_norm *norm, const d9_
     p.lines = D9_BLOCK / p.columns;
     p.chunks = d9_ceiling(norm->channels / D9_WIDE, p.columns);
     p.slices = algorithm->blocks;
-    const int64_t kept = d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines); /* rows of a thread */
-    r.elements = static_cast<int>(kept * D9_BLOCK * D9_WIDE);
-    r.stage = static_cast<int>(d9_ceiling(kept, D9_RESIDENT_STAGES)) * p.lines;
+    r.elements = static_cast<int>(d9_ceiling(d9_ceiling(p.rows, p.slices), p.lines) * D9_BLOCK * D9_WIDE);
     if (window) r.window = *window, r.line = d9_divisor_of(window->out_width);
     return r;
 }
@@ -84,13 +77,6 @@ D9_DEVICE d9_resident_part d9_resident_part_of(const d9_norm_plan &p, int lanes)
 template <int V> D9_DEVICE int d9_resident_slot() { return static_cast<int>(threadIdx.x) * V; }
 enum { D9_RESIDENT_STEP = D9_BLOCK * D9_WIDE };
 
-/* The rows of one stage. */
-D9_DEVICE d9_resident_part d9_resident_stage(const d9_resident &plan, d9_resident_part part, int stage) {
-    part.row += stage * plan.stage;
-    if (part.row + plan.stage < part.end) part.end = part.row + plan.stage;
-    return part;
-}
-
 /* Sums of the block's channel j over all blocks of the cluster. All are loaded before the first is added. */
 D9_DEVICE d9_norm_pair d9_resident_total(const d9_norm_plan &p, const double *sums, int j) {
     const unsigned blocks = static_cast<unsigned>(p.slices);
@@ -114,18 +100,6 @@ D9_DEVICE int64_t d9_resident_at(const d9_norm_plan &p, const d9_resident_part &
     const unsigned others = part.group + (static_cast<unsigned>(p.groups) - 1) * member; /* images of other groups */
     return static_cast<int64_t>(static_cast<uint64_t>(others * p.image.by + row) * static_cast<unsigned>(p.channels) +
                                 part.c);
-}
-
-/* Starts the copies of a stage's rows of x to the thread's part of shared memory. */
-template <int V, int S>
-D9_DEVICE void d9_resident_copy(const d9_resident &plan, const d9_resident_part &part, int stage, d9_kernel_in x,
-                                d9_kernel_out kept) {
-    const d9_norm_plan &p = plan.norm;
-    const d9_resident_part rows = d9_resident_stage(plan, part, stage);
-    int slot = d9_resident_slot<V>() + stage * plan.stage * p.columns * V;
-    D9_UNROLL(2)
-    for (int r = rows.row; r < rows.end; r += p.lines, slot += D9_RESIDENT_STEP)
-        d9_copy_whole<S>(kept, slot, x, d9_resident_at(p, part, r));
 }
 
 /* Index in the pool's input of the first element of row r's window. */

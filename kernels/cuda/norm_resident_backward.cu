@@ -65,32 +65,27 @@ D9_DEVICE void add_shares(const d9_norm_plan &p, int64_t chunk, const double *sh
     if (gradients.dbias) gradients.dbias[c] = static_cast<float>(bias);
 }
 
-/* Adds R rows of dz and x to the thread's sums. dy and, with keeps_x and without P, x are kept from `slot` on; dz
- * replaces dy there. With P keeps the maxima and their places. */
+/* Loads R rows of dz and x, adds them to the thread's sums, and keeps dz, with keeps_x also x, with P the places. */
 template <int V, int S, bool P, int R>
-D9_DEVICE void sum_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
-                        bool keeps_x, const kept &own, int *slot, const d9_norm_line<V> &terms, d9_vector<V> *first,
-                        d9_vector<V> *second) {
+D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, int r, const d9_norm_backward &b,
+                         bool keeps_x, const kept &own, int *slot, const d9_vector<V> &mean, d9_vector<V> *first,
+                         d9_vector<V> *second) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, P> row[R];
     d9_norm_fetched<V, S> f[R];
     for (int k = 0; k < R; k++) {
-        const int kept_at = *slot + k * D9_RESIDENT_STEP;
-        if (P || !keeps_x)
-            row[k] = d9_resident_fetch<V, S, P>(plan, b.x, part, r + k * p.lines);
-        else
-            row[k].place[0] = d9_fetch<V, S>(input_of(own.x), kept_at);
-        f[k] = d9_norm_fetch_with<V, S>(b, d9_resident_at(p, part, r + k * p.lines), input_of(own.dz), kept_at);
+        row[k] = d9_resident_fetch<V, S, P>(plan, b.x, part, r + k * p.lines);
+        f[k] = d9_norm_fetch<V, S>(b, d9_resident_at(p, part, r + k * p.lines));
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
         unsigned places;
         const d9_vector<V> x = d9_resident_open<V, S, P>(b.x.store, row[k], &places);
-        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k], x, terms);
+        const d9_vector<V> dz = d9_norm_slope<V, S>(b, f[k]);
         d9_put<V, S>(own.dz, *slot, V, dz);
-        if (P) d9_put<V, S>(own.x, *slot, V, x);
+        if (keeps_x) d9_put<V, S>(own.x, *slot, V, x);
         if (P) own.places[*slot / V] = static_cast<uint16_t>(places);
-        d9_norm_add_backward(dz, x, terms.mean, first, second);
+        d9_norm_add_backward(dz, x, mean, first, second);
     }
 }
 
@@ -137,21 +132,10 @@ __global__ void __launch_bounds__(D9_BLOCK, S == D9_KERNEL_F32 ? 2 : 3)
     const int64_t chunk = d9_norm_chunk(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
-        D9_UNROLL(1)
-        for (int stage = 0; stage < D9_RESIDENT_STAGES; stage++) {
-            d9_resident_copy<V, S>(plan, part, stage, b.dy, own.dz);
-            if (!P && keeps_x) d9_resident_copy<V, S>(plan, part, stage, b.x, own.x);
-            d9_copies_end();
-        }
-        const d9_norm_line<V> line = d9_norm_line_of<V>(b, part.group, p.channels, part.c);
+        const d9_vector<V> mean = d9_load_floats<V>(b.mean, part.group * p.channels + part.c, V);
         int slot = d9_resident_slot<V>();
-        D9_UNROLL(1)
-        for (int stage = 0; stage < D9_RESIDENT_STAGES; stage++) {
-            const d9_resident_part rows = d9_resident_stage(plan, part, stage);
-            d9_copies_wait(D9_RESIDENT_STAGES - 1 - stage);
-            D9_RESIDENT_FOR_ROWS((P ? 1 : D9_NORM_ROWS(S) / 2), p, rows,
-                                 (sum_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, line, &first, &second)));
-        }
+        D9_RESIDENT_FOR_ROWS((P ? 1 : D9_NORM_ROWS(S) / 2), p, part,
+                             (keep_rows<V, S, P, R>(plan, part, r, b, keeps_x, own, &slot, mean, &first, &second)));
     }
     d9_norm_sum_block<V, 2>(p, first, second, D9_RESIDENT_CHANNELS, D9_RESIDENT_CHANNELS, sums);
     D9_CLUSTER_BARRIER();

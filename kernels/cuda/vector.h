@@ -100,15 +100,6 @@ template <int S> D9_DEVICE void d9_put_whole(d9_kernel_out y, int64_t at, const 
     if (wide) to[1] = raw.high;
 }
 
-/* Starts the copy of a run to shared memory (launch.h). */
-template <int S> D9_DEVICE void d9_copy_whole(d9_kernel_out shared, int64_t to, d9_kernel_in x, int64_t at) {
-    const bool wide = S == D9_KERNEL_F32;
-    char *into = static_cast<char *>(shared.data) + to * (wide ? 4 : 2);
-    const char *from = static_cast<const char *>(x.data) + at * (wide ? 4 : 2);
-    d9_copy_later(into, from);
-    if (wide) d9_copy_later(into + 16, from + 16);
-}
-
 template <int S> D9_DEVICE d9_vector<8> d9_open_whole(d9_kernel_store given, const d9_raw<8, S> &raw) {
     const int store = d9_store_of<S>(given);
     const uint4 a = raw.low, b = raw.high;

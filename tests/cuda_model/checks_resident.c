@@ -20,7 +20,7 @@ typedef struct site { /* a case, with the outputs of both algorithms */
     d9_kernel_window window; /* kernel 0: no pool */
     d9_kernel_store store;
     d9_kernel_act act;
-    bool adds, adds_first, wants_dz, recomputes;
+    bool adds, adds_first, wants_dz;
     int64_t count, input_count; /* of the norm's input; of the pool's input */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
@@ -50,8 +50,7 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
               .act = {activation, 0.3f},
               .adds = adds,
               .adds_first = shape->groups % 2 == 0,
-              .wants_dz = (shape->groups + activation) % 2 == 0,
-              .recomputes = (shape->groups / 2 + activation) % 2 == 0};
+              .wants_dz = (shape->groups + activation) % 2 == 0};
     s.count = s.input_count = s.norm.images * s.norm.pixels * s.norm.channels;
     if (pools) {
         s.window = (d9_kernel_window){
@@ -136,20 +135,8 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm
     if (s->window.kernel) compare(check, "norm_resident pooled", &s->separate.pooled, &s->one_pass.pooled, 0);
 }
 
-/* What the derivative of the activation is computed from: random, or what one pass recomputes. */
-static void fill_reference(d9_check *check, const site *s) {
-    const d9_kernel_norm_state state = state_of(s, &s->separate);
-    d9_kernel_epilogue epilogue = {.act = s->act};
-    if (!s->recomputes) return;
-    if (!d9_activation_from_output(s->act.activation)) epilogue.act.activation = D9_KERNEL_NO_ACT;
-    d9_check_launch(check, "norm_forward",
-                    d9_cuda_norm_forward(NULL, &s->norm, norm_input(check, s), &state, &epilogue, s->scratch.data,
-                                         d9_array_out(&s->reference)));
-}
-
 static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
     d9_cuda_prologue prologue = {.act = s->act, .reference = d9_array_in(&s->reference)};
-    if (s->recomputes && w == &s->one_pass) prologue.bias = s->bias, prologue.reference.data = NULL;
     if (s->wants_dz) prologue.dz = d9_array_out(&w->dz);
     if (s->adds) prologue.addend = d9_array_in(&s->addend);
     return prologue;
@@ -187,7 +174,6 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
     float *before = d9_floats(s->norm.channels);
     d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
     forward_separate(check, s); /* computes mean and inv_std */
-    fill_reference(check, s);
     backward_separate(check, s);
     for (int turn = 0; turn < 2; turn++) {
         if (turn) memcpy(before, s->one_pass.dbias.data, (size_t)s->one_pass.dbias.bytes);

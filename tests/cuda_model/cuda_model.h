@@ -91,18 +91,6 @@ void *d9_model_dynamic_shared();
 void d9_model_barrier(const char *file, int line);
 #define __syncthreads() d9_model_barrier(__FILE__, __LINE__)
 
-/* ---- copies to shared memory: each is made when the thread waits for its group ---- */
-void d9_model_copy_later(void *shared, const void *global);
-void d9_model_copies_end();
-bool d9_model_next_copy(int groups, void **shared, const void **global); /* false: at most `groups` groups are left */
-static inline void d9_copy_later(void *shared, const void *global) { d9_model_copy_later(shared, global); }
-static inline void d9_copies_end() { d9_model_copies_end(); }
-static inline void d9_copies_wait(int groups) {
-    void *shared;
-    const void *global;
-    while (d9_model_next_copy(groups, &shared, &global)) *static_cast<uint4 *>(shared) = *static_cast<const uint4 *>(global);
-}
-
 /* ---- clusters: consecutive blocks along y ---- */
 void d9_model_cluster_barrier(const char *file, int line);
 const void *d9_model_cluster_shared(const void *own, unsigned rank);

@@ -7,7 +7,6 @@
 #include "tests/cuda_model/race.h"
 #include "tests/cuda_model/sanitizer.h"
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -70,12 +69,6 @@ struct fiber {            /* a stack on which threads run, one after another */
     int thread = -1; /* -1: the fiber is free */
 };
 
-struct background_copy {
-    int group;
-    void *shared;
-    const void *global;
-};
-
 struct thread_state {
     bool started = false, ended = false;
     fiber *on = nullptr;
@@ -87,9 +80,6 @@ struct thread_state {
     unsigned mask = 0;
     uint64_t value = 0;
     int source = 0;
-    /* copies to shared memory that are under way; groups that it has ended */
-    std::deque<background_copy> copies;
-    int groups = 0;
 };
 
 struct shared_array { /* of one block of a running cluster */
@@ -561,21 +551,6 @@ void d9_model_barrier(const char *file, int line) {
 
 void d9_model_cluster_barrier(const char *file, int line) {
     if (note(&m.waits, file, line)) wait_here(wait::cluster, file, line);
-}
-
-void d9_model_copy_later(void *shared, const void *global) {
-    thread_state &t = state_of(m.running);
-    t.copies.push_back({t.groups, shared, global});
-}
-
-void d9_model_copies_end() { state_of(m.running).groups++; }
-
-bool d9_model_next_copy(int groups, void **shared, const void **global) {
-    thread_state &t = state_of(m.running);
-    if (t.copies.empty() || t.copies.front().group >= t.groups - groups) return false;
-    *shared = t.copies.front().shared, *global = t.copies.front().global;
-    t.copies.pop_front();
-    return true;
 }
 
 /* Lets other clusters run between a thread's writes and its next atomic. */

@@ -6,8 +6,6 @@
  * order of the warps of a cluster and of their lanes changes from cluster to cluster (ascending, descending, shuffled).
  * All of this is determined by the seed. Shared memory of each block starts as 0xff bytes: NaN.
  *
- * Copies to shared memory in the background are made as late as possible, when the thread waits for them.
- *
  * A launch fails with cudaErrorLaunchFailure and a message that begins with the kernel's name
  *   - if threads wait forever or at different barriers; if a barrier or an exchange lacks threads that have ended; if a
  *     lane is read that does not take part;
