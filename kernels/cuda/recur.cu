@@ -220,8 +220,9 @@ int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_
     const unsigned blocks = static_cast<unsigned>(shape->samples);
     const int64_t bytes = forward_bytes(shape);
     if (is_empty(shape)) return 0;
-    const int together = d9_recur_cluster_samples(shape);
-    if (together) return d9_recur_cluster_forward(stream, shape, together, gx, u, bias, first, out);
+    d9_recur_clusters clusters;
+    if (d9_recur_cluster_plan(shape, &clusters))
+        return d9_recur_cluster_forward(stream, shape, clusters, gx, u, bias, first, out);
     if (in_fours(shape, u))
         return D9_LAUNCH_CLUSTER(recur_kernel<D9_FOUR>, blocks, D9_BLOCK, 1, bytes, stream, *shape, gx, u, bias, *first,
                                  *out);
@@ -251,9 +252,9 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
     float *da, *before;
     d9_cuda_recur_factors(shape, scratch, &da, &before);
     if (is_empty(shape)) return 0;
-    const int together = d9_recur_cluster_samples(shape);
-    if (together)
-        D9_CUDA_TRY(d9_recur_cluster_backward(stream, shape, together, dy, kept, u, da, before, dgx));
+    d9_recur_clusters clusters;
+    if (d9_recur_cluster_plan(shape, &clusters))
+        D9_CUDA_TRY(d9_recur_cluster_backward(stream, shape, clusters, dy, kept, u, da, before, dgx));
     else if (fours)
         D9_CUDA_TRY(D9_LAUNCH_CLUSTER(recur_backward_kernel<D9_FOUR>, blocks, D9_BLOCK, 1, bytes, stream, s, lines, dy,
                                       *kept, u, da, before, dgx));

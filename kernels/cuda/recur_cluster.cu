@@ -1,7 +1,7 @@
 /* Recurrent layers of 65 to 256 units on devices with clusters: kernels.h has the contract, kernels/formulas/cells.h
  * the equations.
  *
- * A cluster of 8 blocks computes S samples over all steps. A block owns an eighth of the units, up to four for each
+ * A cluster of 4 or 8 blocks computes S samples over all steps. A block owns a part of the units, up to four for each
  * warp, and keeps their part of U in registers for the whole sequence, lane l the columns l, l + 32, ... In every step
  * a warp multiplies its rows with a vector in shared memory: the state h, or backward the gradients of the gates. The
  * lanes' sums are added so that each lane gets one unit and sample (several lanes the same one). It computes the cell
@@ -12,7 +12,7 @@
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
 #include "kernels/formulas/cells.h"
 
-enum { BLOCKS = D9_CLUSTER_BLOCKS, WARPS = D9_BLOCK / D9_WARP, UNITS = 4 /* of a warp */ };
+enum { UNITS = 4, /* of a warp */ MOST_OWN = D9_BLOCK / D9_WARP * UNITS /* of a block */ };
 
 /* The unit and sample of a lane. */
 struct lane_place {
@@ -23,8 +23,8 @@ struct lane_place {
 };
 
 template <int S> D9_DEVICE lane_place place_of(const d9_cuda_recur &s) {
-    const int units = static_cast<int>(s.units), own = (units + BLOCKS - 1) / BLOCKS,
-              warp = static_cast<int>(threadIdx.x) / D9_WARP;
+    const int units = static_cast<int>(s.units), blocks = static_cast<int>(gridDim.y),
+              own = (units + blocks - 1) / blocks, warp = static_cast<int>(threadIdx.x) / D9_WARP;
     lane_place p;
     p.lane = static_cast<int>(threadIdx.x) % D9_WARP;
     p.copies = D9_WARP / (UNITS * S);
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
         for (int g = 0; g < D9_CELL_GATES; g++) own[g] = multiply<S>(w[g], now, DEPTH, p.lane) + own_bias[g];
         h = d9_rounded(out.y.store, d9_cell_forward_float(s.cell, input.v, own, h, &c, saved));
         const bool last = t == s.time - 1;
-        for (int rank = p.copy; rank < BLOCKS && p.works && !last; rank += p.copies)
+        for (int rank = p.copy; rank < static_cast<int>(gridDim.y) && p.works && !last; rank += p.copies)
             d9_cluster_place(next, static_cast<unsigned>(rank))[p.local * DEPTH + p.unit] = h;
         if (!last) D9_CLUSTER_ARRIVE();
         const int64_t row = t * s.samples + p.sample;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
         float *const next = vectors + (t % 2 ? VECTORS : 0);
         float dgates[D9_CELL_GATES] = {}, own[D9_CELL_GATES] = {};
         dh = d9_cell_backward_float(s.cell, dh + now.dy, now.saved, now.before, now.c_before, &dc, dgates, own);
-        for (int rank = p.copy; rank < BLOCKS && p.works && t > 0; rank += p.copies) {
+        for (int rank = p.copy; rank < static_cast<int>(gridDim.y) && p.works && t > 0; rank += p.copies) {
             float *there = d9_cluster_place(next, static_cast<unsigned>(rank)) + p.local * DEPTH + p.unit;
             D9_UNROLL(D9_CELL_GATES)
             for (int g = 0; g < D9_CELL_GATES; g++)
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
 
 /* ---- launchers ---- */
 
-enum { FEWEST_UNITS = 65, MOST_UNITS = 256 };
+enum { FEWEST_UNITS = 65, MOST_UNITS = D9_CLUSTER_BLOCKS * MOST_OWN, MOST_SAMPLES = 4 };
 
 /* Calls CALL(D, S) for the fewest columns that hold the units, and S samples. */
 #define FOR_SAMPLES(CALL, d, samples) return (samples) == 1 ? CALL(d, 1) : (samples) == 2 ? CALL(d, 2) : CALL(d, 4)
@@ -235,33 +235,41 @@ enum { FEWEST_UNITS = 65, MOST_UNITS = 256 };
         FOR_SAMPLES(CALL, 8, samples);                                                                                 \
     } while (0)
 
-int d9_recur_cluster_samples(const d9_cuda_recur *shape) {
+bool d9_recur_cluster_plan(const d9_cuda_recur *shape, d9_recur_clusters *plan) {
     d9_limits limits;
-    if (shape->units < FEWEST_UNITS || shape->units > MOST_UNITS) return 0;
-    if (d9_device_limits(recur_cluster_backward_kernel<8, 4>, &limits) || limits.cluster_blocks < BLOCKS) return 0;
-    const int clusters = d9_device_clusters(recur_cluster_backward_kernel<8, 4>, D9_BLOCK, BLOCKS, 0, limits);
-    if (clusters == 0) return 0;
-    int samples = 1;
-    while (samples < 4 && d9_ceiling(shape->samples, samples) > clusters) samples *= 2;
-    return samples;
+    plan->blocks = shape->units > D9_CLUSTER_BLOCKS / 2 * MOST_OWN ? D9_CLUSTER_BLOCKS : D9_CLUSTER_BLOCKS / 2;
+    plan->samples = 1;
+    if (shape->units < FEWEST_UNITS || shape->units > MOST_UNITS) return false;
+    if (d9_device_limits(recur_cluster_backward_kernel<8, 4>, &limits) || limits.cluster_blocks < D9_CLUSTER_BLOCKS)
+        return false;
+    const int clusters = d9_device_clusters(recur_cluster_backward_kernel<8, 4>, D9_BLOCK,
+                                            static_cast<unsigned>(plan->blocks), 0, limits);
+    while (plan->samples < MOST_SAMPLES && d9_ceiling(shape->samples, plan->samples) > clusters) plan->samples *= 2;
+    return clusters > 0;
 }
 
-int d9_recur_cluster_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, int samples, d9_kernel_in gx,
-                             d9_kernel_in u, const float *bias, const d9_cuda_recur_state *first,
+static dim3 grid_of(const d9_cuda_recur *shape, const d9_recur_clusters &plan) {
+    return dim3(static_cast<unsigned>(d9_ceiling(shape->samples, plan.samples)), static_cast<unsigned>(plan.blocks));
+}
+
+int d9_recur_cluster_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
+                             d9_kernel_in gx, d9_kernel_in u, const float *bias, const d9_cuda_recur_state *first,
                              const d9_cuda_recur_result *out) {
-    const dim3 grid(static_cast<unsigned>(d9_ceiling(shape->samples, samples)), BLOCKS);
+    const dim3 grid = grid_of(shape, plan);
+    const unsigned blocks = grid.y;
 #define FORWARD(d, n)                                                                                                  \
-    D9_LAUNCH_CLUSTER((recur_cluster_kernel<d, n>), grid, D9_BLOCK, BLOCKS, 0, stream, *shape, gx, u, bias, *first,    \
+    D9_LAUNCH_CLUSTER((recur_cluster_kernel<d, n>), grid, D9_BLOCK, blocks, 0, stream, *shape, gx, u, bias, *first,    \
                       *out)
-    FOR_SIZE(FORWARD, shape->units, samples);
+    FOR_SIZE(FORWARD, shape->units, plan.samples);
 }
 
-int d9_recur_cluster_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, int samples, d9_kernel_in dy,
-                              const d9_cuda_recur_kept *kept, d9_kernel_in u, float *da, float *before,
+int d9_recur_cluster_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, const d9_recur_clusters &plan,
+                              d9_kernel_in dy, const d9_cuda_recur_kept *kept, d9_kernel_in u, float *da, float *before,
                               d9_kernel_out dgx) {
-    const dim3 grid(static_cast<unsigned>(d9_ceiling(shape->samples, samples)), BLOCKS);
+    const dim3 grid = grid_of(shape, plan);
+    const unsigned blocks = grid.y;
 #define BACKWARD(d, n)                                                                                                 \
-    D9_LAUNCH_CLUSTER((recur_cluster_backward_kernel<d, n>), grid, D9_BLOCK, BLOCKS, 0, stream, *shape, dy, *kept, u,  \
+    D9_LAUNCH_CLUSTER((recur_cluster_backward_kernel<d, n>), grid, D9_BLOCK, blocks, 0, stream, *shape, dy, *kept, u,  \
                       da, before, dgx)
-    FOR_SIZE(BACKWARD, shape->units, samples);
+    FOR_SIZE(BACKWARD, shape->units, plan.samples);
 }

@@ -85,7 +85,7 @@ static const d9_cuda_recur layers[] = {
     {D9_CELL_GRU, 2, 2, 260},        {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},
     {D9_CELL_GRU, 3, 1, 33},         {D9_CELL_LSTM, 3, 4, 200},       {D9_CELL_GRU, 2, 13, 65},
     {D9_CELL_ELMAN_RELU, 3, 7, 256}, {D9_CELL_LSTM, 4, 3, 225},       {D9_CELL_GRU, 2, 2, 129},
-    {D9_CELL_ELMAN_TANH, 2, 5, 72},  {D9_CELL_LSTM, 1, 9, 130},       {D9_CELL_GRU, 3, 5, 230}};
+    {D9_CELL_ELMAN_TANH, 2, 8, 72},  {D9_CELL_LSTM, 1, 9, 130},       {D9_CELL_GRU, 3, 5, 230}};
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 typedef struct arrays { /* of a layer */
@@ -131,7 +131,7 @@ static void step_by_hand(const d9_cuda_recur *s, const arrays *a, d9_kernel_stor
     for (int64_t k = 0; k < s->units; k++) h[k] = next[k];
 }
 
-/* A device that runs three clusters of eight blocks at the same time. */
+/* A device that runs three clusters of eight blocks or six of four at the same time. */
 static const d9_model_device three_clusters = {232448, 8, 8, 0};
 
 void d9_cuda_check_recur(d9_check *check) {
