@@ -350,8 +350,7 @@ template <int V, int S> D9_DEVICE d9_norm_fetched<V, S> d9_norm_fetch(const d9_n
     d9_norm_fetched<V, S> f = {};
     f.dy = d9_fetch<V, S>(b.dy, at);
     if (b.prologue.addend.data) f.addend = d9_fetch<V, S>(b.prologue.addend, at);
-    if (b.prologue.act.activation != D9_KERNEL_NO_ACT && !b.prologue.bias)
-        f.reference = d9_fetch<V, S>(b.prologue.reference, at);
+    if (b.prologue.act.activation != D9_KERNEL_NO_ACT) f.reference = d9_fetch<V, S>(b.prologue.reference, at);
     return f;
 }
 
@@ -363,31 +362,20 @@ D9_DEVICE d9_vector<V> d9_norm_gradient(const d9_norm_factors<V> &own, const d9_
     return t;
 }
 
-/* dy, plus the addend if there is one. */
-template <int V, int S> D9_DEVICE d9_vector<V> d9_norm_dy(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
-    d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
-    if (!b.prologue.addend.data) return t;
-    const d9_vector<V> more = d9_open<V, S>(b.prologue.addend.store, f.addend);
-    for (int i = 0; i < V; i++) t.v[i] += more.v[i];
-    d9_round(d9_store_of<S>(b.dy.store), &t);
-    return t;
-}
-
-/* t times the activation's slope. */
-template <int V, int S>
-D9_DEVICE d9_vector<V> d9_norm_through(const d9_norm_backward &b, const d9_vector<V> &reference, d9_vector<V> t) {
-    const int store = d9_store_of<S>(b.dy.store);
-    d9_slope_run(b.prologue.act, store, reference, &t);
-    d9_round(store, &t);
-    return t;
-}
-
 /* dz: dy, plus the addend if there is one, times the activation's slope if there is one; rounded after each stage. */
 template <int V, int S>
 D9_DEVICE d9_vector<V> d9_norm_slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f) {
-    const d9_vector<V> t = d9_norm_dy<V, S>(b, f);
+    d9_vector<V> t = d9_open<V, S>(b.dy.store, f.dy);
+    const int store = d9_store_of<S>(b.dy.store);
+    if (b.prologue.addend.data) {
+        const d9_vector<V> more = d9_open<V, S>(b.prologue.addend.store, f.addend);
+        for (int i = 0; i < V; i++) t.v[i] += more.v[i];
+        d9_round(store, &t);
+    }
     if (b.prologue.act.activation == D9_KERNEL_NO_ACT) return t;
-    return d9_norm_through<V, S>(b, d9_open<V, S>(b.prologue.reference.store, f.reference), t);
+    d9_slope_run(b.prologue.act, store, d9_open<V, S>(b.prologue.reference.store, f.reference), &t);
+    d9_round(store, &t);
+    return t;
 }
 
 D9_DEVICE void d9_norm_set_terms(const d9_norm_plan &p, int64_t group, int64_t c, float a, float b, float d, float e,

@@ -19,29 +19,35 @@ D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int6
     return own;
 }
 
-/* What the activation's derivative is computed from, recomputed from the norm's x. */
+/* t times the activation's slope, whose reference is recomputed from the norm's x. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> recomputed(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x) {
+D9_DEVICE d9_vector<V> through(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
+                               d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
     d9_vector<V> reference = d9_norm_of(own, x);
     d9_round(store, &reference);
     d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
-    return reference;
+    d9_slope_run(b.prologue.act, store, reference, &t);
+    d9_round(store, &t);
+    return t;
 }
 
+/* dz; f.reference is not used with b.prologue.bias. */
 template <int V, int S>
 D9_DEVICE d9_vector<V> slope(const d9_norm_backward &b, const d9_norm_fetched<V, S> &f, const d9_norm_line<V> &own,
                              const d9_vector<V> &x) {
     if (!b.prologue.bias) return d9_norm_slope<V, S>(b, f);
-    return d9_norm_through<V, S>(b, recomputed<V, S>(b, own, x), d9_norm_dy<V, S>(b, f));
+    d9_norm_backward before = b;
+    before.prologue.act.activation = D9_KERNEL_NO_ACT;
+    return through<V, S>(b, own, x, d9_norm_slope<V, S>(before, f));
 }
 
-/* dz without an addend: dy, or with b.prologue.bias its product with the recomputed slope. */
+/* dz without an addend: dy or, with b.prologue.bias, its product with the slope. */
 template <int V, int S>
 D9_DEVICE d9_vector<V> bare_slope(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
                                   const d9_vector<V> &x) {
     const d9_vector<V> t = d9_open<V, S>(b.dy.store, dy);
-    return b.prologue.bias ? d9_norm_through<V, S>(b, recomputed<V, S>(b, own, x), t) : t;
+    return b.prologue.bias ? through<V, S>(b, own, x, t) : t;
 }
 
 /* ---- the first pass; bare: dz needs no array besides dy and x, so more rows are loaded at once ---- */
@@ -52,13 +58,14 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     int64_t at[R];
     d9_raw<V, S> from[R];
     d9_norm_fetched<V, S> f[R];
+    const bool reads = b.prologue.act.activation != D9_KERNEL_NO_ACT && !b.prologue.bias;
     for (int k = 0; k < R; k++) {
         at[k] = d9_norm_at(p, part.group, r + k * p.lines, part.c);
         from[k] = d9_fetch<V, S>(b.x, at[k]);
-        if (bare)
-            f[k].dy = d9_fetch<V, S>(b.dy, at[k]);
-        else
-            f[k] = d9_norm_fetch<V, S>(b, at[k]);
+        f[k] = {};
+        f[k].dy = d9_fetch<V, S>(b.dy, at[k]);
+        if (!bare && b.prologue.addend.data) f[k].addend = d9_fetch<V, S>(b.prologue.addend, at[k]);
+        if (!bare && reads) f[k].reference = d9_fetch<V, S>(b.prologue.reference, at[k]);
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {

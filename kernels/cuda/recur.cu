@@ -263,7 +263,8 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
                                       u, da, before, dgx));
     const d9_kernel_linear product = {rows, s.units, gates};
     const d9_kernel_in all_da = {da, D9_KERNEL_F32}, all_before = {before, D9_KERNEL_F32};
-    const d9_cuda_prologue nothing = {{D9_KERNEL_NO_ACT, 0}, all_da, {NULL, D9_KERNEL_F32}, {NULL, D9_KERNEL_F32}, NULL};
+    const d9_cuda_prologue nothing = {
+        {D9_KERNEL_NO_ACT, 0}, all_da, {NULL, D9_KERNEL_F32}, {NULL, D9_KERNEL_F32}, NULL};
     if (du)
         D9_CUDA_TRY(
             d9_cuda_linear_backward_weight(stream, &product, all_da, all_before, d9_kernel_out{du, D9_KERNEL_F32}));
