@@ -22,6 +22,9 @@ ALONE = ("recur_cluster_kernel", "recur_cluster_backward_kernel")
 KNOWN = {  # spills of a few words, because ptxas limits registers for more blocks per multiprocessor than requested
     ("linear_backward_data_kernel<8>", "120"),
     *((f"moments_backward_kernel<{of}>", "120") for of in ("1,-1", "8,0", "8,1", "8,2")),
+    # four words of f32, which needs twice the registers of half precision for a row under way
+    ("norm_backward_apply_kernel<8,0>", "80"), ("norm_backward_pool_kernel<8,0>", "100"),
+    ("norm_backward_pool_kernel<8,0>", "120"),
 }
 OURS = re.compile(r"\d([a-z]\w*?_kernel)(I(?:L[a-z]n?\d+E)+E)?")  # a kernel in a mangled name, but not one of CUB
 # Of a multiprocessor; blocks that must fit into it; unit in which a thread gets them; threads of a block without bounds.
