@@ -108,8 +108,8 @@ static d9_status import_value(source *self, const d9_value *value) {
         return report_wrong_shape(self, tensor, &shape,
                                   left ? "beside its last layer's weight" : "in this configuration's network");
     if (left) return D9_OK;
-    if (tensor->type != D9_TENSOR_F32)
-        return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32", self->path, value->name,
+    if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F16 && tensor->type != D9_TENSOR_BF16)
+        return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32, F16 or BF16", self->path, value->name,
                        d9_tensor_type_name(tensor->type));
     D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
