@@ -156,7 +156,7 @@ static d9_status set_items(reader *r, const value *items, int count) {
     dictionary *dict = r->stack[r->depth - 1].as.dict;
     for (int i = 0; i < count; i += 2) {
         if (items[i].kind != TEXT || items[i + 1].kind != TENSOR) {
-            dict->other = items[i].kind == TEXT ? items[i].as.text : "";
+            dict->other = items[i].kind == TEXT ? items[i].as.text : "an entry";
             continue;
         }
         D9_TRY(D9_ARENA_GROW(r->context, r->scratch, dict->count, &dict->capacity, &dict->tensors));
@@ -459,8 +459,8 @@ static d9_status take_tensors(const reader *r, const dictionary *dict, d9_safete
     d9_status status;
     if (dict->other || dict->count == 0)
         return d9_fail(r->context, D9_DATA,
-                       "%s: %s%sis not a tensor; must be a state dict, saved by torch.save(model.state_dict(), FILE)",
-                       r->path, dict->other ? dict->other : "the content", dict->other && *dict->other ? " " : "");
+                       "%s: %s is not a tensor; must be a state dict, saved by torch.save(model.state_dict(), FILE)",
+                       r->path, dict->other ? dict->other : "the content");
     D9_TRY(D9_ARENA_ALLOCATE(r->context, &made->arena, dict->count, &made->tensors));
     qsort(dict->tensors, (size_t)dict->count, sizeof *dict->tensors, by_name);
     for (int i = 0; i < dict->count; i++) {

@@ -100,9 +100,11 @@ precision: f32
 model: {name: resnet, depth: 50, width: $1, stem: imagenet}
 data: {dataset: folder, image_size: $2, normalize: imagenet}
 YAML
-    accepts "$dawn9" predict width$1/weights.safetensors width$1/pictures --config width$1.yaml --features width$1.npy
-    accepts "$python" "$source/tests/support/torchvision_weights.py" compare width$1/wanted.safetensors width$1.npy
-    says "^features: $3 x $(($1 * 32)), largest difference "
+    for ending in safetensors pth; do
+        accepts "$dawn9" predict width$1/weights.$ending width$1/pictures --config width$1.yaml --features width$1.npy
+        accepts "$python" "$source/tests/support/torchvision_weights.py" compare width$1/wanted.safetensors width$1.npy
+        says "^features: $3 x $(($1 * 32)), largest difference "
+    done
 }
 features 16 65 20
 features 64 224 9
