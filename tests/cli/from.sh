@@ -132,6 +132,23 @@ grep -q 'weights.pth: knows 1000 classes, here are 3: the last layer is initiali
 json foreign/result.json 'd["config"]["train"]["from"] == "sha256:'"$(sha256sum "$weights/weights.pth" | cut -d ' ' -f 1)"'"'
 refuses 2 'types.pth conv1.weight' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from="$weights/types.pth"
 
+# ---- weights that were published: downloaded by name, known by their checksum ----
+export XDG_CACHE_HOME="$PWD/cache"
+unset DAWN9_DATA
+refuses 3 'cache/dawn9/resnet18 data.fetch.resnet18' "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
+accepts "$dawn9" config foreign.yaml --set train.from=resnet18
+mkdir -p cache/dawn9/resnet18
+truncate -s 46830571 cache/dawn9/resnet18/resnet18-f37072fd.pth
+refuses 3 'cache/dawn9/resnet18/resnet18-f37072fd.pth SHA-256 f37072fd47e8' \
+    "$dawn9" train foreign.yaml --data drawn --out wrong --set train.from=resnet18
+refuses 1 'resnet18-f37072fd.pth SHA-256' "$dawn9" data check resnet18
+says '^resnet18-f37072fd.pth wrong checksum +46830571 bytes '
+observe "$dawn9" data check resnet18 --json
+json "$out" 'len(d["files"][0]["sha256"]) == 64 and d["files"][0]["state"] == "wrong checksum"'
+cp -r first resnet18 # a run of this name
+accepts "$dawn9" train basic.yaml --out named --quiet --set train.from=resnet18 --set "$still"
+rm -r resnet18
+
 # ---- weights of 16 bits ----
 for type in BF16 F16; do
     accepts python3 "$source/tests/support/tensors.py" first/model.safetensors $type.safetensors $type
