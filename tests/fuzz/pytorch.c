@@ -1,5 +1,5 @@
-/* Files of torch.save: the checksums of the archive's files are corrected first. A decoded file, encoded as safetensors,
- * decodes to the same tensors, which together are no larger than the file. */
+/* Files of torch.save: the checksums of the archive's files are corrected first. A decoded file, encoded as
+ * safetensors, decodes to the same tensors, which together are no larger than the file. */
 #include "record/pytorch.h"
 #include "tests/fuzz/support/fuzz.h"
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static void round_trip(fuzz_bench *bench, const d9_safetensors *file, size_t siz
     d9_safetensors *again = NULL;
     uint8_t *bytes = NULL;
     size_t bytes_size, total = 0;
-    const d9_status status = d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count, NULL, 0,
-                                                   &bytes, &bytes_size);
+    const d9_status status =
+        d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count, NULL, 0, &bytes, &bytes_size);
     if (status != D9_OK) { /* memory ran out */
         fuzz_require(status == D9_DEVICE, "what was decoded can be encoded");
         return fuzz_check_refusal(bench, status);
