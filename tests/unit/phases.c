@@ -427,6 +427,7 @@ TEST(test_only_the_last_layer_has_gradients_at_first) {
     for (int v = 0; v < early->value_count; v++)
         if (strstr(early->values[v].name, ".grad") && strncmp(early->values[v].name, "head.", 5) != 0)
             fail_msg("%s in a step of the last layer", early->values[v].name);
+    for (d9_node_id n = 0; n < early->node_count; n++) assert_null(strstr(early->nodes[n].role, ".part"));
     assert_true(makes(early, "head.weight.grad"));
     assert_true(operations(early) < 1.01 * operations(&program.eval) * 8 / (double)program.extent.batch);
     assert_false(makes(train, "layer1.conv.weight.grad")); /* of the first part, which never learns */

@@ -143,6 +143,7 @@ static const struct {
     {PICKLE("}(X\1\0\0\0\n" TENSOR("\0", "K\4\x85", "K\1\x85") "u."), "name ASCII"},
     {PICKLE("}(X\xff\xff\xff\xff."), "truncated"},
     {PICKLE("}q\1."), "numbered"},
+    {PICKLE("}q\0q\0."), "numbered"},
     {PICKLE("}h\0."), "number"},
     {PICKLE("}(q\0."), "numbered"},
     {PICKLE("(."), "kind"},
