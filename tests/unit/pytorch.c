@@ -3,6 +3,7 @@
 #include <zlib.h>
 #include "core/system.h"
 #include "record/pytorch.h"
+#include "tests/support/each_call.h"
 #include "tests/support/test.h"
 
 #define FIXTURES D9_SOURCE_DIR "/tests/fixtures/pytorch/"
@@ -55,6 +56,27 @@ TEST(a_network_is_read) {
     assert_ints(first->shape.rank, 4, first->shape.d[0], 2, first->shape.d[1], 3, first->shape.d[3], 7);
     assert_ints(last->shape.rank, 2, last->shape.d[0], 1000, last->shape.d[1], 16);
     d9_safetensors_free(&context, file);
+}
+
+/* Each allocation fails in turn: an error, and nothing is left allocated. */
+TEST(memory_that_runs_out_is_an_error) {
+    uint8_t *bytes;
+    size_t size;
+    planted plan = {.met = true};
+    OK(d9_file_read_limited(&context, FIXTURES "types.pth", D9_TENSORS_MAX_BYTES, &bytes, &size));
+    for (int64_t victim = 1; plan.met; victim++) {
+        plan = (planted){.kind = CALL_allocate, .victim = victim};
+        const d9_system system = planted_system(&plan, d9_system_default());
+        d9_context failing = context;
+        failing.system = &system;
+        d9_safetensors *file;
+        const d9_status status = d9_pytorch_decode(&failing, "file.pth", bytes, size, &file);
+        assert_int_equal(status, plan.met ? D9_DEVICE : D9_OK);
+        d9_safetensors_free(&failing, file);
+        assert_int_equal(plan.live, 0);
+        assert_true(plan.met || victim > 4);
+    }
+    d9_release(&context, bytes);
 }
 
 /* ---- archives and pickles made here ---- */
