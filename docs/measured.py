@@ -239,8 +239,8 @@ def between(a, b):
 
 
 def from_published(folder):
-    """Measured minus published accuracy of each arm of an experiment."""
-    return [float(arm["accuracy"]) - float(arm["published_accuracy"]) for arm in table(folder + "/report/arms.tsv") if arm["published_accuracy"]]
+    """Measured minus published accuracy of each arm that ran and has a published one."""
+    return [float(arm["accuracy"]) - float(arm["published_accuracy"]) for arm in table(folder + "/report/arms.tsv") if arm["accuracy"] and arm["published_accuracy"]]
 
 
 def step_seconds(folder, name):
@@ -298,8 +298,8 @@ def grid(heads, lines):
 # Where the records of the H200 are that the predictions' expressions name as first-hour.sh does.
 H200_RECORDS = {
     '"bench-step-fp16.json"': '"gpu/h200/third/step-fp16.json"',
-    '"cold/[1-9]*/': '"gpu/h200-dawn94/seed?/',
-    '"seeds/seed*/': '"gpu/h200-dawn94/seed?/',
+    '"cold/[1-9]*/': '"gpu/h200-dawn94/seed[1-5]/',
+    '"seeds/seed*/': '"gpu/h200-dawn94/seed[1-5]/',
     '"speed/': '"gpu/h200-recipes/',
 }
 
@@ -573,12 +573,17 @@ def page_runs(*groups):
     return grid(["machine", "precision", "runs", "with TTA, %", "standard deviation", "95% interval of the mean", "plain, %"], lines)
 
 
-def page_curve():
-    """The published accuracies and seconds of experiments/convergence.yaml."""
-    arms = re.split(r"^  final:", text("./experiments/convergence.yaml"), flags=re.M)
-    first, last = (re.findall(r"\{epochs: (\d+), accuracy: ([\d.]+), seconds: ([\d.]+)", arm) for arm in arms)
-    return grid(["epochs", "first recipe, published: with TTA, %", "s (V100)", "last recipe, published: with TTA, %", "s (V100)"],
-                ([epochs, accuracy, seconds, *final[1:]] for (epochs, accuracy, seconds), final in zip(first, last)))
+def page_curve(folder):
+    """The published curve beside ours, by epochs: the first recipe, which did not run, and the last one."""
+    arms = {arm["arm"]: arm for arm in table(folder + "/report/arms.tsv")}
+    lines = []
+    for name, last in arms.items():
+        if name.startswith("final"):
+            first = arms[name.replace("final", "baseline")]
+            lines.append([last["epochs"], first["published_accuracy"], first["published_seconds"], last["published_accuracy"],
+                          f"{float(last['accuracy']):.2f}", last["runs"], last["published_seconds"], f"{float(last['seconds']):.1f}"])
+    return grid(["epochs", "first recipe, published, %", "first recipe, published, s (V100)", "last recipe, published, %",
+                 "last recipe, measured, %", "runs", "published, s (V100)", "measured, s (H200)"], lines)
 
 
 def differences(folder):

@@ -3,6 +3,7 @@
 #include "build/parts.h"
 #include "step/layout.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,50 @@ static d9_status add_mixture(d9_context *context, d9_program *program, d9_graph 
     }
     graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = mix.as.mix.share;
     D9_TRY(d9_graph_insert_node(context, graph, 0, &mix, NULL));
+done:
+    return status;
+}
+
+/* Fills tables by step: `values` of top, left, bottom and right of the box, and the share of the image outside it. A
+ * step has the box for the size of its images. */
+static void fill_boxes(const d9_program *program, double *const *values) {
+    const double *paste = program->augmentation.number[D9_AUGMENT_PASTE];
+    for (int64_t s = 0; s < program->steps; s++) {
+        const double scale = d9_build_scale(program, s);
+        const int64_t height = llround(scale * (double)program->extent.height),
+                      width = llround(scale * (double)program->extent.width);
+        const d9_box box = d9_paste_box(program->seed, s, paste[0], paste[1], height, width);
+        const int64_t area = (box.bottom - box.top) * (box.right - box.left);
+        values[0][s] = (double)box.top;
+        values[1][s] = (double)box.left;
+        values[2][s] = (double)box.bottom;
+        values[3][s] = (double)box.right;
+        values[4][s] = 1 - (double)area / (double)(height * width);
+    }
+}
+
+/* Pastes a box of its partner into each image, and mixes their targets by area: adds a node, and tables by step. */
+static d9_status add_pasting(d9_context *context, d9_program *program, d9_graph *graph, d9_value_id plain) {
+    d9_status status;
+    static const char *const names[] = {"box.top", "box.left", "box.bottom", "box.right", "box.outside"};
+    enum { TABLES = sizeof names / sizeof *names };
+    d9_coefficient by_step[TABLES];
+    double *values[TABLES];
+    const bool filled = find_table(program, names[0]) != D9_NONE;
+    for (int t = 0; t < TABLES; t++) {
+        by_step[t] = (d9_coefficient){find_table(program, names[t]), 0};
+        if (!filled) D9_TRY(d9_build_table(context, program, names[t], program->steps, &by_step[t].table, &values[t]));
+    }
+    if (!filled) fill_boxes(program, values);
+    const d9_node paste = {D9_OP_PASTE,
+                           "image.paste",
+                           {plain},
+                           1,
+                           {graph->image},
+                           1,
+                           .as.paste = {by_step[0], by_step[1], by_step[2], by_step[3]}};
+    graph->nodes[d9_edit_next(graph, D9_OP_LOSS, 0)].as.loss.share = by_step[4];
+    D9_TRY(d9_graph_insert_node(context, graph, 0, &paste, NULL));
 done:
     return status;
 }
@@ -100,8 +145,8 @@ static d9_status add_order(d9_context *context, const d9_program *program, d9_gr
     return d9_graph_add_value(context, graph, &ranked, order);
 }
 
-/* Adds the nodes draw, augment and mix (if images are mixed) at the beginning of a training list, or only augment at
- * the beginning of the evaluation list. `stored`: all images. */
+/* Adds the nodes draw, augment and mix or paste (if images are mixed) at the beginning of a training list, or only
+ * augment at the beginning of the evaluation list. `stored`: all images. */
 static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_graph *graph, bool training,
                                  const d9_augment_attributes *augment, d9_value_id stored, d9_value_id order) {
     d9_status status;
@@ -116,11 +161,13 @@ static d9_status add_image_nodes(d9_context *context, d9_program *program, d9_gr
     } else {
         D9_TRY(d9_build_stored(context, graph, "draws", D9_BUFFER_EVAL_DRAWS, D9_I32, draws_shape, 0, &draws));
     }
-    if (training && program->augmentation.number[D9_AUGMENT_MIX][0] > 0) {
+    const bool mixes = program->augmentation.number[D9_AUGMENT_MIX][0] > 0,
+               pastes = program->augmentation.number[D9_AUGMENT_PASTE][0] > 0;
+    if (training && (mixes || pastes)) {
         d9_value plain = graph->values[image];
         snprintf(plain.name, sizeof plain.name, "%s", "image.plain");
         D9_TRY(d9_graph_add_value(context, graph, &plain, &image));
-        D9_TRY(add_mixture(context, program, graph, image));
+        D9_TRY((mixes ? add_mixture : add_pasting)(context, program, graph, image));
     }
     const d9_node node = {D9_OP_AUGMENT, "image", {stored, order, draws, table}, 4, {image}, 1, .as.augment = *augment};
     D9_TRY(d9_graph_insert_node(context, graph, 0, &node, NULL));

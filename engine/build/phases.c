@@ -26,6 +26,11 @@ static setting setting_at(const d9_program *program, int64_t step) {
     return found;
 }
 
+double d9_build_scale(const d9_program *program, int64_t step) {
+    const d9_phase_change *resize = setting_at(program, step).resize;
+    return resize ? resize->scale : 1;
+}
+
 bool d9_build_changes_batches(const d9_program *program) {
     for (int i = 0; i < program->changes.count; i++)
         if (program->changes.change[i].batches > 0) return true;
@@ -86,9 +91,9 @@ static d9_status fill_phase(const d9_building *b, const d9_graph *network, d9_no
     const d9_program *program = b->program;
     const int64_t drawn = d9_extent_own_batch(&program->extent) * phase->batches;
     const d9_phase_change *resize = setting_at(program, phase->from).resize;
-    D9_TRY(phase->batches > 1 || resize
-               ? d9_build_network(b, d9_program_selected(program, drawn), resize ? resize->scale : 1, &phase->list)
-               : d9_graph_copy(b->context, network, &phase->list));
+    D9_TRY(phase->batches > 1 || resize ? d9_build_network(b, d9_program_selected(program, drawn),
+                                                           d9_build_scale(program, phase->from), &phase->list)
+                                        : d9_graph_copy(b->context, network, &phase->list));
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
     d9_build_mark_frozen(program, phase->from, &phase->list);
     D9_TRY(d9_build_gradients(b, phase->from, drawn, &phase->list));

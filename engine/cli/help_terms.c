@@ -15,8 +15,8 @@ typedef struct term {
 static const term terms[] = {
     {"finetune,fine tune", false, "`configs/finetune.yaml` and `train.from` start from the weights of a trained model"},
     {"rotation,rotate,random rotation,affine,shear,autoaugment,randaugment,trivialaugment", true,
-     "rotation and no search for augmentations; nearest: `crop`, `flip`, `cutout`, `color_jitter` and `mixup`"},
-    {"cutmix", true, "CutMix; nearest: `cutout` and `mixup`"},
+     "rotation and no search for augmentations; nearest: `crop`, `random_resized_crop`, `flip`, `cutout`, "
+     "`color_jitter`, `mixup` and `cutmix`"},
     {"random erasing", false, "`cutout` erases a random square of each image"},
     {"cosine,cosine annealing,cosine decay,cosine schedule,cosine lr", false,
      "`train.lr` takes {shape: cosine, peak: 0.4, warmup: 5}"},
@@ -33,13 +33,14 @@ static const term terms[] = {
      "stochastic weight averaging; nearest: `ema` and `lookahead`"},
     {"stochastic depth,drop path", true, "stochastic depth; nearest: `model.dropout`"},
     {"loss function,cross entropy,criterion", false,
-     "`train.loss`: the cross-entropy of the softmax or the sigmoid; `label_smoothing`, `mixup` and "
+     "`train.loss`: the cross-entropy of the softmax or the sigmoid; `label_smoothing`, `mixup`, `cutmix` and "
      "`train.class_weights` change it"},
     {"focal loss", true, "focal loss; nearest: `train.class_weights`"},
     {"oversampling,weighted sampler,weighted random sampler", true, "such sampler; nearest: `train.class_weights`"},
     {"overfit,overfitting,regularization,regularizer,l2", false,
      "`train.weight_decay`, `model.dropout`, `label_smoothing`, the augmentations `crop`, `flip`, `cutout`, "
-     "`color_jitter` and `mixup`; `eval.patience` and `keep` select an epoch by the images of `data.validation`"},
+     "`color_jitter`, `mixup` and `cutmix`; `eval.patience` and `keep` select an epoch by the images of "
+     "`data.validation`"},
     {"train test split,train val split,validation split,holdout,hold out", false, "`data.validation`"},
     {"cross validation,k fold,kfold", true, "cross-validation; nearest: `data.validation`, and seeds: `train --runs`"},
     {"data loader,num workers,prefetch", true,

@@ -166,6 +166,9 @@ typedef struct d9_loss_attributes {
 typedef struct d9_mix_attributes {
     d9_coefficient share; /* weight of the image's own pixels; image N - 1 - n has weight 1 - share */
 } d9_mix_attributes;
+typedef struct d9_paste_attributes { /* the box: rows top <= y < bottom, columns left <= x < right, at most the image */
+    d9_coefficient top, left, bottom, right;
+} d9_paste_attributes;
 typedef struct d9_update_attributes {
     d9_update update;
     /* N images in a step. Updates by the summed loss: learning rate / N, weight decay * N; by the mean loss: both
@@ -212,6 +215,7 @@ typedef struct d9_node {
         d9_scale_attributes scale;
         d9_loss_attributes loss;
         d9_mix_attributes mix;
+        d9_paste_attributes paste;
         d9_update_attributes update;
         d9_lerp_attributes lerp;
         d9_recur_attributes recur;

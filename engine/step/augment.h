@@ -1,9 +1,9 @@
 /* The augmentation of a run, and its random draws.
  *
- * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop, mirror, normalise by table, change
- * the colours, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and counter =
- * (sample, epoch, stream, draw), of mixtures (step, 0, stream, 0). The kinds, their settings and the formulas are in
- * kernels/formulas/augment.h, which all backends share. */
+ * The order of operations is fixed: gather by the epoch's order, reflect-pad, crop or resize, mirror, normalise by
+ * table, change the colours, zero the cutout square; then mix two images. Draws are Philox4x32-10 with key = seed and
+ * counter = (sample, epoch, stream, draw), of mixtures and boxes (step, 0, stream, 0). The kinds, their settings and
+ * the formulas are in kernels/formulas/augment.h, which all backends share. */
 #ifndef D9_STEP_AUGMENT_H
 #define D9_STEP_AUGMENT_H
 
@@ -17,5 +17,13 @@ typedef struct d9_augmentation {
 /* Draws the weight of an image in the mixtures of a step, 0 to 1, from Beta(alpha, alpha) with alpha above 0. It
  * depends on the arguments only. Image n of a batch has this weight in pixels and target, image N - 1 - n the rest. */
 double d9_mix_weight(uint64_t seed, int64_t step, double alpha);
+
+/* The box of a step that each image of height x width takes from its partner: rows top <= y < bottom, columns left <= x
+ * < right. It covers 1 - d9_mix_weight of the image, with sides rounded to pixels; all places inside the image are
+ * equally likely. It is empty, all 0, in a share 1 - probability of the steps. It depends on the arguments only. */
+typedef struct d9_box {
+    int64_t top, left, bottom, right;
+} d9_box;
+d9_box d9_paste_box(uint64_t seed, int64_t step, double alpha, double probability, int64_t height, int64_t width);
 
 #endif

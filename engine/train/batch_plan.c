@@ -3,11 +3,13 @@
 #include "core/system.h"
 #include "graph/op.h"
 
+static bool mixes(const d9_node *node) { return node->op == D9_OP_MIX || node->op == D9_OP_PASTE; }
+
 /* True for nodes that draw, augment or gather by the epoch's order, or mix. Nodes that gather by a list computed in the
  * step (the images chosen by a second network) are excluded. */
 static bool makes_batch(const d9_graph *graph, const d9_node *node) {
     const d9_value_id order = node->inputs[node->op == D9_OP_DRAW ? 0 : 1];
-    return d9_op_info_of(node->op)->batch && (node->op == D9_OP_MIX || graph->values[order].kind == D9_VALUE_STORED);
+    return d9_op_info_of(node->op)->batch && (mixes(node) || graph->values[order].kind == D9_VALUE_STORED);
 }
 
 d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
@@ -17,8 +19,7 @@ d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
     for (int n = 0; n < graph->node_count; n++) {
         if (!makes_batch(graph, &graph->nodes[n])) continue;
         graph->nodes[kept++] = graph->nodes[n];
-        if (graph->nodes[n].op == D9_OP_AUGMENT || graph->nodes[n].op == D9_OP_MIX)
-            graph->image = graph->nodes[n].outputs[0];
+        if (graph->nodes[n].op == D9_OP_AUGMENT || mixes(&graph->nodes[n])) graph->image = graph->nodes[n].outputs[0];
     }
     graph->node_count = kept;
     D9_TRY(d9_session_plan(session, graph, plan));

@@ -1,5 +1,5 @@
 /* The batch: draws, augmented images, labels, tokens and ranks. They have the CPU's bits, because this file is compiled
- * without contraction. Mixed pairs of images may differ in the last bit, because the CPU may contract. */
+ * without contraction. Pairs of images mixed by weight may differ in the last bit, because the CPU may contract. */
 #include "kernels/cuda/vector.h"
 #include "kernels/formulas/rank.h"
 
@@ -8,14 +8,16 @@ D9_DEVICE int64_t step_of(const d9_cuda_slice &slice) { return slice.step ? *sli
 D9_DEVICE int32_t sample_at(const d9_cuda_slice &slice, int64_t n) {
     return slice.order[step_of(slice) % slice.steps_per_epoch * slice.batch + n];
 }
+template <bool RESIZE>
 D9_DEVICE d9_augment_draws draw_for(const d9_cuda_slice &slice, const d9_augment_rule &rule, int64_t n) {
     const uint32_t epoch = static_cast<uint32_t>(step_of(slice) / slice.steps_per_epoch);
-    return d9_augment_draw(&rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
+    return d9_augment_draw_as(RESIZE, &rule, static_cast<uint32_t>(sample_at(slice, n)), epoch);
 }
 
+template <bool RESIZE>
 __global__ void __launch_bounds__(D9_BLOCK) draw_kernel(d9_cuda_slice slice, d9_augment_rule rule, int32_t *draws) {
     for (int64_t n = d9_thread(); n < D9_END(slice.count); n += d9_threads()) {
-        const d9_augment_draws drawn = draw_for(slice, rule, n);
+        const d9_augment_draws drawn = draw_for<RESIZE>(slice, rule, n);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[n * D9_DRAW_SLOTS + s] = drawn.slot[s];
     }
 }
@@ -62,6 +64,21 @@ D9_DEVICE void fill_pixel(const d9_cuda_batch &b, const uint8_t *image, const in
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
+/* The same of an image whose box is resized. */
+D9_DEVICE void fill_resized_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
+                                  float *pixel) {
+    const d9_augment_rule &rule = b.rule;
+    const int across = draws[D9_DRAW_MIRROR] ? rule.out_width - 1 - x : x, row_size = rule.width * b.stored;
+    const d9_augment_between row = d9_augment_resize(y, rule.out_height, draws[D9_DRAW_CROP_Y]),
+                             column = d9_augment_resize(across, rule.out_width, draws[D9_DRAW_CROP_X]);
+    const bool cut = d9_augment_cuts(&rule, draws, y, x) != 0;
+    for (int c = 0; c < b.channels; c++) {
+        const int byte = d9_augment_resized(image, row_size, b.stored, row, column, c < b.stored ? c : 0);
+        pixel[c] = cut ? 0.0f : b.table[c * 256 + byte];
+    }
+    if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
+}
+
 /* Least number of blocks per multiprocessor; compute capability 7.5 has threads for only four. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 enum { AUGMENT_BLOCKS = 4 };
@@ -70,15 +87,14 @@ enum { AUGMENT_BLOCKS = 6 };
 #endif
 
 /* A block per image. */
-template <int V>
-__global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
-    augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
+template <int V, bool RESIZE>
+D9_DEVICE void augment_image(const d9_cuda_slice &slice, const d9_cuda_batch &b, d9_kernel_out out) {
     D9_SHARED(int32_t, draws, D9_DRAW_SLOTS);
     const int64_t n = blockIdx.x;
     const int row_size = b.rule.out_width * b.channels, size = b.rule.out_height * row_size;
     if (threadIdx.x == 0) {
         d9_augment_draws drawn;
-        if (!b.draws) drawn = draw_for(slice, b.rule, n);
+        if (!b.draws) drawn = draw_for<RESIZE>(slice, b.rule, n);
         for (int s = 0; s < D9_DRAW_SLOTS; s++) draws[s] = b.draws ? b.draws[n * D9_DRAW_SLOTS + s] : drawn.slot[s];
     }
     D9_BARRIER();
@@ -89,13 +105,26 @@ __global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
         d9_vector<V> t;
         float pixel[D9_AUGMENT_CHANNELS] = {0, 0, 0, 0};
         for (int i = 0; i < V; i++) {
-            if ((i == 0 || c == 0) && y < b.rule.out_height) fill_pixel(b, image, draws, y, x, pixel);
+            if ((i == 0 || c == 0) && y < b.rule.out_height)
+                RESIZE ? fill_resized_pixel(b, image, draws, y, x, pixel) : fill_pixel(b, image, draws, y, x, pixel);
             t.v[i] = y < b.rule.out_height ? pixel[c] : 0.0f;
             if (++c == b.channels) c = 0, x++;
             if (x == b.rule.out_width) x = 0, y++;
         }
         d9_put<V, D9_ANY>(out, n * size + at, size - at, t);
     }
+}
+
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, AUGMENT_BLOCKS)
+    augment_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
+    augment_image<V, false>(slice, b, out);
+}
+
+/* More than three blocks per multiprocessor would spill. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK, 3) resized_kernel(d9_cuda_slice slice, d9_cuda_batch b, d9_kernel_out out) {
+    augment_image<V, true>(slice, b, out);
 }
 
 /* No run crosses images: `size` is a multiple of V. */
@@ -113,11 +142,36 @@ __global__ void __launch_bounds__(D9_BLOCK)
     }
 }
 
+/* No run crosses images: their size is a multiple of V. Columns are counted in elements. */
+template <int V>
+__global__ void __launch_bounds__(D9_BLOCK)
+    paste_kernel(d9_cuda_paste p, d9_kernel_in x, int64_t count, d9_kernel_out y) {
+    const int channels = static_cast<int>(p.channels), row_size = static_cast<int>(p.width) * channels;
+    const int top = static_cast<int>(d9_coefficient(p.top, p.step)),
+              bottom = static_cast<int>(d9_coefficient(p.bottom, p.step)),
+              left = static_cast<int>(d9_coefficient(p.left, p.step)) * channels,
+              right = static_cast<int>(d9_coefficient(p.right, p.step)) * channels;
+    const int64_t size = p.height * row_size;
+    D9_FOR_RUNS(count) {
+        const int64_t image = at / size, other = at + (p.images - 1 - 2 * image) * size;
+        d9_vector<V> t = d9_load<V, D9_ANY>(x, at, n);
+        const d9_vector<V> u = d9_load<V, D9_ANY>(x, other, n);
+        int row = static_cast<int>(at - image * size) / row_size, column = static_cast<int>(at % row_size);
+        for (int i = 0; i < V; i++) {
+            if (row >= top && row < bottom && column >= left && column < right) t.v[i] = u.v[i];
+            if (++column == row_size) column = 0, row++;
+        }
+        d9_put<V, D9_ANY>(y, at, n, t);
+    }
+}
+
 /* ---- launchers ---- */
 
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws) {
     if (slice->count <= 0) return 0;
-    return D9_LAUNCH(draw_kernel, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
+    if (d9_augment_on(rule, D9_AUGMENT_RESIZE))
+        return D9_LAUNCH(draw_kernel<true>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
+    return D9_LAUNCH(draw_kernel<false>, d9_blocks(slice->count), D9_BLOCK, stream, *slice, *rule, draws);
 }
 
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered) {
@@ -147,8 +201,11 @@ int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_
     const int64_t size = static_cast<int64_t>(batch->rule.out_height) * batch->rule.out_width * batch->channels;
     const unsigned images = static_cast<unsigned>(slice->count);
     if (slice->count <= 0 || size <= 0) return 0;
-    if (size % D9_WIDE == 0 && d9_aligned(y.data))
-        return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);
+    const bool wide = size % D9_WIDE == 0 && d9_aligned(y.data);
+    if (d9_augment_on(&batch->rule, D9_AUGMENT_RESIZE))
+        return wide ? D9_LAUNCH(resized_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y)
+                    : D9_LAUNCH(resized_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
+    if (wide) return D9_LAUNCH(augment_kernel<D9_WIDE>, images, D9_BLOCK, stream, *slice, *batch, y);
     return D9_LAUNCH(augment_kernel<1>, images, D9_BLOCK, stream, *slice, *batch, y);
 }
 
@@ -157,4 +214,11 @@ int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share
     const bool aligned = d9_aligned(x.data) && d9_aligned(y.data) && size % 8 == 0;
     return D9_LAUNCH_RUNS(mix_kernel, aligned, x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32, images * size,
                           stream, x, share, step, images, size, images * size, y);
+}
+
+int d9_cuda_paste_box(d9_cuda_stream stream, const d9_cuda_paste *paste, d9_kernel_in x, d9_kernel_out y) {
+    const int64_t size = paste->height * paste->width * paste->channels;
+    const bool aligned = d9_aligned(x.data) && d9_aligned(y.data) && size % 8 == 0;
+    return D9_LAUNCH_RUNS(paste_kernel, aligned, x.store != D9_KERNEL_F32 && y.store != D9_KERNEL_F32,
+                          paste->images * size, stream, *paste, x, paste->images * size, y);
 }

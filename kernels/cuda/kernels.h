@@ -61,8 +61,8 @@ typedef struct d9_cuda_batch {
 
 /* draws (N, SLOTS): random draws for the images of the slice (formulas/augment.h). */
 int d9_cuda_draw(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_augment_rule *rule, int32_t *draws);
-/* y (N, out_height, out_width, C): gather, reflect-pad, crop, mirror, normalise, change colours, zero the cutout
- * square: the CPU's bits. */
+/* y (N, out_height, out_width, C): gather, reflect-pad, crop or resize, mirror, normalise, change colours, zero the
+ * cutout square: the CPU's bits. */
 int d9_cuda_augment(d9_cuda_stream stream, const d9_cuda_slice *slice, const d9_cuda_batch *batch, d9_kernel_out y);
 /* gathered (N): labels of the slice's samples. ranked (N): its samples by decreasing loss (formulas/rank.h). */
 int d9_cuda_gather(d9_cuda_stream stream, const d9_cuda_slice *slice, const int32_t *labels, int32_t *gathered);
@@ -83,6 +83,14 @@ int d9_cuda_read_corpus(d9_cuda_stream stream, const d9_cuda_corpus *corpus, int
 /* y[n] = share x[n] + (1 - share) x[images - 1 - n], images of `size` elements; the share of *step (NULL: of step 0) */
 int d9_cuda_mix(d9_cuda_stream stream, d9_kernel_in x, d9_cuda_coefficient share, const int64_t *step, int64_t images,
                 int64_t size, d9_kernel_out y);
+/* y[n] = x[images - 1 - n] in the step's box, x[n] elsewhere, with the bits of x. */
+typedef struct d9_cuda_paste {
+    d9_cuda_coefficient top, left, bottom,
+        right;           /* the box: rows top <= row < bottom, columns left <= column < right */
+    const int64_t *step; /* NULL: step 0 */
+    int64_t images, height, width, channels;
+} d9_cuda_paste;
+int d9_cuda_paste_box(d9_cuda_stream stream, const d9_cuda_paste *paste, d9_kernel_in x, d9_kernel_out y);
 
 /* Sorts 0 .. count-1 by the epoch's 64-bit Philox keys, ties by index, like d9_keyed_order. It runs once an epoch,
  * outside of the captured step. `scratch` is aligned to 256 bytes. */

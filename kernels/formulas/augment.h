@@ -6,6 +6,9 @@
  * shows source row reflect(y + crop_y - 4), column reflect((31 - x) + crop_x - 4): crop first, then mirror. A 24 x 24
  * crop has 8 more positions in each direction: 0..16. The cutout square is placed in the output. Epochs count from 0.
  *
+ * RESIZE cuts a box of any size out of the image and resizes it to the output, bilinearly, in integers: each byte is
+ * rounded once. Its draws use products, quotients and roots of f32, which are the same on every processor.
+ *
  * Colours are f32 arithmetic in every precision, without a product that a following sum could be fused with: every
  * backend computes the same bits. */
 #ifndef D9_FORMULAS_AUGMENT_H
@@ -13,6 +16,9 @@
 
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
+#include "kernels/formulas/real.h"
+
+#include <stdbool.h>
 
 /* The kinds of augmentation, in the order in which they are applied, and the two settings of each; both 0: off.
  * Kinds between MIRROR and CUTOUT change the colours of a pixel. */
@@ -22,6 +28,8 @@ typedef enum d9_augment_kind {
     D9_AUGMENT_JITTER, /* greatest shift of the normalised pixels; greatest distance from 1 of the factor after it */
     D9_AUGMENT_CUTOUT, /* side of the zeroed square */
     D9_AUGMENT_MIX,    /* alpha: weights from Beta(alpha, alpha), one per batch; the kinds above are drawn per image */
+    D9_AUGMENT_PASTE,  /* alpha of the share outside the box, one box per batch; the probability that there is one */
+    D9_AUGMENT_RESIZE, /* instead of CROP: least share of the area, greatest aspect ratio; draws in the slots of CROP */
     D9_AUGMENT_KINDS
 } d9_augment_kind;
 
@@ -74,6 +82,53 @@ D9_FN int32_t d9_augment_uniform(uint32_t word, double centre, float range) {
     return (int32_t)d9_float_bits((float)(centre + u * (double)range));
 }
 
+/* The box of RESIZE along one axis, in one slot: its first row or column, and how many. */
+D9_FN int32_t d9_augment_span(int start, int count) { return (int32_t)(start | count << 16); }
+D9_FN int d9_augment_span_start(int32_t span) { return span & 0xffff; }
+D9_FN int d9_augment_span_count(int32_t span) { return span >> 16; }
+
+/* Rounds half up, without a sum that could be fused with the product that x comes from. 0 <= x < 2^30 */
+D9_FN int d9_augment_round(float x) { return ((int)(2 * x) + 1) / 2; }
+
+/* most^(u - 1/2) with u uniform in [0, 1), from the upper 16 bits of the word. most >= 1 */
+D9_FN float d9_augment_root_ratio(uint32_t word, float most) {
+    float root = most, result = 1;
+    for (int bit = 31; bit >= 16; bit--) {
+        root = d9_sqrt_float(root); /* most^(1/2), most^(1/4), ... */
+        if (word >> bit & 1) result = result * root;
+    }
+    return result / d9_sqrt_float(most);
+}
+
+/* Draws a box as torchvision's RandomResizedCrop does: its share of the area is uniform in [least, 1), the logarithm of
+ * its aspect ratio in [-log most, log most); ten tries until it fits, then the largest middle box of a permitted
+ * ratio. */
+D9_FN void d9_augment_draw_box(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch, d9_augment_draws *draws) {
+    const float least = rule->number[D9_AUGMENT_RESIZE][0], most = rule->number[D9_AUGMENT_RESIZE][1];
+    const float area = (float)(rule->height * rule->width);
+    int rows = 0, columns = 0, top = 0, left = 0;
+    for (uint32_t attempt = 0; attempt < 10 && !rows; attempt++) {
+        const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_RESIZE, attempt);
+        /* the product of two 24-bit numbers is exact in double */
+        const double share = (double)least + (double)(word.v[0] >> 8) * (1.0 / 0x1000000) * (double)(1 - least);
+        const float side = d9_sqrt_float((float)share * area), root = d9_augment_root_ratio(word.v[1], most);
+        const int high = d9_augment_round(side / root), wide = d9_augment_round(side * root);
+        if (high < 1 || high > rule->height || wide < 1 || wide > rule->width) continue;
+        rows = high, columns = wide;
+        top = (int)d9_philox_below(word.v[2], (uint32_t)(rule->height - high + 1));
+        left = (int)d9_philox_below(word.v[3], (uint32_t)(rule->width - wide + 1));
+    }
+    if (!rows) {
+        const int high = d9_augment_round((float)rule->width * most),
+                  wide = d9_augment_round((float)rule->height * most);
+        rows = high < rule->height ? high : rule->height;
+        columns = wide < rule->width ? wide : rule->width;
+        top = (rule->height - rows) / 2, left = (rule->width - columns) / 2;
+    }
+    draws->slot[D9_DRAW_CROP_Y] = d9_augment_span(top, rows);
+    draws->slot[D9_DRAW_CROP_X] = d9_augment_span(left, columns);
+}
+
 D9_FN int32_t d9_augment_mirror(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     const int alternating = rule->number[D9_AUGMENT_MIRROR][0] == (float)D9_MIRROR_ALTERNATING;
     if (!d9_augment_on(rule, D9_AUGMENT_MIRROR)) return 0;
@@ -93,9 +148,13 @@ D9_FN void d9_augment_draw_pair(const d9_augment_rule *rule, uint32_t sample, ui
     draws->slot[slot + 1] = (int32_t)d9_philox_below(word.v[1], (uint32_t)columns);
 }
 
-D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
+/* The draws of a rule with RESIZE, and of one without. */
+D9_FN d9_augment_draws d9_augment_draw_as(bool resize, const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
     d9_augment_draws draws = {{0}};
-    d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
+    if (resize)
+        d9_augment_draw_box(rule, sample, epoch, &draws);
+    else
+        d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CROP, D9_DRAW_CROP_Y, &draws);
     draws.slot[D9_DRAW_MIRROR] = d9_augment_mirror(rule, sample, epoch);
     if (d9_augment_on(rule, D9_AUGMENT_JITTER)) {
         const d9_philox word = d9_philox4x32_10(rule->seed, sample, epoch, D9_STREAM_JITTER, 0);
@@ -105,6 +164,10 @@ D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sam
     }
     d9_augment_draw_pair(rule, sample, epoch, D9_STREAM_CUTOUT, D9_DRAW_CUTOUT_Y, &draws);
     return draws;
+}
+
+D9_FN d9_augment_draws d9_augment_draw(const d9_augment_rule *rule, uint32_t sample, uint32_t epoch) {
+    return d9_augment_draw_as(d9_augment_on(rule, D9_AUGMENT_RESIZE), rule, sample, epoch);
 }
 
 /* Reflection without repeating the edge: -1 -> 1, size -> size - 2. Holds for -size < i < 2 * size - 1. */
@@ -119,6 +182,30 @@ D9_FN int d9_augment_row(int y, int crop_y, int pad, int height) {
 }
 D9_FN int d9_augment_column(int x, int crop_x, int mirror, int pad, int out_width, int width) {
     return d9_augment_reflect((mirror ? out_width - 1 - x : x) + crop_x - pad, width);
+}
+
+/* Pixels of the image between which row (or column) i of a resized box lies, and the weight of the second, of
+ * D9_RESIZE_UNIT. `out`: rows (columns) of the output. Pixel centres are at halves, and edges are repeated. */
+enum { D9_RESIZE_UNIT = 2048 };
+typedef struct d9_augment_between {
+    int first, second, weight;
+} d9_augment_between;
+D9_FN d9_augment_between d9_augment_resize(int i, int out, int32_t span) {
+    const int start = d9_augment_span_start(span), count = d9_augment_span_count(span);
+    const int centre = (2 * i + 1) * count - out, at = centre < 0 ? 0 : centre; /* in halves of 1 / out pixels */
+    const int first = at / (2 * out), second = first + 1 < count ? first + 1 : first;
+    return (d9_augment_between){start + first, start + second,
+                                ((at - 2 * out * first) * D9_RESIZE_UNIT + out) / (2 * out)};
+}
+
+/* The byte of channel `c` at a place of an image with rows of row_size bytes and pixels of `stored`. */
+D9_FN int d9_augment_resized(const uint8_t *image, int row_size, int stored, d9_augment_between y, d9_augment_between x,
+                             int c) {
+    const uint8_t *top = image + y.first * row_size + c, *bottom = image + y.second * row_size + c;
+    const int a = top[x.first * stored], b = top[x.second * stored], d = bottom[x.first * stored],
+              e = bottom[x.second * stored], other = D9_RESIZE_UNIT - x.weight;
+    const int sum = (D9_RESIZE_UNIT - y.weight) * (other * a + x.weight * b) + y.weight * (other * d + x.weight * e);
+    return (sum + D9_RESIZE_UNIT * D9_RESIZE_UNIT / 2) / (D9_RESIZE_UNIT * D9_RESIZE_UNIT);
 }
 
 /* True if row (or column) i of the output lies in a cutout of this size that begins at row (or column) `start`. */

@@ -69,7 +69,6 @@ while read -r named words; do
     refuses 2 "\`$named\` ${words%% *} has.no nearest" "$dawn9" help $words
 done <<'WORDS'
 crop rotation
-cutout cutmix
 data.validation k-fold
 WORDS
 refuses 2 'train extra' "$dawn9" help train extra

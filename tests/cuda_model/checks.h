@@ -17,7 +17,7 @@
     row(update) row(update_guarded) row(orthogonal) row(clip) row(lerp) row(advance)                                   \
     row(guard_check) row(guard_end_step)                                                                               \
     row(tokens) row(embed) row(embed_backward) row(recur) row(recur_backward) row(last_backward)                       \
-    row(draw) row(gather) row(corpus) row(rank) row(augment) row(mix) row(order) row(repeated) row(empty)
+    row(draw) row(gather) row(corpus) row(rank) row(augment) row(mix) row(paste) row(order) row(repeated) row(empty)
 /* clang-format on */
 
 typedef void d9_cuda_check_function(d9_check *check);

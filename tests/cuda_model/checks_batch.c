@@ -8,14 +8,17 @@
 typedef struct batch_case {
     int images, batch, steps_per_epoch, height, width, out_height, out_width, channels, pad, mirror, cutout;
     float brightness, contrast;
-    bool grey; /* stored in one channel */
+    bool grey;   /* stored in one channel */
+    bool resize; /* boxes are resized */
 } batch_case;
-static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false},
-                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0, false},
-                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f, false},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0, false},
-                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0, false},
-                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true}};
+static const batch_case cases[] = {{9, 1, 2, 5, 7, 5, 7, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0.25f, false, false},
+                                   {20, 7, 2, 8, 8, 8, 8, 3, 3, D9_MIRROR_ALTERNATING, 0, 0, 0, false, false},
+                                   {140, 65, 2, 6, 5, 6, 5, 1, 0, D9_MIRROR_NONE, 3, 0, 0.5f, false, false},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0, 0, false, false},
+                                   {6, 3, 2, 32, 32, 32, 32, 3, 4, D9_MIRROR_RANDOM, 8, 0, 0, false, false},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 2, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, false},
+                                   {9, 4, 2, 9, 11, 6, 5, 3, 0, D9_MIRROR_RANDOM, 2, 0.5f, 0, true, true},
+                                   {6, 3, 2, 8, 16, 8, 16, 3, 0, D9_MIRROR_RANDOM, 0, 0, 0.25f, false, true}};
 static int stored_of(const batch_case *c) { return c->grey ? 1 : c->channels; }
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
@@ -39,7 +42,8 @@ static site open_site(const batch_case *c) {
                        {[D9_AUGMENT_CROP] = {(float)c->pad},
                         [D9_AUGMENT_MIRROR] = {(float)c->mirror},
                         [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
-                        [D9_AUGMENT_CUTOUT] = {(float)c->cutout}}}};
+                        [D9_AUGMENT_CUTOUT] = {(float)c->cutout},
+                        [D9_AUGMENT_RESIZE] = {c->resize ? 0.08f : 0, c->resize ? 4.0f / 3 : 0}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* also the distance of two steps in the order, less than their `batch` images */
@@ -207,6 +211,38 @@ void d9_cuda_check_mix(d9_check *check) {
             d9_check_launch(check, "mix",
                             d9_cuda_mix(NULL, d9_array_in(&in), share, &step, images, size, d9_array_out(&y)));
             d9_check_array(check, "mix", expected, &y, 1e-6);
+            d9_check_done(check);
+        }
+}
+
+/* The box from tables or constants, inside, at an edge or empty; image sizes that are multiples of 8 or not. */
+void d9_cuda_check_paste(d9_check *check) {
+    static const int64_t batches[][4] = {{1, 4, 4, 1}, {6, 4, 4, 3}, {7, 5, 5, 3}, {5, 3, 8, 1}};
+    static const float edges[][3] = {
+        {9, 9, 0}, {9, 9, 1}, {9, 9, 2}, {9, 9, 3}}; /* of step 2: a box at the left edge */
+    static const d9_cpu_box boxes[] = {{1, 2, 3, 4}, {0, 0, 2, 3}, {2, 1, 2, 1}};
+    const d9_cpu cpu = d9_plain_cpu();
+    const int64_t step = 2;
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        D9_FOR_STORES(store) for (int how = 0; how < 6; how++) {
+            const int64_t *d = batches[i], count = d[0] * d[1] * d[2] * d[3];
+            const d9_cpu_box table = {1, 0, 2, 3}, *box = how < 3 ? &boxes[how] : &table;
+            const bool tables = how >= 3;
+            const d9_cuda_paste paste = {.top = {tables ? edges[1] : NULL, (float)box->top},
+                                         .left = {tables ? edges[0] : NULL, (float)box->left},
+                                         .bottom = {tables ? edges[2] : NULL, (float)box->bottom},
+                                         .right = {tables ? edges[3] : NULL, (float)box->right},
+                                         .step = &step,
+                                         .images = d[0],
+                                         .height = d[1],
+                                         .width = d[2],
+                                         .channels = d[3]};
+            const float *x = d9_random(store, count, 54);
+            float *expected = d9_floats(count);
+            d9_cpu_paste(&cpu, d9_plain_in(x), box, d, d9_plain_out(expected));
+            d9_array in = d9_array_of(store, count, how & 1, x), y = d9_array_new(store, count, how & 1);
+            d9_check_launch(check, "paste", d9_cuda_paste_box(NULL, &paste, d9_array_in(&in), d9_array_out(&y)));
+            d9_check_array(check, "paste", expected, &y, 0);
             d9_check_done(check);
         }
 }

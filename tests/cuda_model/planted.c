@@ -9,8 +9,8 @@ static const char *const noticed_by[] = {
      "norm_shifted"
      " pool_forward pool_backward pool_nan mean_pool_forward bias bias_backward concat dropout"
      " linear_forward linear_backward_data linear_backward_weight loss_forward"
-     " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather rank augment mix resident "
-     "resident_backward moments_forward moments_eval moments_backward "
+     " loss_backward metrics update update_guarded orthogonal lerp guard_check draw gather rank augment mix paste "
+     "resident resident_backward moments_forward moments_eval moments_backward "
      "tokens embed embed_backward recur recur_backward last_backward "),
     /* barriers are missing (not `embed_backward`, which would read at unset positions) */
     (" norm_forward norm_epilogue norm_backward norm_shifted linear_backward_weight metrics augment repeated"

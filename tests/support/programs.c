@@ -176,6 +176,10 @@ static void write_attributes(const d9_node *node, d9_text *text) {
     case D9_OP_MIX:
         d9_text_add(text, " share table %d", node->as.mix.share.table);
         break;
+    case D9_OP_PASTE:
+        d9_text_add(text, " tables %d %d %d %d", node->as.paste.top.table, node->as.paste.left.table,
+                    node->as.paste.bottom.table, node->as.paste.right.table);
+        break;
     case D9_OP_LERP:
         d9_text_add(text, " ratio %.17g (table %d)", node->as.lerp.ratio.constant, node->as.lerp.ratio.table);
         break;
@@ -309,7 +313,7 @@ void program_write(const d9_program *program, program_part part, d9_text *text) 
     case PROGRAM_AUGMENTATION:
         for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
             d9_text_add(text, "%g %g\n", program->augmentation.number[kind][0], program->augmentation.number[kind][1]);
-        write_ops(program, D9_OP_DRAW, D9_OP_MIX, text);
+        write_ops(program, D9_OP_DRAW, D9_OP_PASTE, text);
         break;
     case PROGRAM_FORWARD:
         write_forward(&program->train, text);

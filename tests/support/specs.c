@@ -117,8 +117,15 @@ static const op_spec specs[] = {
     {.op = D9_OP_DRAW, .n = 65, .h = 13, .w = 9, .c = 3, .pad = 2, .kernel = 3, .stride = 5},
     {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .pad = 2, .kernel = 3, .stride = 5},
     {.op = D9_OP_AUGMENT, .n = 9, .h = 13, .w = 9, .c = 3, .pad = 0, .kernel = 0, .stride = 2},
+    {.op = D9_OP_DRAW, .n = 65, .h = 13, .w = 9, .c = 3, .variant = D9_MIRROR_RANDOM, .group_size = 1},
+    {.op = D9_OP_DRAW, .n = 65, .h = 3, .w = 32, .c = 3, .group_size = 1}, /* most tries do not fit */
+    {.op = D9_OP_AUGMENT, .n = 7, .h = 13, .w = 9, .c = 3, .kernel = 3, .parameter = 0.25, .group_size = 1},
+    {.op = D9_OP_AUGMENT, .n = 9, .h = 13, .w = 9, .c = 1, .stride = 3, .group_size = 1},
     {.op = D9_OP_MIX, .n = 7, .h = 3, .w = 5, .c = 3, .parameter = 0.75},
     {.op = D9_OP_MIX, .n = 6, .h = 4, .w = 4, .c = 3, .parameter = 0.25},
+    {.op = D9_OP_PASTE, .n = 7, .h = 6, .w = 5, .c = 3, .kernel = 2, .pad = 1, .stride = 4},
+    {.op = D9_OP_PASTE, .n = 6, .h = 4, .w = 8, .c = 3, .kernel = 3, .pad = 5, .stride = 8},
+    {.op = D9_OP_PASTE, .n = 3, .h = 4, .w = 4, .c = 1, .kernel = 0, .pad = 2, .stride = 2}, /* an empty box */
     {.op = D9_OP_GATHER, .n = 65, .h = 1, .w = 1, .c = 1},
     /* n divisible by three: a step of three batches */
     {.op = D9_OP_DRAW, .n = 66, .h = 13, .w = 9, .c = 3, .pad = 4, .kernel = 5, .variant = D9_MIRROR_RANDOM},
@@ -364,6 +371,14 @@ static void build_mix(op_case *c, const op_spec *s, d9_node *node) {
     node->outputs[0] = result(c, "y", samples(s, s->c));
 }
 
+/* The box is `kernel` rows high, from the second row on, and has columns `pad` to `stride` - 1. */
+static void build_paste(op_case *c, const op_spec *s, d9_node *node) {
+    node->as.paste = (d9_paste_attributes){
+        {D9_NONE, 1}, {D9_NONE, (double)s->pad}, {D9_NONE, 1 + (double)s->kernel}, {D9_NONE, (double)s->stride}};
+    node->inputs[0] = activation(c, "x", samples(s, s->c));
+    node->outputs[0] = result(c, "y", samples(s, s->c));
+}
+
 static void build_elementwise(op_case *c, const op_spec *s, d9_node *node) {
     d9_shape shape = samples(s, s->c);
     bool two = s->op == D9_OP_ADD || s->op == D9_OP_ACT_BACKWARD;
@@ -507,7 +522,7 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 /* `pad` of the crop; `kernel`: side of the cutout square; `stride`: rows and columns that a crop is smaller than an
- * image. */
+ * image; `group_size` 1: boxes are resized. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;
@@ -516,20 +531,22 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         (d9_extent){.train_images = SAMPLES, .height = s->h, .width = s->w, .channels = s->c, .batch = s->n};
     c->program.steps_per_epoch = STEPS_PER_EPOCH;
     const int64_t batches = s->n % 3 == 0 ? 3 : 1;
-    node->as.augment = (d9_augment_attributes){s->n / batches,
-                                               s->n,
-                                               STEPS_PER_EPOCH,
-                                               SAMPLES,
-                                               {11,
-                                                (int)s->h,
-                                                (int)s->w,
-                                                (int)made.d[1],
-                                                (int)made.d[2],
-                                                {[D9_AUGMENT_CROP] = {(float)s->pad},
-                                                 [D9_AUGMENT_MIRROR] = {(float)s->variant},
-                                                 [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
-                                                 [D9_AUGMENT_CUTOUT] = {(float)s->kernel}}},
-                                               0};
+    node->as.augment =
+        (d9_augment_attributes){s->n / batches,
+                                s->n,
+                                STEPS_PER_EPOCH,
+                                SAMPLES,
+                                {11,
+                                 (int)s->h,
+                                 (int)s->w,
+                                 (int)made.d[1],
+                                 (int)made.d[2],
+                                 {[D9_AUGMENT_CROP] = {(float)s->pad},
+                                  [D9_AUGMENT_MIRROR] = {(float)s->variant},
+                                  [D9_AUGMENT_JITTER] = {(float)s->parameter, (float)s->parameter / 2},
+                                  [D9_AUGMENT_CUTOUT] = {(float)s->kernel},
+                                  [D9_AUGMENT_RESIZE] = {s->group_size ? 0.08f : 0, s->group_size ? 4.0f / 3 : 0}}},
+                                0};
     if (s->op == D9_OP_DRAW) {
         node->inputs[0] = order;
         node->outputs[0] = op_output(c, "draws", D9_BUFFER_SCRATCH, D9_I32, matrix(s->n, D9_DRAW_SLOTS));
@@ -556,6 +573,11 @@ static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
         double *draws = c->content[node->inputs[2]] + i * D9_DRAW_SLOTS;
         draws[D9_DRAW_CROP_Y] = (double)(i * 5 % places);
         draws[D9_DRAW_CROP_X] = (double)((i * 7 + 2) % places);
+        if (s->group_size) {
+            const int high = 1 + (int)(i * 5 % s->h), wide = 1 + (int)((i * 3 + 6) % s->w);
+            draws[D9_DRAW_CROP_Y] = d9_augment_span((int)(i % (s->h - high + 1)), high);
+            draws[D9_DRAW_CROP_X] = d9_augment_span((int)((i + 1) % (s->w - wide + 1)), wide);
+        }
         draws[D9_DRAW_CUTOUT_Y] = (double)(i * 3 % (made.d[1] - s->kernel + 1));
         draws[D9_DRAW_CUTOUT_X] = (double)((i + 1) % (made.d[2] - s->kernel + 1));
         draws[D9_DRAW_BRIGHTNESS] = bits_of(s->parameter * (double)(i - 3) / 7);
@@ -601,6 +623,7 @@ void op_case_make(op_case *c, d9_context *context, int index, d9_type compute, d
         [D9_OP_AUGMENT] = build_batch,
         [D9_OP_GATHER] = build_batch,
         [D9_OP_MIX] = build_mix,
+        [D9_OP_PASTE] = build_paste,
         [D9_OP_RANK] = build_rank,
         [D9_OP_TOKENS] = build_batch,
         [D9_OP_STREAM] = build_stream,

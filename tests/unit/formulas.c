@@ -520,6 +520,95 @@ TEST(alternating_mirror_turns_over) {
     assert_in_range(mirrored, 1850, 2150);
 }
 
+enum { BOX_ROWS = 240, BOX_COLUMNS = 320 };
+
+/* The tries of torchvision's RandomResizedCrop, in double: sides and place of the box, or 0 if none fits. */
+static void box_by_hand(const d9_augment_rule *rule, uint32_t sample, double scale, double ratio, int64_t *box) {
+    box[0] = box[1] = 0;
+    for (uint32_t attempt = 0; attempt < 10; attempt++) {
+        const d9_philox word = d9_philox4x32_10(rule->seed, sample, 2, D9_STREAM_RESIZE, attempt);
+        const double area = (scale + (1 - scale) * (word.v[0] >> 8) / 0x1p24) * rule->height * rule->width,
+                     aspect = exp((2.0 * (word.v[1] >> 16) / 0x1p16 - 1) * log(ratio));
+        const int64_t rows = llround(sqrt(area / aspect)), columns = llround(sqrt(area * aspect));
+        if (rows < 1 || rows > rule->height || columns < 1 || columns > rule->width) continue;
+        box[0] = rows, box[1] = columns;
+        box[2] = (int64_t)((double)word.v[2] / 0x1p32 * (double)(rule->height - rows + 1));
+        box[3] = (int64_t)((double)word.v[3] / 0x1p32 * (double)(rule->width - columns + 1));
+        return;
+    }
+}
+
+TEST(resized_boxes_are_torchvision_s) {
+    enum { DRAWS = 40000 };
+    const d9_augment_rule rule = {3, BOX_ROWS, BOX_COLUMNS, 32, 32, {[D9_AUGMENT_RESIZE] = {0.08f, 4.0f / 3}}};
+    double areas = 0, squares = 0, ratios = 0, ratio_squares = 0, places = 0, place_squares = 0, count = 0;
+    int different = 0;
+    for (uint32_t sample = 0; sample < DRAWS; sample++) {
+        const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2);
+        const int32_t y = draws.slot[D9_DRAW_CROP_Y], x = draws.slot[D9_DRAW_CROP_X];
+        const int64_t rows = d9_augment_span_count(y), columns = d9_augment_span_count(x);
+        int64_t box[4];
+        box_by_hand(&rule, sample, 0.08, 4.0 / 3, box);
+        assert_true(rows >= 1 && columns >= 1 && d9_augment_span_start(y) + rows <= BOX_ROWS &&
+                    d9_augment_span_start(x) + columns <= BOX_COLUMNS);
+        different += box[0] > 0 && (box[0] != rows || box[1] != columns || box[2] != d9_augment_span_start(y) ||
+                                    box[3] != d9_augment_span_start(x));
+        const double area = (double)(rows * columns) / (BOX_ROWS * BOX_COLUMNS);
+        if (area > 0.55) continue; /* smaller boxes fit with every permitted ratio */
+        const double ratio = log((double)columns / (double)rows) / log(4.0 / 3),
+                     place = (d9_augment_span_start(y) + 0.5) / (double)(BOX_ROWS - rows + 1) - 0.5;
+        count++;
+        areas += area - 0.315, squares += (area - 0.315) * (area - 0.315);
+        ratios += ratio, ratio_squares += ratio * ratio;
+        places += place, place_squares += place * place;
+    }
+    assert_true(different < 10 && count > DRAWS / 2.2);
+    const double most = 5 / sqrt(count); /* uniform: variance width^2 / 12 */
+    NEAR(areas / count / (0.47 / sqrt(12)), 0, most);
+    NEAR(squares / count / (0.47 * 0.47 / 12), 1, most);
+    NEAR(ratios / count * sqrt(3), 0, most);
+    NEAR(ratio_squares / count * 3, 1, most);
+    NEAR(places / count * sqrt(12), 0, most);
+    NEAR(place_squares / count * 12, 1, most);
+}
+
+/* Boxes of the whole area do not fit: the largest in the middle with a permitted ratio of its sides. */
+TEST(a_box_that_never_fits_is_in_the_middle) {
+    d9_augment_rule rule = {3, 3, 32, 8, 8, {[D9_AUGMENT_RESIZE] = {1, 4.0f / 3}}};
+    d9_augment_draws draws = d9_augment_draw(&rule, 1, 0);
+    assert_ints(draws.slot[D9_DRAW_CROP_Y], d9_augment_span(0, 3), draws.slot[D9_DRAW_CROP_X], d9_augment_span(14, 4));
+    rule.height = 32, rule.width = 3;
+    draws = d9_augment_draw(&rule, 1, 0);
+    assert_ints(draws.slot[D9_DRAW_CROP_Y], d9_augment_span(14, 4), draws.slot[D9_DRAW_CROP_X], d9_augment_span(0, 3));
+    const d9_augment_rule whole = {3, 8, 8, 8, 8, {[D9_AUGMENT_RESIZE] = {1, 1}}};
+    draws = d9_augment_draw(&whole, 1, 0);
+    assert_ints(draws.slot[D9_DRAW_CROP_Y], d9_augment_span(0, 8), draws.slot[D9_DRAW_CROP_X], d9_augment_span(0, 8));
+}
+
+/* Bytes are those of bilinear interpolation, rounded; weights of 1 / 2048 move them by less than 255 / 2048. */
+TEST(a_resized_box_is_interpolated) {
+    enum { ROWS = 9, COLUMNS = 11, CHANNELS = 3 };
+    uint8_t image[ROWS * COLUMNS * CHANNELS];
+    for (uint32_t i = 0; i < sizeof image; i++) image[i] = (uint8_t)(d9_philox4x32_10(5, i, 0, 0, 0).v[0] >> 24);
+    for (int out = 1; out < 40; out++)
+        for (int count = 1; count <= ROWS; count++)
+            for (int i = 0; i < out; i++) {
+                const int start = (out + i) % (ROWS - count + 1), c = i % CHANNELS;
+                const d9_augment_between y = d9_augment_resize(i, out, d9_augment_span(start, count)),
+                                         x = d9_augment_resize(out - 1 - i, out, d9_augment_span(start, count));
+                double exact = 0;
+                for (int row = 0; row < count; row++)
+                    for (int column = 0; column < count; column++) { /* a triangle about each pixel, edges repeated */
+                        const double down = fmin(fmax((i + 0.5) * count / out - 0.5, 0), count - 1),
+                                     across = fmin(fmax((out - 0.5 - i) * count / out - 0.5, 0), count - 1);
+                        exact += fmax(0, 1 - fabs(down - row)) * fmax(0, 1 - fabs(across - column)) *
+                                 image[((start + row) * COLUMNS + start + column) * CHANNELS + c];
+                    }
+                const int byte = d9_augment_resized(image, COLUMNS * CHANNELS, CHANNELS, y, x, c);
+                assert_true(fabs(byte - exact) <= 0.5 + 255.0 / 2048);
+            }
+}
+
 /* Beta(a, a) has mean 1/2, variance 1 / (4 (2a + 1)), and fourth central moment 3 / (16 (2a + 1) (2a + 3)). */
 TEST(mixup_weights_are_beta) {
     static const double alphas[] = {0.01, 0.2, 1, 2.5, 100};
@@ -539,4 +628,56 @@ TEST(mixup_weights_are_beta) {
     }
     assert_true(d9_mix_weight(11, 3, 1) != d9_mix_weight(11, 4, 1) &&
                 d9_mix_weight(12, 3, 1) != d9_mix_weight(11, 3, 1));
+}
+
+/* The box's area is 1 - weight to within half a pixel of each side, it lies in the image, and its place is uniform. */
+TEST(boxes_have_the_area_of_the_weight_at_uniform_places) {
+    static const struct { int64_t height, width; } sizes[] = {{32, 32}, {24, 32}, {7, 5}};
+    enum { DRAWS = 100000 };
+    for (int i = 0; i < 3; i++) {
+        const int64_t height = sizes[i].height, width = sizes[i].width;
+        double places = 0, down = 0, down_squares = 0, across = 0, across_squares = 0, product = 0, outside = 0;
+        for (int64_t s = 0; s < DRAWS; s++) {
+            const d9_box box = d9_paste_box(11, s, 1, 1, height, width);
+            const int64_t rows = box.bottom - box.top, columns = box.right - box.left;
+            const double weight = d9_mix_weight(11, s, 1), side = sqrt(1 - weight);
+            assert_true(box.top >= 0 && rows >= 0 && box.bottom <= height);
+            assert_true(box.left >= 0 && columns >= 0 && box.right <= width);
+            assert_true(fabs((double)rows - side * (double)height) <= 0.5);
+            assert_true(fabs((double)columns - side * (double)width) <= 0.5);
+            outside += 1 - (double)(rows * columns) / (double)(height * width);
+            if (height - rows < 3 || width - columns < 3) continue;
+            const double y = (double)box.top / (double)(height - rows) - 0.5,
+                         x = (double)box.left / (double)(width - columns) - 0.5;
+            places++;
+            down += y, down_squares += y * y * 12 * (double)(height - rows) / (double)(height - rows + 2);
+            across += x, across_squares += x * x * 12 * (double)(width - columns) / (double)(width - columns + 2);
+            product += x * y;
+        }
+        /* of n + 1 equally likely places: mean 1/2, variance (n + 2) / 12n */
+        const double most = 5 / sqrt(places);
+        assert_true(places > DRAWS / 20);
+        assert_true(fabs(down / places) < most / 3 && fabs(across / places) < most / 3);
+        assert_true(fabs(product / places) < most / 10);
+        assert_true(fabs(down_squares / places - 1) < most && fabs(across_squares / places - 1) < most);
+        assert_true(fabs(outside / DRAWS - 0.5) < 0.02); /* of lambda: 1/2; rounding moves it */
+    }
+}
+
+TEST(some_steps_have_no_box) {
+    enum { DRAWS = 20000 };
+    int some = 0;
+    for (int64_t s = 0; s < DRAWS; s++) {
+        const d9_box always = d9_paste_box(7, s, 1, 1, 64, 64), box = d9_paste_box(7, s, 1, 0.25, 64, 64),
+                     never = d9_paste_box(7, s, 1, 0, 64, 64);
+        const bool drawn = box.bottom > 0;
+        if (drawn) assert_memory_equal(&box, &always, sizeof box);
+        assert_ints(never.bottom, 0, never.right, 0);
+        some += drawn;
+    }
+    assert_in_range(some, DRAWS / 4 - 300, DRAWS / 4 + 300);
+    const d9_box one = d9_paste_box(7, 0, 1, 1, 64, 64), step = d9_paste_box(7, 1, 1, 1, 64, 64),
+                 seed = d9_paste_box(8, 0, 1, 1, 64, 64);
+    assert_memory_not_equal(&one, &step, sizeof one);
+    assert_memory_not_equal(&one, &seed, sizeof one);
 }

@@ -88,6 +88,27 @@ TEST(test_networks_that_smaller_images_do_not_fit) {
     refuse(resnet9, "cutout: {size: 13}, progressive: {}", "12x12 cutout 12 13");
 }
 
+/* A box, and the share of the label, are for the size of the step's images. */
+TEST(test_boxes_fit_the_images_of_their_step) {
+    d9_program program;
+    d9_config *config = configure(resnet9, "auto", "cutmix: {}, progressive: {scale: 0.6, share: 0.3}");
+    build_program(config, &program);
+    const d9_graph *lists[] = {&program.phase[0].list, &program.train};
+    for (int64_t s = 0; s < program.steps; s++) {
+        const d9_graph *list = lists[s >= 4];
+        const d9_paste_attributes *paste = &list->nodes[program_find(list, D9_OP_PASTE, "image.paste")].as.paste;
+        const d9_coefficient *share = &list->nodes[program_find(list, D9_OP_LOSS, "loss")].as.loss.share;
+        const int64_t side = s < 4 ? 10 : 16;
+        const d9_box box = d9_paste_box(program.seed, s, 1, 1, side, side);
+        const double area = (double)((box.bottom - box.top) * (box.right - box.left));
+        assert_true(d9_program_list(&program, s) == list);
+        assert_true(d9_coefficient_at(&program, &paste->bottom, s) == (double)box.bottom);
+        assert_true(d9_coefficient_at(&program, &paste->left, s) == (double)box.left);
+        assert_true(d9_coefficient_at(&program, share, s) == 1 - area / (double)(side * side));
+    }
+    d9_program_free(&context, &program), d9_config_free(&context, config);
+}
+
 static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
     OK(d9_session_initialize(session));
     run_steps(session, 0, steps);

@@ -198,6 +198,16 @@ static double mix_by_hand(const op_case *c, int64_t i) {
     return w * content(c, 0)[i] + (1 - w) * content(c, 0)[partner];
 }
 
+static double paste_by_hand(const op_case *c, int64_t i) {
+    const d9_paste_attributes *box = &c->graph->nodes[0].as.paste;
+    const int64_t images = dims(c, 0)[0], width = dims(c, 0)[2], channels = dims(c, 0)[3], pixel = i / channels;
+    const int64_t size = dims(c, 0)[1] * width * channels, image = i / size;
+    const double column = (double)(pixel % width), row = (double)(pixel / width % dims(c, 0)[1]);
+    if (row < box->top.constant || row > box->bottom.constant - 1) return content(c, 0)[i];
+    if (column < box->left.constant || column > box->right.constant - 1) return content(c, 0)[i];
+    return content(c, 0)[i + (images - 1 - image - image) * size];
+}
+
 static double add_by_hand(const op_case *c, int64_t i) { return content(c, 0)[i] + content(c, 1)[i]; }
 static double scale_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[i] * c->graph->nodes[0].as.scale.factor;
@@ -247,6 +257,27 @@ static double draw_by_hand(const op_case *c, int64_t i) {
     return d9_augment_draw(&draw->rule, sample, 1).slot[i % D9_DRAW_SLOTS];
 }
 
+/* The byte of a resized box, with weights rounded to 1 / 2048. */
+static double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
+                              int64_t row, int64_t column, int64_t k) {
+    const int64_t place[2] = {row, draws[D9_DRAW_MIRROR] != 0 ? out[2] - 1 - column : column};
+    const int64_t span[2] = {(int64_t)draws[D9_DRAW_CROP_Y], (int64_t)draws[D9_DRAW_CROP_X]};
+    int64_t low[2], high[2];
+    double weight[2], sum = 0;
+    for (int axis = 0; axis < 2; axis++) {
+        const int64_t start = span[axis] % 65536, count = span[axis] / 65536;
+        const double at = fmax(((double)place[axis] + 0.5) * (double)count / (double)out[1 + axis] - 0.5, 0);
+        low[axis] = start + (int64_t)floor(at + 1e-9);
+        high[axis] = low[axis] + 1 < start + count ? low[axis] + 1 : low[axis];
+        weight[axis] = floor((at + (double)start - (double)low[axis]) * 2048 + 0.5 + 1e-9) / 2048;
+    }
+    for (int corner = 0; corner < 4; corner++)
+        sum +=
+            (corner & 1 ? weight[1] : 1 - weight[1]) * (corner & 2 ? weight[0] : 1 - weight[0]) *
+            image[((corner & 2 ? high[0] : low[0]) * all[2] + (corner & 1 ? high[1] : low[1])) * all[3] + k % all[3]];
+    return floor(sum + 0.5);
+}
+
 /* Computes the source pixel from padded lists of row and column numbers. */
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_augment_attributes *augment = &c->graph->nodes[0].as.augment;
@@ -261,11 +292,16 @@ static double augment_by_hand(const op_case *c, int64_t i) {
         columns[r] = r < p ? p - r : r >= all[2] + p ? 2 * (int)all[2] - 2 - (r - p) : r - p;
     const double dy = (double)row - draws[D9_DRAW_CUTOUT_Y], dx = (double)column - draws[D9_DRAW_CUTOUT_X];
     if (dy >= 0 && dy < square && dx >= 0 && dx < square) return 0;
-    int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
-    int64_t source_row = rows[row + (int64_t)draws[D9_DRAW_CROP_Y]],
-            source_column = columns[from + (int64_t)draws[D9_DRAW_CROP_X]];
-    int64_t sample = sample_of(c, 1, augment->batch, n);
-    const double byte = content(c, 0)[((sample * all[1] + source_row) * all[2] + source_column) * y[3] + k];
+    const double *image = content(c, 0) + sample_of(c, 1, augment->batch, n) * all[1] * all[2] * all[3];
+    double byte;
+    if (augment->rule.number[D9_AUGMENT_RESIZE][1] > 0) {
+        byte = resized_by_hand(image, draws, all, y, row, column, k);
+    } else {
+        int64_t from = draws[D9_DRAW_MIRROR] != 0 ? y[2] - 1 - column : column;
+        int64_t source_row = rows[row + (int64_t)draws[D9_DRAW_CROP_Y]],
+                source_column = columns[from + (int64_t)draws[D9_DRAW_CROP_X]];
+        byte = image[(source_row * all[2] + source_column) * all[3] + k];
+    }
     const double pixel = content(c, 3)[k * 256 + (int64_t)byte];
     if (augment->rule.number[D9_AUGMENT_JITTER][0] == 0) return pixel;
     const float shift = d9_float_of_bits((uint32_t)(int32_t)draws[D9_DRAW_BRIGHTNESS]),
@@ -374,6 +410,7 @@ TEST(forward_agrees_with_loops_by_hand) {
                                                [D9_OP_SLICE] = slice_by_hand,
                                                [D9_OP_LOSS] = op_loss_by_hand,
                                                [D9_OP_MIX] = mix_by_hand,
+                                               [D9_OP_PASTE] = paste_by_hand,
                                                [D9_OP_RANK] = rank_by_hand,
                                                [D9_OP_ADD] = add_by_hand,
                                                [D9_OP_SCALE] = scale_by_hand,

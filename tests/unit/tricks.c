@@ -33,10 +33,12 @@ static const struct edits {
     bool changes[PROGRAM_PARTS];
 } table[] = {
     {"crop", "{pad: 3}", {[PROGRAM_AUGMENTATION] = true}},
+    {"random_resized_crop", "{scale: 0.2}", {[PROGRAM_AUGMENTATION] = true}},
     {"flip", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"cutout", "{size: 5}", {[PROGRAM_AUGMENTATION] = true}},
     {"color_jitter", "{}", {[PROGRAM_AUGMENTATION] = true}},
     {"mixup", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
+    {"cutmix", "{}", {[PROGRAM_AUGMENTATION] = true, [PROGRAM_LOSS] = true}},
     {"progressive", "{}", {[PROGRAM_PHASES] = true}},
     {"batch_schedule", "{}", {[PROGRAM_PHASES] = true}},
     {"hard_examples", "{}", {true, true, true, true, true}}, /* except tail, views and phases */
@@ -127,6 +129,10 @@ TEST(test_augmentations) {
     build(TINY, "color_jitter: {brightness: 0, contrast: 0}", &b); /* no effect */
     assert_true(augmented_by(&b, D9_AUGMENT_JITTER, 0) == 0 && augmented_by(&b, D9_AUGMENT_JITTER, 1) == 0);
     program_drop(&b);
+    build(TINY, "random_resized_crop: {ratio: 2}", &b);
+    assert_true(augmented_by(&b, D9_AUGMENT_RESIZE, 0) == (double)0.08f && augmented_by(&b, D9_AUGMENT_RESIZE, 1) == 2);
+    assert_false(d9_augment_on(&b.program.eval.nodes[0].as.augment.rule, D9_AUGMENT_RESIZE));
+    program_drop(&b);
     build(TINY, "flip: {}", &b);
     for (int kind = 0; kind < D9_AUGMENT_KINDS; kind++)
         assert_true(augmented_by(&b, kind, 0) == (kind == D9_AUGMENT_MIRROR ? D9_MIRROR_RANDOM : 0));
@@ -152,6 +158,33 @@ TEST(test_mixup) {
     assert_int_equal(d9_edit_next(&b.program.train, D9_OP_MIX, 0), D9_NONE);
     const d9_coefficient share = node_at(&b, D9_OP_LOSS, "loss")->as.loss.share;
     assert_true(share.table == D9_NONE && share.constant == 1);
+    program_drop(&b);
+}
+
+/* The label's share is exactly the share of pixels outside the box of the step, at the size of the step's images. */
+TEST(test_cutmix) {
+    built b;
+    build(TINY, "cutmix: {alpha: 2, probability: 0.75}", &b);
+    const d9_node *paste = node_at(&b, D9_OP_PASTE, "image.paste"), *augment = node_at(&b, D9_OP_AUGMENT, "image");
+    const d9_node_id backward = d9_edit_next(&b.program.train, D9_OP_LOSS_BACKWARD, 0);
+    const d9_shape *image = &b.program.train.values[b.program.train.image].shape;
+    const int table = node_at(&b, D9_OP_LOSS, "loss")->as.loss.share.table;
+    assert_ints(paste->inputs[0], augment->outputs[0], paste->outputs[0], b.program.train.image);
+    assert_int_equal(b.program.train.nodes[backward].as.loss.share.table, table);
+    const d9_coefficient edges[] = {paste->as.paste.top, paste->as.paste.left, paste->as.paste.bottom,
+                                    paste->as.paste.right};
+    for (int64_t s = 0; s < b.program.steps; s++) {
+        const d9_box box = d9_paste_box(b.program.seed, s, 2, 0.75, image->d[1], image->d[2]);
+        const int64_t of_step[] = {box.top, box.left, box.bottom, box.right};
+        int64_t outside = 0;
+        for (int i = 0; i < 4; i++) assert_true(d9_coefficient_at(&b.program, &edges[i], s) == (double)of_step[i]);
+        for (int64_t y = 0; y < image->d[1]; y++)
+            for (int64_t x = 0; x < image->d[2]; x++)
+                outside += y < box.top || y >= box.bottom || x < box.left || x >= box.right;
+        assert_true(fabs(b.program.table[table].values[s] - (double)outside / (double)(image->d[1] * image->d[2])) <
+                    1e-12);
+    }
+    assert_int_equal(d9_edit_next(&b.program.eval, D9_OP_PASTE, 0), D9_NONE);
     program_drop(&b);
 }
 

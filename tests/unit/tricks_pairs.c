@@ -15,7 +15,9 @@ typedef enum cell { EMPTY, TRAINED, CONFLICT, REFUSED } cell; /* a cell of the t
 /* Options that suit a batch of 8 images of 12x12, in the order of tricks.def. */
 static const char *const options[] = {"{pad: 3}",
                                       "{}",
+                                      "{}",
                                       "{size: 5}",
+                                      "{}",
                                       "{}",
                                       "{}",
                                       "{}",

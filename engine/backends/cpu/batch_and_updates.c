@@ -134,6 +134,26 @@ static d9_status run_mix(d9_context *context, const d9_site *site, int64_t step)
     return D9_OK;
 }
 
+static bool paste_match(const d9_site *site) {
+    const d9_node *node = site->nodes[0];
+    return d9_cpu_any(site) &&
+           d9_site_value(site, node->inputs[0])->type == d9_site_value(site, node->outputs[0])->type;
+}
+
+static d9_status run_paste(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_node *node = site->nodes[0];
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape;
+    const d9_paste_attributes *box = &node->as.paste;
+    const d9_cpu_box place = {.top = (int64_t)d9_coefficient_at(site->program, &box->top, step),
+                              .left = (int64_t)d9_coefficient_at(site->program, &box->left, step),
+                              .bottom = (int64_t)d9_coefficient_at(site->program, &box->bottom, step),
+                              .right = (int64_t)d9_coefficient_at(site->program, &box->right, step)};
+    (void)context;
+    d9_cpu_paste(d9_cpu_of(site), d9_cpu_in(site, node->inputs[0]), &place, shape->d,
+                 d9_cpu_out(site, node->outputs[0]));
+    return D9_OK;
+}
+
 /* ---- the table ---- */
 
 const d9_rule d9_cpu_batch_and_update_rules[] = {
@@ -141,6 +161,7 @@ const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", d9_cpu_any, run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_any, run_mix),
+    D9_PLAIN_RULE(D9_OP_PASTE, "paste", paste_match, run_paste),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_f32, run_rank),
     D9_PLAIN_RULE(D9_OP_ALL_REDUCE, "all_reduce", d9_cpu_f32, run_all_reduce),
     D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_cpu_f32, prepare_clip, run_clip),

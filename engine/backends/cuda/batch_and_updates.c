@@ -112,6 +112,25 @@ D9_CUDA_RUN(mix) {
                                      d9_cuda_output(site, node->outputs[0])));
 }
 
+D9_CUDA_RUN(paste) {
+    const d9_node *node = site->nodes[0];
+    const d9_shape *shape = &d9_site_value(site, node->inputs[0])->shape; /* (N, H, W, C) */
+    const d9_paste_attributes *box = &node->as.paste;
+    const d9_cuda_paste paste = {.top = d9_cuda_coefficient_of(site, &box->top),
+                                 .left = d9_cuda_coefficient_of(site, &box->left),
+                                 .bottom = d9_cuda_coefficient_of(site, &box->bottom),
+                                 .right = d9_cuda_coefficient_of(site, &box->right),
+                                 .step = d9_cuda_of(site)->step,
+                                 .images = shape->d[0],
+                                 .height = shape->d[1],
+                                 .width = shape->d[2],
+                                 .channels = shape->d[3]};
+    (void)step;
+    return d9_cuda_check(context, site,
+                         d9_cuda_paste_box(d9_cuda_stream_of(site), &paste, d9_cuda_input(site, node->inputs[0]),
+                                           d9_cuda_output(site, node->outputs[0])));
+}
+
 /* ---- clipping of gradients, updates, averages and copies of buffers ---- */
 
 d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site) {

@@ -226,6 +226,7 @@ D9_CUDA_RUN(draw);
 D9_CUDA_RUN(augment);
 D9_CUDA_RUN(gather);
 D9_CUDA_RUN(mix);
+D9_CUDA_RUN(paste);
 D9_CUDA_RUN(rank);
 D9_CUDA_RUN(tokens);
 D9_CUDA_RUN(stream);

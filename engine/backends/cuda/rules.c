@@ -283,6 +283,7 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_AUGMENT, "augment", augment_match, d9_cuda_run_augment),
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_cuda_run_gather),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", any, d9_cuda_run_mix),
+    D9_PLAIN_RULE(D9_OP_PASTE, "paste", any, d9_cuda_run_paste),
     D9_PLAIN_RULE(D9_OP_RANK, "rank", rank_match, d9_cuda_run_rank),
     D9_PLAIN_RULE(D9_OP_TOKENS, "tokens", NULL, d9_cuda_run_tokens),
     D9_PLAIN_RULE(D9_OP_STREAM, "stream", NULL, d9_cuda_run_stream),

@@ -9,11 +9,20 @@ d9_status d9_reference_DRAW(const d9_reference_op *op) { return d9_host_draw(op-
 
 d9_status d9_reference_GATHER(const d9_reference_op *op) { return d9_host_gather(op->context, op->site, op->step); }
 
+/* The byte of channel c at row y, column x of an image whose box is resized. */
+static int resized_byte(const uint8_t *image, const d9_augment_rule *rule, int stored, const int32_t *draws, int y,
+                        int x, int c) {
+    const int across = draws[D9_DRAW_MIRROR] ? rule->out_width - 1 - x : x;
+    return d9_augment_resized(image, rule->width * stored, stored,
+                              d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]),
+                              d9_augment_resize(across, rule->out_width, draws[D9_DRAW_CROP_X]), c);
+}
+
 /* Augments one sample: image (H, W, stored) bytes -> out (out_height, out_width, C), by table (C, 256). A sample stored
  * in one channel has it in all C. */
 static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, int stored, int channels,
                            const int32_t *draws, const double *table, double *out) {
-    const bool colours = d9_augment_colours(rule) != 0;
+    const bool colours = d9_augment_colours(rule) != 0, resizes = d9_augment_on(rule, D9_AUGMENT_RESIZE) != 0;
     const int pad = d9_augment_pad(rule);
     for (int y = 0; y < rule->out_height; y++)
         for (int x = 0; x < rule->out_width; x++, out += channels) {
@@ -23,7 +32,9 @@ static void augment_sample(const uint8_t *image, const d9_augment_rule *rule, in
             const bool cut = d9_augment_cuts(rule, draws, y, x) != 0;
             float pixel[D9_AUGMENT_CHANNELS];
             for (int c = 0; c < channels; c++) {
-                out[c] = table[c * 256 + image[(row * rule->width + column) * stored + c % stored]];
+                const int byte = resizes ? resized_byte(image, rule, stored, draws, y, x, c % stored)
+                                         : image[(row * rule->width + column) * stored + c % stored];
+                out[c] = table[c * 256 + byte];
                 pixel[c] = (float)out[c];
             }
             d9_augment_colour(rule, draws, channels, pixel);
@@ -59,6 +70,24 @@ d9_status d9_reference_MIX(const d9_reference_op *op) {
     for (int64_t n = 0; n < images; n++)
         for (int64_t i = 0; i < size; i++)
             y[n * size + i] = share * x[n * size + i] + (1 - share) * x[(images - 1 - n) * size + i];
+    return D9_OK;
+}
+
+d9_status d9_reference_PASTE(const d9_reference_op *op) {
+    const d9_shape *shape = &d9_reference_in(op, 0)->shape; /* (N, H, W, C) */
+    const d9_paste_attributes *box = &op->node->as.paste;
+    const double top = d9_reference_coefficient(op, &box->top), left = d9_reference_coefficient(op, &box->left),
+                 bottom = d9_reference_coefficient(op, &box->bottom), right = d9_reference_coefficient(op, &box->right);
+    const int64_t images = shape->d[0], size = d9_shape_count(shape) / images;
+    const double *x = op->in[0];
+    double *to = op->out[0];
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t i = 0; i < size; i++) {
+            const double row = (double)(i / (shape->d[2] * shape->d[3])),
+                         column = (double)(i / shape->d[3] % shape->d[2]);
+            const bool inside = row >= top && row < bottom && column >= left && column < right;
+            to[n * size + i] = x[(inside ? images - 1 - n : n) * size + i];
+        }
     return D9_OK;
 }
 

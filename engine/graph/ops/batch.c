@@ -1,5 +1,5 @@
 /* Operations that make the batch: random draws, augmented images, tokens and labels in epoch order; mixing of image
- * pairs; ranking of images by loss. */
+ * pairs, by weight or by area; ranking of images by loss. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 
@@ -72,6 +72,15 @@ const d9_op_info d9_op_MIX = {
     .inputs = 1,
     .outputs = 1,
     .batch = true,
+    D9_PRESET_OUTPUTS,
+};
+
+const d9_op_info d9_op_PASTE = {
+    .doc = "image (N, H, W, C) -> image: in the box image N - 1 - n, elsewhere image n",
+    .inputs = 1,
+    .outputs = 1,
+    .batch = true,
+    .exact = true,
     D9_PRESET_OUTPUTS,
 };
 

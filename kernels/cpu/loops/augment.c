@@ -1,5 +1,6 @@
-/* Augments one image of a batch: gather, reflect-pad, crop, mirror, normalise by table, change colours, zero the cutout
- * square; and mixes two images. Augmented f32 images have the same bits at every level, mixed ones may differ. */
+/* Augments one image of a batch: gather, reflect-pad, crop or resize, mirror, normalise by table, change colours, zero
+ * the cutout square; and mixes two images. Augmented f32 images have the same bits at every level, mixed ones may
+ * differ. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/augment.h"
@@ -19,6 +20,24 @@ static void fill_run(const d9_cpu_batch *b, const uint8_t *source, const int32_t
     }
 }
 
+/* The same for an image whose box is resized. */
+static void fill_resized_run(const d9_cpu_batch *b, const uint8_t *image, const int32_t *draws, int y, int x, int count,
+                             float *run) {
+    const d9_augment_rule *rule = b->rule;
+    const int colours = d9_augment_colours(rule), apart = b->stored > 1, out = rule->out_width;
+    const d9_augment_between row = d9_augment_resize(y, rule->out_height, draws[D9_DRAW_CROP_Y]);
+    for (int i = 0; i < count; i++, run += b->channels) {
+        const int across = draws[D9_DRAW_MIRROR] ? out - 1 - x - i : x + i,
+                  cut = d9_augment_cuts(rule, draws, y, x + i);
+        const d9_augment_between column = d9_augment_resize(across, out, draws[D9_DRAW_CROP_X]);
+        for (int c = 0; c < b->channels; c++)
+            run[c] = cut ? 0.0f
+                         : b->table[c * 256 + d9_augment_resized(image, rule->width * b->stored, b->stored, row, column,
+                                                                 c * apart)];
+        if (colours && !cut) d9_augment_colour(rule, draws, b->channels, run);
+    }
+}
+
 void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     d9_tile tile;
     const int fit = D9_TILE / b->channels; /* pixels in a tile */
@@ -26,13 +45,17 @@ void D9_LOOP_NAME(augment)(const d9_cpu_batch *b, int64_t n, d9_kernel_out y) {
     const int64_t row_size = (int64_t)rule->width * b->stored, out_row_size = (int64_t)rule->out_width * b->channels;
     const uint8_t *image = b->images + (int64_t)b->order[n] * rule->height * row_size;
     const int32_t *draws = b->draws + n * D9_DRAW_SLOTS;
+    const bool resizes = d9_augment_on(rule, D9_AUGMENT_RESIZE) != 0;
     for (int oy = 0; oy < rule->out_height; oy++) {
         const int row = d9_augment_row(oy, draws[D9_DRAW_CROP_Y], d9_augment_pad(rule), rule->height);
         for (int x = 0; x < rule->out_width; x += fit) {
             const int count = rule->out_width - x < fit ? rule->out_width - x : fit;
             const int64_t at = (n * rule->out_height + oy) * out_row_size + (int64_t)x * b->channels;
             float *run = d9_tile_target(y, at, tile);
-            fill_run(b, image + row * row_size, draws, oy, x, count, run);
+            if (resizes)
+                fill_resized_run(b, image, draws, oy, x, count, run);
+            else
+                fill_run(b, image + row * row_size, draws, oy, x, count, run);
             d9_tile_store(y, at, (int64_t)count * b->channels, run);
         }
     }
